@@ -1,0 +1,1 @@
+//! Quorate on SQLite.
