@@ -1,1 +1,42 @@
-//! Quorate core.
+//! Quorate's words and decisions.
+//!
+//! Everything that changes in Quorate is changed by a [`Commit`]: a list of operations that takes effect all at
+//! once or not at all. This crate says what a commit may do ([`decide`]), what it did ([`Effect`]), how that is
+//! written down for ever ([`codec`], [`chain`]) and what the world looks like afterwards ([`Working`], [`World`]).
+//!
+//! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and chance come in as arguments.
+
+pub mod chain;
+pub mod codec;
+mod commit;
+mod decide;
+mod effect;
+mod entry;
+mod fold;
+mod ids;
+pub mod limits;
+mod message;
+mod refused;
+mod registry;
+mod rows;
+mod time;
+mod working;
+
+pub use commit::{
+    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry, Receipt,
+    RegisterAgent, Waiting,
+};
+pub use decide::{Decided, Handed, No, decide, genesis, restored};
+pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
+pub use entry::EntryHead;
+pub use fold::{EntryVersion, World};
+pub use ids::{
+    AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation, IdempotencyKey, Key,
+    MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
+};
+pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
+pub use refused::{Code, Facts, Refused, Stale};
+pub use registry::{Agent, Agents, Role};
+pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
+pub use time::{Mono, Now, Timestamp};
+pub use working::{Counts, Head, Kept, Open, OpenState, Wake, Working};

@@ -1,0 +1,232 @@
+//! How effects are written down. The bytes are hashed, so this is for ever: numbers are frozen, and a body is read by
+//! the rules of the format byte that its record bears.
+//!
+//! A body is: the number of payload parts, and for each its length and digest; then the number of effects, and for
+//! each its tag, its length and its fields. Numbers are LEB128, texts and byte strings have their length before them.
+
+mod effect;
+pub mod fingerprint;
+mod message;
+mod result;
+
+use bytes::Bytes;
+
+use crate::effect::{Body, Effect, Record};
+use crate::message::Payload;
+
+pub use result::{read_results, write_results};
+
+/// The format that this release writes.
+pub const FORMAT: u8 = 1;
+
+/// A stored body that cannot be read: damage, or a newer release.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the body is not readable at byte {at}: {what}")]
+pub struct Unreadable {
+    /// Where.
+    pub at: usize,
+    /// What was expected.
+    pub what: &'static str,
+}
+
+/// Writes a body. The payload parts are those of the effects, in order.
+#[must_use]
+pub fn write_body(parts: &[Payload], effects: &[Effect]) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(96 + 64 * parts.len() + 48 * effects.len()));
+    out.number(parts.len() as u64);
+    for part in parts {
+        out.number(part.bytes.len() as u64);
+        out.0.extend_from_slice(&part.digest);
+    }
+    out.number(effects.len() as u64);
+    let mut fields = Writer(Vec::with_capacity(128));
+    for effect in effects {
+        let tag = effect::write(&mut fields, effect);
+        out.number(tag);
+        out.bytes(&fields.0);
+        fields.0.clear();
+    }
+    out.0
+}
+
+/// Reads the body of a record, with the payload parts that the record holds.
+///
+/// # Errors
+/// When the bytes are not what this release understands.
+pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
+    if record.format != FORMAT {
+        return Err(Unreadable { at: 0, what: "a format that this release knows" });
+    }
+    let mut input = Reader::new(&record.body);
+    let parts = read_parts(&mut input)?;
+    let payloads = split_payload(&parts, &record.salts, &record.payload).ok_or(Unreadable {
+        at: 0,
+        what: "as many salts and payload bytes as the parts say",
+    })?;
+    let count = input.count(2)?;
+    let mut effects = Vec::with_capacity(count);
+    for _ in 0..count {
+        let tag = input.number()?;
+        let mut fields = input.nested()?;
+        effects.push(effect::read(tag, &mut fields, &payloads)?);
+        fields.end()?;
+    }
+    input.end()?;
+    Ok(Body { parts, effects })
+}
+
+/// Length and digest of each payload part, without reading the effects.
+///
+/// # Errors
+/// As [`read_body`].
+pub fn parts_of(body: &[u8]) -> Result<Vec<(u64, [u8; 32])>, Unreadable> {
+    read_parts(&mut Reader::new(body))
+}
+
+fn read_parts(input: &mut Reader<'_>) -> Result<Vec<(u64, [u8; 32])>, Unreadable> {
+    let count = input.count(33)?;
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        parts.push((input.number()?, input.array()?));
+    }
+    Ok(parts)
+}
+
+/// The payload of each part; `None` if the stored bytes do not add up.
+fn split_payload(parts: &[(u64, [u8; 32])], salts: &[u8], payload: &Bytes) -> Option<Vec<Payload>> {
+    let mut start = 0usize;
+    let mut found = Vec::with_capacity(parts.len());
+    if salts.len() != parts.len() * 16 {
+        return None;
+    }
+    for ((length, digest), salt) in parts.iter().zip(salts.as_chunks::<16>().0) {
+        let end = start.checked_add(usize::try_from(*length).ok()?)?;
+        if end > payload.len() {
+            return None;
+        }
+        found.push(Payload { bytes: payload.slice(start..end), salt: *salt, digest: *digest });
+        start = end;
+    }
+    (start == payload.len()).then_some(found)
+}
+
+/// Appends values to bytes.
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn text(&mut self, text: impl AsRef<str>) {
+        self.bytes(text.as_ref().as_bytes());
+    }
+
+    /// 0, or one more than the value.
+    pub(crate) fn option(&mut self, value: Option<u64>) {
+        self.number(value.map_or(0, |value| value.saturating_add(1)));
+    }
+}
+
+/// Takes values from bytes.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(crate) fn wrong<T>(&self, what: &'static str) -> Result<T, Unreadable> {
+        Err(Unreadable { at: self.at, what })
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, Unreadable> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let Some(byte) = self.bytes.get(self.at) else { return self.wrong("a number") };
+            let low = u64::from(byte & 0x7f);
+            if shift == 63 && low > 1 {
+                return self.wrong("a number of 64 bits");
+            }
+            self.at += 1;
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        self.wrong("a number of 64 bits")
+    }
+
+    pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Unreadable> {
+        let value = self.number()?;
+        T::try_from(value).or_else(|_| self.wrong("a smaller number"))
+    }
+
+    pub(crate) fn option(&mut self) -> Result<Option<u64>, Unreadable> {
+        Ok(self.number()?.checked_sub(1))
+    }
+
+    /// A count of things that take at least `size` bytes each, so that damaged counts do not allocate the world.
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize, Unreadable> {
+        let count: usize = self.narrow()?;
+        if count.saturating_mul(size) > self.bytes.len() - self.at {
+            return self.wrong("a count that fits");
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
+        let Some(found) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()) else {
+            return self.wrong("a fixed number of bytes");
+        };
+        self.at += N;
+        Ok(*found)
+    }
+
+    pub(crate) fn slice(&mut self) -> Result<&'a [u8], Unreadable> {
+        let length: usize = self.narrow()?;
+        let Some(found) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
+            return self.wrong("that many bytes");
+        };
+        self.at += length;
+        Ok(found)
+    }
+
+    pub(crate) fn nested(&mut self) -> Result<Reader<'a>, Unreadable> {
+        Ok(Reader::new(self.slice()?))
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str, Unreadable> {
+        let bytes = self.slice()?;
+        std::str::from_utf8(bytes).or_else(|_| self.wrong("text in UTF-8"))
+    }
+
+    /// A checked id.
+    pub(crate) fn id<T: std::str::FromStr>(&mut self) -> Result<T, Unreadable> {
+        let text = self.text()?;
+        text.parse().or_else(|_| self.wrong("an id"))
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    pub(crate) fn end(&self) -> Result<(), Unreadable> {
+        if self.is_done() { Ok(()) } else { self.wrong("the end") }
+    }
+}
+
+#[cfg(test)]
+mod tests;

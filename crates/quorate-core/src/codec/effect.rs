@@ -1,0 +1,273 @@
+//! Each effect and its frozen tag.
+
+use std::sync::Arc;
+
+use crate::codec::{Reader, Unreadable, Writer, message};
+use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Seq, SpaceId, Token, Version};
+use crate::message::{Payload, Priority};
+use crate::registry::{Agent, Role};
+use crate::time::Timestamp;
+
+/// Writes the fields of an effect and returns its tag.
+pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
+    match effect {
+        Effect::SpaceCreated { name, id, generation } => {
+            out.text(name);
+            out.0.extend_from_slice(&id.0);
+            out.number(generation.0);
+            1
+        }
+        Effect::Restored { generation } => {
+            out.number(generation.0);
+            2
+        }
+        Effect::AgentRegistered { number, agent } => {
+            write_agent(out, *number, agent);
+            3
+        }
+        Effect::AgentRemoved { number } => {
+            out.number(number.0);
+            4
+        }
+        Effect::Sent { message, part, first, deliveries } => {
+            out.number(u64::from(*part));
+            out.number(first.0);
+            write_deliveries(out, deliveries);
+            message::write(out, message);
+            5
+        }
+        Effect::Leased { lease_ms, deliveries } => {
+            out.number(*lease_ms);
+            out.number(deliveries.len() as u64);
+            for (delivery, token) in deliveries {
+                out.number(delivery.0);
+                out.number(token.0);
+            }
+            6
+        }
+        Effect::Acked { delivery, token } => {
+            out.number(delivery.0);
+            out.number(token.0);
+            7
+        }
+        Effect::Returned { delivery, token, cause, reason, next } => {
+            out.number(delivery.0);
+            out.number(token.0);
+            out.number(cause_number(*cause));
+            out.text(reason);
+            write_next(out, *next);
+            8
+        }
+        Effect::Expired { delivery } => {
+            out.number(delivery.0);
+            9
+        }
+        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
+            for number in [delivery.0, agent.0, seq.0, u64::from(*n)] {
+                out.number(number);
+            }
+            out.0.extend_from_slice(&[priority.level, priority.rank]);
+            out.number(u64::from(*attempts_max));
+            out.option(expires_at.map(|at| at.0));
+            10
+        }
+        Effect::Purged { delivery } => {
+            out.number(delivery.0);
+            11
+        }
+        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+            out.text(key);
+            out.number(version.0);
+            out.text(entry_type);
+            out.text(content_type.as_deref().unwrap_or(""));
+            out.number(u64::from(*part));
+            out.number(depends_on.len() as u64);
+            for (key, version) in depends_on {
+                out.text(key);
+                out.number(version.0);
+            }
+            12
+        }
+        Effect::Deleted { key, version } => {
+            out.text(key);
+            out.number(version.0);
+            13
+        }
+        Effect::Erased { seq, part } => {
+            out.number(seq.0);
+            out.number(u64::from(*part));
+            14
+        }
+    }
+}
+
+pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Result<Effect, Unreadable> {
+    Ok(match tag {
+        1 => Effect::SpaceCreated {
+            name: input.id()?,
+            id: SpaceId(input.array()?),
+            generation: Generation(input.number()?),
+        },
+        2 => Effect::Restored { generation: Generation(input.number()?) },
+        3 => read_agent(input)?,
+        4 => Effect::AgentRemoved { number: AgentNo(input.number()?) },
+        5 => {
+            let part: u32 = input.narrow()?;
+            let first = DeliveryNo(input.number()?);
+            let deliveries = read_deliveries(input)?;
+            let Some(payload) = payloads.get(part as usize) else { return input.wrong("a part of this record") };
+            let message = Arc::new(message::read(input, payload.clone())?);
+            Effect::Sent { message, part, first, deliveries }
+        }
+        6 => {
+            let lease_ms = input.number()?;
+            let mut deliveries = Vec::with_capacity(input.count(2)?);
+            for _ in 0..deliveries.capacity() {
+                deliveries.push((DeliveryNo(input.number()?), Token(input.number()?)));
+            }
+            Effect::Leased { lease_ms, deliveries }
+        }
+        7 => Effect::Acked { delivery: DeliveryNo(input.number()?), token: Token(input.number()?) },
+        8 => Effect::Returned {
+            delivery: DeliveryNo(input.number()?),
+            token: Token(input.number()?),
+            cause: read_cause(input)?,
+            reason: input.text()?.into(),
+            next: read_next(input)?,
+        },
+        9 => Effect::Expired { delivery: DeliveryNo(input.number()?) },
+        10 => Effect::Redriven {
+            delivery: DeliveryNo(input.number()?),
+            agent: AgentNo(input.number()?),
+            seq: Seq(input.number()?),
+            n: input.narrow()?,
+            priority: input.array().map(|[level, rank]| Priority { level, rank })?,
+            attempts_max: input.narrow()?,
+            expires_at: input.option()?.map(Timestamp),
+        },
+        11 => Effect::Purged { delivery: DeliveryNo(input.number()?) },
+        12 => read_written(input)?,
+        13 => Effect::Deleted { key: input.id()?, version: Version(input.number()?) },
+        14 => Effect::Erased { seq: Seq(input.number()?), part: input.narrow()? },
+        _ => return input.wrong("an effect that this release knows"),
+    })
+}
+
+fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {
+    out.number(number.0);
+    out.text(&agent.id);
+    out.number(agent.epoch.0);
+    out.text(&agent.name);
+    out.number(role_number(agent.role));
+    for list in [&agent.capabilities, &agent.supported_actions] {
+        out.number(list.len() as u64);
+        list.iter().for_each(|word| out.text(word));
+    }
+}
+
+fn read_agent(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+    let number = AgentNo(input.number()?);
+    let id = input.id()?;
+    let epoch = Epoch(input.number()?);
+    let name = input.text()?.into();
+    let role = read_role(input)?;
+    let mut lists = [Vec::new(), Vec::new()];
+    for list in &mut lists {
+        for _ in 0..input.count(1)? {
+            list.push(input.text()?.to_owned());
+        }
+    }
+    let [capabilities, supported_actions] = lists;
+    let agent = Agent { id, name, role, capabilities, supported_actions, epoch, removed: false };
+    Ok(Effect::AgentRegistered { number, agent })
+}
+
+fn write_deliveries(out: &mut Writer, deliveries: &[NewDelivery]) {
+    out.number(deliveries.len() as u64);
+    for delivery in deliveries {
+        out.number(delivery.agent.0);
+        out.option(delivery.lease.map(|(token, _)| token.0));
+        if let Some((_, lease_ms)) = delivery.lease {
+            out.number(lease_ms);
+        }
+    }
+}
+
+fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, Unreadable> {
+    let mut deliveries = Vec::with_capacity(input.count(2)?);
+    for _ in 0..deliveries.capacity() {
+        let agent = AgentNo(input.number()?);
+        let lease = match input.option()? {
+            Some(token) => Some((Token(token), input.number()?)),
+            None => None,
+        };
+        deliveries.push(NewDelivery { agent, lease });
+    }
+    Ok(deliveries)
+}
+
+fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+    let key = input.id()?;
+    let version = Version(input.number()?);
+    let entry_type = input.text()?.into();
+    let content_type = Some(input.text()?).filter(|kind| !kind.is_empty()).map(Into::into);
+    let part = input.narrow()?;
+    let mut depends_on = Vec::with_capacity(input.count(2)?);
+    for _ in 0..depends_on.capacity() {
+        depends_on.push((input.id()?, Version(input.number()?)));
+    }
+    Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on })
+}
+
+fn write_next(out: &mut Writer, next: Next) {
+    match next {
+        Next::Ready => out.number(0),
+        Next::Scheduled(due) => {
+            out.number(1);
+            out.number(due.0);
+        }
+        Next::Dead => out.number(2),
+        Next::Expired => out.number(3),
+    }
+}
+
+fn read_next(input: &mut Reader<'_>) -> Result<Next, Unreadable> {
+    match input.number()? {
+        0 => Ok(Next::Ready),
+        1 => Ok(Next::Scheduled(Timestamp(input.number()?))),
+        2 => Ok(Next::Dead),
+        3 => Ok(Next::Expired),
+        _ => input.wrong("where a delivery goes"),
+    }
+}
+
+fn cause_number(cause: ReturnCause) -> u64 {
+    match cause {
+        ReturnCause::Nacked => 0,
+        ReturnCause::Lapsed => 1,
+        ReturnCause::EpochEnded => 2,
+        ReturnCause::Released => 3,
+    }
+}
+
+fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
+    let number = input.number()?;
+    let all = [ReturnCause::Nacked, ReturnCause::Lapsed, ReturnCause::EpochEnded, ReturnCause::Released];
+    all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("a cause"), Ok)
+}
+
+fn role_number(role: Role) -> u64 {
+    match role {
+        Role::Coordinator => 0,
+        Role::Worker => 1,
+        Role::Specialist => 2,
+        Role::Observer => 3,
+    }
+}
+
+fn read_role(input: &mut Reader<'_>) -> Result<Role, Unreadable> {
+    let number = input.number()?;
+    let all = [Role::Coordinator, Role::Worker, Role::Specialist, Role::Observer];
+    all.into_iter().find(|role| role_number(*role) == number).map_or_else(|| input.wrong("a role"), Ok)
+}

@@ -1,0 +1,102 @@
+//! The envelope of a message: numbered fields, of which only those that are set are written. Field numbers are frozen.
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::message::{Destination, Durability, Message, MessageType, Payload, Priority};
+use crate::time::Timestamp;
+
+pub(super) fn write(out: &mut Writer, message: &Message) {
+    let mut text = |field: u64, value: Option<&str>| {
+        if let Some(value) = value {
+            out.number(field);
+            out.text(value);
+        }
+    };
+    text(1, message.from.as_ref().map(AsRef::as_ref));
+    text(2, message.client_id.as_ref().map(AsRef::as_ref));
+    match &message.to {
+        Destination::Agent(agent) => text(3, Some(agent.as_str())),
+        Destination::Agents(agents) => agents.iter().for_each(|agent| text(4, Some(agent.as_str()))),
+    }
+    text(6, (!message.action.is_empty()).then_some(&message.action));
+    text(7, message.content_type.as_deref());
+    text(12, message.reply_to.as_ref().map(AsRef::as_ref));
+    text(13, message.in_reply_to.as_deref());
+    text(14, message.correlation_id.as_deref());
+    text(15, message.causation_id.as_deref());
+    text(16, message.session_id.as_deref());
+    text(17, message.budget.as_deref());
+    text(19, message.traceparent.as_deref());
+    text(20, message.origin.as_deref());
+    text(22, message.rationale.as_deref());
+    text(23, message.metadata.as_deref());
+    let mut number = |field: u64, value: Option<u64>| {
+        if let Some(value) = value {
+            out.number(field);
+            out.number(value);
+        }
+    };
+    number(5, Some(kind_number(message.kind)).filter(|kind| *kind != 0));
+    let priority = u64::from(message.priority.level) << 8 | u64::from(message.priority.rank);
+    number(8, Some(priority).filter(|_| message.priority != Priority::NORMAL));
+    number(9, message.expires_at.map(|at| at.0));
+    number(10, message.deliver_at.map(|at| at.0));
+    number(11, Some(u64::from(message.attempts_max)));
+    number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
+    number(21, message.confidence.map(f64::to_bits));
+}
+
+pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, Unreadable> {
+    let mut message = Message::new(Destination::Agents(Vec::new()), "", payload);
+    while !input.is_done() {
+        match input.number()? {
+            1 => message.from = Some(input.id()?),
+            2 => message.client_id = Some(input.id()?),
+            3 => message.to = Destination::Agent(input.id()?),
+            4 => match &mut message.to {
+                Destination::Agents(agents) => agents.push(input.id()?),
+                Destination::Agent(_) => return input.wrong("one kind of destination"),
+            },
+            5 => message.kind = read_kind(input)?,
+            6 => message.action = input.text()?.into(),
+            7 => message.content_type = Some(input.text()?.into()),
+            8 => {
+                let priority: u16 = input.narrow()?;
+                message.priority = Priority { level: (priority >> 8) as u8, rank: priority as u8 };
+            }
+            9 => message.expires_at = Some(Timestamp(input.number()?)),
+            10 => message.deliver_at = Some(Timestamp(input.number()?)),
+            11 => message.attempts_max = input.narrow()?,
+            12 => message.reply_to = Some(input.id()?),
+            13 => message.in_reply_to = Some(input.text()?.into()),
+            14 => message.correlation_id = Some(input.text()?.into()),
+            15 => message.causation_id = Some(input.text()?.into()),
+            16 => message.session_id = Some(input.text()?.into()),
+            17 => message.budget = Some(input.text()?.into()),
+            18 => message.hops = input.narrow()?,
+            19 => message.traceparent = Some(input.text()?.into()),
+            20 => message.origin = Some(input.text()?.into()),
+            21 => message.confidence = Some(f64::from_bits(input.number()?)),
+            22 => message.rationale = Some(input.text()?.into()),
+            23 => message.metadata = Some(input.text()?.into()),
+            _ => return input.wrong("a field that this release knows"),
+        }
+    }
+    // Only durable messages are ever written down.
+    message.durability = Durability::Durable;
+    Ok(message)
+}
+
+fn kind_number(kind: MessageType) -> u64 {
+    match kind {
+        MessageType::Command => 0,
+        MessageType::Query => 1,
+        MessageType::Event => 2,
+        MessageType::Response => 3,
+    }
+}
+
+fn read_kind(input: &mut Reader<'_>) -> Result<MessageType, Unreadable> {
+    let number = input.number()?;
+    let all = [MessageType::Command, MessageType::Query, MessageType::Event, MessageType::Response];
+    all.into_iter().find(|kind| kind_number(*kind) == number).map_or_else(|| input.wrong("a message type"), Ok)
+}

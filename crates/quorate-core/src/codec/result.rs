@@ -1,0 +1,103 @@
+//! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::commit::OpResult;
+use crate::decide::Handed;
+use crate::ids::{DeliveryNo, Epoch, Generation, MessageId, Seq, Token, Version};
+
+/// Writes the results of a commit.
+#[must_use]
+pub fn write_results(results: &[OpResult]) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(16 * results.len()));
+    for result in results {
+        write_one(&mut out, result);
+    }
+    out.0
+}
+
+fn write_one(out: &mut Writer, result: &OpResult) {
+    match result {
+        OpResult::Done => out.number(0),
+        OpResult::Registered { epoch } => {
+            out.number(1);
+            out.number(epoch.0);
+        }
+        OpResult::Sent { id, first, count } => {
+            out.number(2);
+            for number in [id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)] {
+                out.number(number);
+            }
+        }
+        OpResult::Claimed(handed) => {
+            out.number(3);
+            out.number(handed.len() as u64);
+            for one in handed {
+                for number in
+                    [one.delivery.0, one.token.0, u64::from(one.attempt), one.lease_ms, one.seq.0, u64::from(one.n)]
+                {
+                    out.number(number);
+                }
+            }
+        }
+        OpResult::Acked { seq } => {
+            out.number(4);
+            out.number(seq.0);
+        }
+        OpResult::Purged { count } => {
+            out.number(5);
+            out.number(u64::from(*count));
+        }
+        OpResult::Written { version } => {
+            out.number(6);
+            out.number(version.0);
+        }
+    }
+}
+
+/// Reads what [`write_results`] wrote.
+///
+/// # Errors
+/// When the bytes are damaged.
+pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, Unreadable> {
+    let mut input = Reader::new(bytes);
+    let mut results = Vec::new();
+    while !input.is_done() {
+        results.push(read_one(&mut input)?);
+    }
+    Ok(results)
+}
+
+fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+    Ok(match input.number()? {
+        0 => OpResult::Done,
+        1 => OpResult::Registered { epoch: Epoch(input.number()?) },
+        2 => OpResult::Sent {
+            id: MessageId {
+                generation: Generation(input.number()?),
+                seq: Seq(input.number()?),
+                n: input.narrow()?,
+            },
+            first: DeliveryNo(input.number()?),
+            count: input.narrow()?,
+        },
+        3 => {
+            let mut handed = Vec::with_capacity(input.count(6)?);
+            for _ in 0..handed.capacity() {
+                handed.push(Handed {
+                    delivery: DeliveryNo(input.number()?),
+                    token: Token(input.number()?),
+                    attempt: input.narrow()?,
+                    lease_ms: input.number()?,
+                    seq: Seq(input.number()?),
+                    n: input.narrow()?,
+                    message: None,
+                });
+            }
+            OpResult::Claimed(handed)
+        }
+        4 => OpResult::Acked { seq: Seq(input.number()?) },
+        5 => OpResult::Purged { count: input.narrow()? },
+        6 => OpResult::Written { version: Version(input.number()?) },
+        _ => return input.wrong("a result that this release knows"),
+    })
+}

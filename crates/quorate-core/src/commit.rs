@@ -1,0 +1,419 @@
+//! The commit: what a caller asks for, and what it is answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::codec::fingerprint;
+use crate::decide::Handed;
+use crate::ids::{
+    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, Token, Version,
+};
+use crate::limits::{CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX};
+use crate::message::{Message, Payload, check_reason, check_word};
+use crate::refused::{Code, Refused};
+use crate::registry::Role;
+use crate::time::Timestamp;
+
+/// Who acts. Authenticated at the door; what a caller says about itself is ignored.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Principal {
+    /// The hub itself: sweeps, and whoever holds the data directory.
+    System,
+    /// An agent.
+    Agent(AgentId),
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("system"),
+            Self::Agent(id) => write!(f, "agent:{id}"),
+        }
+    }
+}
+
+/// A list of operations that takes effect all at once or not at all, and is one record in the log.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Who acts.
+    pub principal: Principal,
+    /// The start of the agent that acts; checked when present.
+    pub epoch: Option<Epoch>,
+    /// The key under which it may be repeated, with the fingerprint of what it asked for.
+    pub key: Option<(IdempotencyKey, [u8; 32])>,
+    /// What to do, in order; later operations see earlier ones.
+    pub ops: Vec<Op>,
+}
+
+impl Commit {
+    /// A commit without epoch and key.
+    #[must_use]
+    pub fn new(principal: Principal, ops: Vec<Op>) -> Self {
+        Self { principal, epoch: None, key: None, ops }
+    }
+
+    /// Makes the commit repeatable: with the same key and content it has one effect and one answer.
+    #[must_use]
+    pub fn keyed(mut self, key: IdempotencyKey) -> Self {
+        let digest = fingerprint::of_commit(&self.ops);
+        self.key = Some((key, digest));
+        self
+    }
+
+    /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
+    ///
+    /// # Errors
+    /// `INVALID`, `TOO_LARGE` or `LIMIT_EXCEEDED`, naming the operation.
+    pub fn check(&self) -> Result<(), Refused> {
+        if self.ops.is_empty() {
+            return Err(Refused::new(Code::Invalid, "the commit has no operation"));
+        }
+        if self.ops.len() > OPS_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("the commit has {} operations", self.ops.len()))
+                .limit(OPS_MAX as u64)
+                .hint("split it; operations that must happen together have to fit in one commit"));
+        }
+        let mut bytes = 0;
+        for (index, op) in self.ops.iter().enumerate() {
+            op.check().map_err(|refused| refused.at_op(index))?;
+            bytes += op.payload().map_or(0, |payload| payload.bytes.len());
+        }
+        if bytes > COMMIT_BYTES_MAX {
+            return Err(Refused::new(Code::TooLarge, format!("the payloads of the commit have {bytes} bytes"))
+                .limit(COMMIT_BYTES_MAX as u64));
+        }
+        Ok(())
+    }
+}
+
+/// One operation of a commit.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// `agent.register`: make an agent known, or start it again with a new epoch.
+    RegisterAgent(RegisterAgent),
+    /// `agent.remove`: forget an agent. Its inbox must be empty.
+    RemoveAgent {
+        /// Which one.
+        agent: AgentId,
+    },
+    /// `send`: a message for one agent or several.
+    Send {
+        /// The message.
+        message: Arc<Message>,
+        /// The fingerprint of the message if it bears a client's id, else zeros.
+        fingerprint: [u8; 32],
+    },
+    /// `claim`: take deliveries, and wait for more if asked to.
+    Claim {
+        /// Whose inbox.
+        agent: AgentId,
+        /// How many at most; for a standing consumer its first credit.
+        max: u32,
+        /// How long the leases last.
+        lease_ms: u64,
+        /// What to do when fewer than `max` are there.
+        waiting: Waiting,
+    },
+    /// More credit for a standing consumer. Leaves no record unless a delivery goes out.
+    Grant {
+        /// Which consumer.
+        consumer: ConsumerId,
+        /// How many more deliveries it takes.
+        credit: u32,
+    },
+    /// The consumer waits no longer. Leaves no record; what it holds stays leased.
+    Close {
+        /// Which consumer.
+        consumer: ConsumerId,
+    },
+    /// `ack`: done with a delivery.
+    Ack(LeaseRef),
+    /// `nack`: not done with a delivery.
+    Nack(Nack),
+    /// `extend`: keep a delivery for longer. Leaves no record.
+    Extend(Extend),
+    /// `redrive`: give out a dead letter again, with all its tries.
+    Redrive {
+        /// Which one.
+        delivery: DeliveryId,
+    },
+    /// `purge`: end up to 4,096 open deliveries of an inbox, oldest first.
+    Purge {
+        /// Whose inbox.
+        agent: AgentId,
+    },
+    /// `put`: write a memory entry.
+    Put(PutEntry),
+    /// `delete`: end a memory entry with a tombstone.
+    Delete(DeleteEntry),
+    /// `payload.erase`: blank a payload; the chain still verifies.
+    Erase(ErasePayload),
+    /// What time alone brings about: leases that lapse, messages that expire, deliveries that fall due.
+    Sweep,
+}
+
+/// What a claim does when fewer deliveries are there than it may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiting {
+    /// Take what is there.
+    No,
+    /// If nothing is there, wait for the first hand-over, then stop.
+    Once(ConsumerId),
+    /// Go on until closed, within its credit.
+    Standing(ConsumerId),
+}
+
+/// Registers an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegisterAgent {
+    /// Its id.
+    pub id: AgentId,
+    /// What people call it.
+    pub name: String,
+    /// What it is in the group.
+    pub role: Role,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Which actions it answers.
+    pub supported_actions: Vec<String>,
+    /// The current epoch, to change the description without a new start.
+    pub epoch: Option<Epoch>,
+}
+
+/// A delivery and the lease under which it is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseRef {
+    /// Which delivery.
+    pub delivery: DeliveryId,
+    /// The token of the lease.
+    pub token: Token,
+}
+
+/// Gives a delivery back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Nack {
+    /// The delivery and its lease.
+    pub lease: LeaseRef,
+    /// What happens to it.
+    pub then: NackThen,
+    /// Why; kept with a dead letter.
+    pub reason: String,
+}
+
+/// What happens to a delivery that is given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NackThen {
+    /// Try again after a while; a dead letter after the last try.
+    Retry {
+        /// How long to wait.
+        delay_ms: u64,
+    },
+    /// It was not tried at all: give it to somebody else and do not count this try.
+    Release,
+    /// Trying again would not help: a dead letter at once.
+    Dead,
+}
+
+/// Prolongs a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extend {
+    /// The delivery and its lease.
+    pub lease: LeaseRef,
+    /// How long from now.
+    pub lease_ms: u64,
+}
+
+/// Writes a memory entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PutEntry {
+    /// Which entry.
+    pub key: Key,
+    /// What kind of thing it holds, as a word.
+    pub entry_type: String,
+    /// The content.
+    pub content: Payload,
+    /// What the bytes of the content are; `None` is JSON.
+    pub content_type: Option<String>,
+    /// The version it must have now; 0 = it must not exist; `None` = whatever it is.
+    pub expect: Option<Version>,
+    /// The entries it was built on.
+    pub depends_on: Vec<Key>,
+}
+
+/// Ends a memory entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeleteEntry {
+    /// Which entry.
+    pub key: Key,
+    /// The version it must have now; `None` = whatever it is.
+    pub expect: Option<Version>,
+}
+
+/// Blanks one payload part of an earlier record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErasePayload {
+    /// The record.
+    pub seq: Seq,
+    /// Which part of it, counted from 0.
+    pub part: u32,
+}
+
+impl Op {
+    /// A send; computes the fingerprint if the message bears a client's id.
+    #[must_use]
+    pub fn send(message: Message) -> Self {
+        let fingerprint = if message.client_id.is_some() { fingerprint::of_message(&message) } else { [0; 32] };
+        Self::Send { message: Arc::new(message), fingerprint }
+    }
+
+    /// The bytes that this operation brings, if any.
+    #[must_use]
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::Send { message, .. } => Some(&message.payload),
+            Self::Put(put) => Some(&put.content),
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        match self {
+            Self::RegisterAgent(agent) => agent.check(),
+            Self::Send { message, .. } => message.check(),
+            Self::Claim { max, lease_ms, .. } => {
+                if !(1..=CLAIM_MAX).contains(max) {
+                    return Err(Refused::new(Code::LimitExceeded, format!("a claim of {max} deliveries"))
+                        .limit(u64::from(CLAIM_MAX))
+                        .hint(format!("claim 1 to {CLAIM_MAX} at a time")));
+                }
+                check_lease(*lease_ms)
+            }
+            Self::Nack(nack) => nack.check(),
+            Self::Extend(extend) => check_lease(extend.lease_ms),
+            Self::Put(put) => put.check(),
+            Self::RemoveAgent { .. }
+            | Self::Grant { .. }
+            | Self::Close { .. }
+            | Self::Ack(_)
+            | Self::Redrive { .. }
+            | Self::Purge { .. }
+            | Self::Delete(_)
+            | Self::Erase(_)
+            | Self::Sweep => Ok(()),
+        }
+    }
+}
+
+fn check_lease(lease_ms: u64) -> Result<(), Refused> {
+    if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
+        return Ok(());
+    }
+    Err(Refused::new(Code::Invalid, format!("a lease of {lease_ms} ms"))
+        .hint(format!("a lease lasts {LEASE_MS_MIN} to {LEASE_MS_MAX} ms")))
+}
+
+impl RegisterAgent {
+    /// An agent that is a worker and says no more of itself.
+    #[must_use]
+    pub fn named(id: AgentId) -> Self {
+        let name = id.to_string();
+        Self { id, name, role: Role::default(), capabilities: Vec::new(), supported_actions: Vec::new(), epoch: None }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        AgentId::for_agent(&self.id)?;
+        check_word("name", &self.name)?;
+        for (what, list) in [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)] {
+            if list.len() > LIST_MAX {
+                return Err(Refused::new(Code::LimitExceeded, format!("{what} has {} items", list.len()))
+                    .limit(LIST_MAX as u64));
+            }
+            for word in list {
+                check_word(what, word)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Nack {
+    fn check(&self) -> Result<(), Refused> {
+        check_reason("reason", &self.reason)?;
+        match self.then {
+            NackThen::Retry { delay_ms } if delay_ms > NACK_DELAY_MS_MAX => {
+                Err(Refused::new(Code::Invalid, format!("a delay of {delay_ms} ms"))
+                    .limit(NACK_DELAY_MS_MAX)
+                    .hint("wait at most a day"))
+            }
+            NackThen::Retry { .. } | NackThen::Release | NackThen::Dead => Ok(()),
+        }
+    }
+}
+
+impl PutEntry {
+    /// Whether the content is declared to be JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.content_type.as_deref().is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        self.content.check()?;
+        check_word("type", &self.entry_type)?;
+        check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
+        if self.depends_on.len() > LIST_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("dependsOn has {} items", self.depends_on.len()))
+                .limit(LIST_MAX as u64));
+        }
+        Ok(())
+    }
+}
+
+/// The answer to a commit that took effect.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Receipt {
+    /// Its record; `None` if nothing durable changed.
+    pub seq: Option<Seq>,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// One result for each operation.
+    pub results: Vec<OpResult>,
+}
+
+/// The result of one operation.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OpResult {
+    /// Nothing to say.
+    Done,
+    /// The agent and its epoch now.
+    Registered {
+        /// The epoch to act under.
+        epoch: Epoch,
+    },
+    /// The message is on its way.
+    Sent {
+        /// Its id.
+        id: MessageId,
+        /// Its first delivery.
+        first: DeliveryNo,
+        /// How many deliveries it has.
+        count: u32,
+    },
+    /// What a claim took at once.
+    Claimed(Vec<Handed>),
+    /// The delivery is done with, since this record.
+    Acked {
+        /// The record that ended it.
+        seq: Seq,
+    },
+    /// How many deliveries a purge ended.
+    Purged {
+        /// How many.
+        count: u32,
+    },
+    /// The version of the entry now.
+    Written {
+        /// The version.
+        version: Version,
+    },
+}

@@ -1,0 +1,322 @@
+//! The decision: what a commit does at the head of its space, or why it does nothing.
+//!
+//! Pure. A commit is decided whole before anything is written: operations run in order on the working state, each sees
+//! the ones before it, and a refusal puts everything back.
+
+mod agents;
+mod deliver;
+mod leases;
+mod memory;
+mod send;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::chain::{self, Header};
+use crate::codec;
+use crate::commit::{Commit, Op, OpResult, Principal, Receipt};
+use crate::effect::{Effect, EndState, Record, RecordKind};
+use crate::entry::EntryHead;
+use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, Seq, SpaceName, Token};
+use crate::message::{Message, Payload};
+use crate::refused::{Code, Refused, Stale};
+use crate::rows::{Answered, LookupFailed, Rows};
+use crate::time::{Now, Timestamp};
+use crate::working::{Open, Working};
+
+/// A delivery as it is handed over.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Handed {
+    /// Which delivery.
+    pub delivery: DeliveryNo,
+    /// The lease under which it is held now.
+    pub token: Token,
+    /// The how many-th try this is, counted from 1.
+    pub attempt: u16,
+    /// How long the lease lasts.
+    pub lease_ms: u64,
+    /// The record that holds the message.
+    pub seq: Seq,
+    /// Which message of that record.
+    pub n: u32,
+    /// The message, when this very commit sent it; else it is read from the log.
+    pub message: Option<Arc<Message>>,
+}
+
+/// What a commit did.
+#[derive(Debug)]
+pub struct Decided {
+    /// The answer to the caller.
+    pub receipt: Receipt,
+    /// The record to write; `None` if nothing durable changed or the answer is a repeated one.
+    pub record: Option<Record>,
+    /// What happened, in order; the record's body says the same.
+    pub effects: Vec<Effect>,
+    /// Deliveries that ended, as they were.
+    pub ended: Vec<(DeliveryNo, Open)>,
+    /// Deliveries for consumers that were waiting.
+    pub handed: Vec<(ConsumerId, Handed)>,
+}
+
+/// Why a commit did nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum No {
+    /// The domain says no.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The storage failed while it was asked.
+    #[error(transparent)]
+    Failed(#[from] LookupFailed),
+}
+
+/// Decides a commit at the head. On success the working state is the one after it; on refusal the one before.
+///
+/// # Errors
+/// The refusal, or a failed look-up.
+pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now) -> Result<Decided, No> {
+    let now = Now { wall: now.wall.max(working.head.at), ..now };
+    working.begin(now);
+    let mut draft = Draft::new(working, rows, commit, now);
+    match draft.run() {
+        Ok(Outcome::Repeated(receipt)) => Ok(Decided::without_effect(receipt)),
+        Ok(Outcome::New(results)) => Ok(draft.conclude(results)),
+        Err(no) => {
+            working.undo();
+            Err(no)
+        }
+    }
+}
+
+/// The first record of a space: it says who the space is.
+#[must_use]
+pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Record, Effect) {
+    let effect = Effect::SpaceCreated { name, id: working.id, generation: Generation(0) };
+    mark(working, RecordKind::Genesis, effect, now)
+}
+
+/// The first record after a restore: from here on numbers are above all that the lost history may have given out.
+#[must_use]
+pub fn restored(working: &mut Working, generation: Generation, now: Timestamp) -> (Record, Effect) {
+    mark(working, RecordKind::Restore, Effect::Restored { generation }, now)
+}
+
+fn mark(working: &mut Working, kind: RecordKind, effect: Effect, now: Timestamp) -> (Record, Effect) {
+    let wall = now.max(working.head.at);
+    let seq = Seq(working.head.seq.0 + 1);
+    working.apply(&effect, seq, &mut 0, Now { wall, ..Now::default() });
+    let record = append(working, kind, "system".into(), wall, &[], std::slice::from_ref(&effect));
+    (record, effect)
+}
+
+/// Makes the next record and moves the head to it.
+fn append(
+    working: &mut Working,
+    kind: RecordKind,
+    principal: String,
+    at: Timestamp,
+    parts: &[Payload],
+    effects: &[Effect],
+) -> Record {
+    let seq = Seq(working.head.seq.0 + 1);
+    let body = codec::write_body(parts, effects);
+    let header = Header { seq, at, format: codec::FORMAT, kind: kind.number(), principal: &principal };
+    let hash = chain::record_hash(&working.head.hash, &header, &body);
+    working.head.seq = seq;
+    working.head.hash = hash;
+    working.head.at = at;
+    let mut salts = Vec::with_capacity(parts.len() * 16);
+    parts.iter().for_each(|part| salts.extend_from_slice(&part.salt));
+    let payload = match parts {
+        [one] => one.bytes.clone(),
+        many => many.iter().flat_map(|part| part.bytes.iter().copied()).collect::<Vec<u8>>().into(),
+    };
+    Record { seq, at, format: codec::FORMAT, kind: kind.number(), principal, hash, body, salts, payload }
+}
+
+impl Decided {
+    fn without_effect(receipt: Receipt) -> Self {
+        Self { receipt, record: None, effects: Vec::new(), ended: Vec::new(), handed: Vec::new() }
+    }
+}
+
+enum Outcome {
+    New(Vec<OpResult>),
+    Repeated(Receipt),
+}
+
+/// A commit in the making: the state it changes and what it did so far.
+struct Draft<'a> {
+    working: &'a mut Working,
+    rows: &'a dyn Rows,
+    commit: &'a Commit,
+    now: Now,
+    /// The position of the record to be.
+    seq: Seq,
+    /// The agent that acts; `None` for the hub, or before an agent registers itself.
+    actor: Option<AgentNo>,
+    effects: Vec<Effect>,
+    parts: Vec<Payload>,
+    /// Messages of this commit so far.
+    messages: u32,
+    /// Deliveries of this commit so far.
+    deliveries: usize,
+    ended: Vec<(DeliveryNo, Open)>,
+    handed: Vec<(ConsumerId, Handed)>,
+    /// What this commit did to rows that look-ups do not see yet.
+    entries: HashMap<Key, EntryHead>,
+    ended_here: HashMap<DeliveryNo, (EndState, Token)>,
+    sent_here: HashMap<ClientId, ([u8; 32], OpResult)>,
+    erased_here: Vec<(Seq, u32)>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(working: &'a mut Working, rows: &'a dyn Rows, commit: &'a Commit, now: Now) -> Self {
+        let seq = Seq(working.head.seq.0 + 1);
+        Self {
+            working,
+            rows,
+            commit,
+            now,
+            seq,
+            actor: None,
+            effects: Vec::new(),
+            parts: Vec::new(),
+            messages: 0,
+            deliveries: 0,
+            ended: Vec::new(),
+            handed: Vec::new(),
+            entries: HashMap::new(),
+            ended_here: HashMap::new(),
+            sent_here: HashMap::new(),
+            erased_here: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<Outcome, No> {
+        if let Some((key, fingerprint)) = &self.commit.key
+            && let Some(answered) = self.rows.answered(&self.commit.principal, key)?
+        {
+            return repeat(answered, fingerprint).map_err(No::Refused);
+        }
+        self.find_actor()?;
+        let mut results = Vec::with_capacity(self.commit.ops.len());
+        let mut refused: Option<Refused> = None;
+        for (index, op) in self.commit.ops.iter().enumerate() {
+            match self.run_op(op) {
+                Ok(result) => results.push(result),
+                Err(No::Failed(failed)) => return Err(No::Failed(failed)),
+                Err(No::Refused(no)) => {
+                    let is_stale = matches!(no.code, Code::StaleLease | Code::VersionConflict);
+                    let first = refused.get_or_insert_with(|| no.clone().at_op(index));
+                    // A refusal names every stale item, so that the caller can mend them all at once. Other refusals
+                    // end the commit here: what follows may depend on what did not happen.
+                    if !is_stale {
+                        break;
+                    }
+                    first.facts.stale.push(Stale { op: index, item: item_of(op), code: no.code });
+                }
+            }
+        }
+        if let Some(refused) = refused {
+            return Err(No::Refused(refused));
+        }
+        self.hand_out_stirred();
+        Ok(Outcome::New(results))
+    }
+
+    fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
+        match op {
+            Op::RegisterAgent(agent) => self.register(agent).map_err(No::Refused),
+            Op::RemoveAgent { agent } => self.remove_agent(agent).map_err(No::Refused),
+            Op::Send { message, fingerprint } => self.send(message, fingerprint),
+            Op::Claim { agent, max, lease_ms, waiting } => {
+                self.claim(agent, *max, *lease_ms, *waiting).map_err(No::Refused)
+            }
+            Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
+            Op::Close { consumer } => {
+                self.working.set_consumer(*consumer, None);
+                Ok(OpResult::Done)
+            }
+            Op::Ack(lease) => self.ack(*lease),
+            Op::Nack(nack) => self.nack(nack),
+            Op::Extend(extend) => self.extend(*extend),
+            Op::Redrive { delivery } => self.redrive(*delivery),
+            Op::Purge { agent } => self.purge(agent).map_err(No::Refused),
+            Op::Put(put) => self.put(put),
+            Op::Delete(delete) => self.delete(delete),
+            Op::Erase(erase) => self.erase(*erase),
+            Op::Sweep => self.sweep().map_err(No::Refused),
+        }
+    }
+
+    /// Carries out an effect and writes it down: the state and the log cannot differ.
+    fn emit(&mut self, effect: Effect) {
+        self.working.apply(&effect, self.seq, &mut self.messages, self.now);
+        self.effects.push(effect);
+    }
+
+    /// Keeps what an ending delivery was, for its row in the dead letters and for a repeated ack.
+    fn end(&mut self, delivery: DeliveryNo, state: EndState, effect: Effect) {
+        if let Some(open) = self.working.open(delivery).copied() {
+            self.ended_here.insert(delivery, (state, open.token().unwrap_or_default()));
+            self.ended.push((delivery, open));
+        }
+        self.emit(effect);
+    }
+
+    fn conclude(self, results: Vec<OpResult>) -> Decided {
+        let at = self.now.wall;
+        if self.effects.is_empty() {
+            return Decided {
+                handed: self.handed,
+                ..Decided::without_effect(Receipt { seq: None, at, results })
+            };
+        }
+        for effect in &self.effects {
+            self.working.count_end(effect);
+        }
+        let sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
+        let kind = if sweep { RecordKind::Sweep } else { RecordKind::Commit };
+        let principal = self.commit.principal.to_string();
+        let record = append(self.working, kind, principal, at, &self.parts, &self.effects);
+        Decided {
+            receipt: Receipt { seq: Some(record.seq), at, results },
+            record: Some(record),
+            effects: self.effects,
+            ended: self.ended,
+            handed: self.handed,
+        }
+    }
+
+    /// The hub itself, or a refusal: the operation is not for agents.
+    fn require_system(&self, what: &str) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::System => Ok(()),
+            Principal::Agent(id) => Err(Refused::new(Code::Forbidden, format!("agent {id} may not {what}"))
+                .hint("this is for whoever runs the hub")),
+        }
+    }
+}
+
+fn repeat(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
+    if answered.fingerprint == *fingerprint {
+        return Ok(Outcome::Repeated(answered.receipt));
+    }
+    Err(Refused::new(Code::Duplicate, "this idempotency key was used for another commit")
+        .hint("use a new key for a new commit; repeat a commit only with the very same content"))
+}
+
+/// How a refusal names what an operation is about.
+fn item_of(op: &Op) -> String {
+    match op {
+        Op::Ack(lease) => lease.delivery.to_string(),
+        Op::Nack(nack) => nack.lease.delivery.to_string(),
+        Op::Extend(extend) => extend.lease.delivery.to_string(),
+        Op::Put(put) => put.key.to_string(),
+        Op::Delete(delete) => delete.key.to_string(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Agents: who acts, registration, removal.
+
+use crate::commit::{Op, OpResult, Principal, RegisterAgent};
+use crate::decide::Draft;
+use crate::effect::{Effect, ReturnCause};
+use crate::ids::{AgentId, AgentNo, Epoch};
+use crate::limits::AGENTS_MAX;
+use crate::refused::{Code, Refused};
+use crate::registry::Agent;
+
+impl Draft<'_> {
+    /// Finds out who acts, and refuses zombies: a commit of an earlier start changes nothing.
+    pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
+        let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
+        self.actor = self.working.agents().number(id);
+        let Some(agent) = self.actor.and_then(|number| self.working.agents().get(number)) else {
+            // An agent comes into being by registering itself.
+            let registers = matches!(self.commit.ops.first(), Some(Op::RegisterAgent(agent)) if agent.id == *id);
+            return if registers { Ok(()) } else { Err(unknown_agent(id)) };
+        };
+        match self.commit.epoch {
+            Some(epoch) if epoch != agent.epoch => Err(stale_epoch(agent, epoch)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The agent itself or the hub.
+    pub(super) fn require_own(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if actor != agent => {
+                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {what} {agent}"))
+                    .hint("an agent acts for itself only"))
+            }
+            Principal::Agent(_) | Principal::System => Ok(()),
+        }
+    }
+
+    pub(super) fn known(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
+        self.working.agents().number(agent).ok_or_else(|| unknown_agent(agent))
+    }
+
+    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, Refused> {
+        self.require_own(&new.id, "register")?;
+        let known = self.working.agents().number(&new.id);
+        let current = known.and_then(|number| self.working.agents().get(number)).cloned();
+        let epoch = match (&current, new.epoch) {
+            (Some(agent), Some(epoch)) if epoch != agent.epoch => return Err(stale_epoch(agent, epoch)),
+            (Some(agent), Some(_)) => agent.epoch,
+            (None, Some(_)) => return Err(unknown_agent(&new.id)),
+            // A new start. Its number is above every earlier one of this space, also of an agent that was removed and
+            // of a history that a restore undid.
+            (_, None) => {
+                let old = current.as_ref().map_or(0, |agent| agent.epoch.0);
+                Epoch((old + 1).max(self.seq.0).max(self.working.head.generation.0 << 24))
+            }
+        };
+        let number = known.unwrap_or_else(|| self.working.agents().next_number());
+        if number.0 as usize > AGENTS_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "the space has as many agents as it may have")
+                .limit(AGENTS_MAX as u64));
+        }
+        if let (Some(_), None) = (&current, new.epoch) {
+            self.working.dismiss_consumers(number);
+            for delivery in self.working.inbox(number).leased.clone() {
+                self.give_back(delivery, ReturnCause::EpochEnded, String::new(), None);
+            }
+        }
+        let agent = Agent {
+            id: new.id.clone(),
+            name: new.name.clone(),
+            role: new.role,
+            capabilities: new.capabilities.clone(),
+            supported_actions: new.supported_actions.clone(),
+            epoch,
+            removed: false,
+        };
+        // Saying again what is known changes nothing and leaves no record.
+        if current.as_ref() != Some(&agent) {
+            self.emit(Effect::AgentRegistered { number, agent });
+        }
+        if self.commit.principal == Principal::Agent(new.id.clone()) {
+            self.actor = Some(number);
+        }
+        Ok(OpResult::Registered { epoch })
+    }
+
+    pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
+        self.require_own(agent, "remove")?;
+        let number = self.known(agent)?;
+        let open = self.working.inbox(number).open;
+        if open > 0 {
+            return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
+                .hint("let it finish them, or purge its inbox first"));
+        }
+        self.working.dismiss_consumers(number);
+        self.emit(Effect::AgentRemoved { number });
+        Ok(OpResult::Done)
+    }
+}
+
+fn unknown_agent(id: &AgentId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register it first")
+}
+
+fn stale_epoch(agent: &Agent, epoch: Epoch) -> Refused {
+    let detail = format!("agent {} was started again: epoch {epoch} is over, it is at {}", agent.id, agent.epoch);
+    let mut refused = Refused::new(Code::StaleEpoch, detail)
+        .hint("this start of the agent is over; stop it, or register again to start a new epoch");
+    refused.facts.current_epoch = Some(agent.epoch.0);
+    refused
+}

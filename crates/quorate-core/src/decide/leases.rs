@@ -1,0 +1,136 @@
+//! What the holder of a delivery may do with it: ack, nack, extend. A stale token is refused and changes nothing.
+
+use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
+use crate::decide::{Draft, No};
+use crate::effect::{Effect, EndState, Next, ReturnCause};
+use crate::ids::{DeliveryId, DeliveryNo};
+use crate::refused::{Code, Refused};
+use crate::working::Open;
+
+impl Draft<'_> {
+    pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, No> {
+        let number = self.working.eras().resolve(lease.delivery)?;
+        if self.working.open(number).is_none() {
+            return self.ack_again(lease, number);
+        }
+        self.held(lease, number)?;
+        let effect = Effect::Acked { delivery: number, token: lease.token };
+        self.end(number, EndState::Acked, effect);
+        Ok(OpResult::Acked { seq: self.seq })
+    }
+
+    /// A repeated ack with the same token gets the same answer.
+    fn ack_again(&self, lease: LeaseRef, number: DeliveryNo) -> Result<OpResult, No> {
+        if let Some((state, token)) = self.ended_here.get(&number) {
+            if *state == EndState::Acked && *token == lease.token {
+                return Ok(OpResult::Acked { seq: self.seq });
+            }
+            return Err(stale_lease(lease, state.as_str()).into());
+        }
+        match self.rows.ended(number)? {
+            Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
+                Ok(OpResult::Acked { seq: ended.seq })
+            }
+            Some(ended) => Err(stale_lease(lease, ended.state.as_str()).into()),
+            None => Err(not_found(lease.delivery).into()),
+        }
+    }
+
+    pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, No> {
+        let number = self.working.eras().resolve(nack.lease.delivery)?;
+        self.held_or_ended(nack.lease, number)?;
+        let cause = match nack.then {
+            NackThen::Release => ReturnCause::Released,
+            NackThen::Retry { .. } | NackThen::Dead => ReturnCause::Nacked,
+        };
+        self.give_back(number, cause, nack.reason.clone(), Some(nack.then));
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, No> {
+        let number = self.working.eras().resolve(extend.lease.delivery)?;
+        self.held_or_ended(extend.lease, number)?;
+        self.working.prolong(number, extend.lease_ms, self.now);
+        Ok(OpResult::Done)
+    }
+
+    fn held_or_ended(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), No> {
+        if self.working.open(number).is_some() {
+            return Ok(self.held(lease, number).map(drop)?);
+        }
+        let here = self.ended_here.get(&number).map(|(state, _)| *state);
+        let state = match here {
+            Some(state) => Some(state),
+            None => self.rows.ended(number)?.map(|ended| ended.state),
+        };
+        Err(state.map_or_else(|| not_found(lease.delivery), |state| stale_lease(lease, state.as_str())).into())
+    }
+
+    /// The delivery, if the caller is its recipient and holds it under this very token.
+    fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Open, Refused> {
+        let open = *self.working.open(number).ok_or_else(|| not_found(lease.delivery))?;
+        if let Principal::Agent(actor) = &self.commit.principal
+            && self.actor != Some(open.agent())
+        {
+            return Err(Refused::new(Code::Forbidden, format!("agent {actor} is not the recipient of {}", lease.delivery))
+                .hint("only the recipient of a delivery may end it"));
+        }
+        match open.token() {
+            Some(token) if token == lease.token => Ok(open),
+            Some(_) => Err(stale_lease(lease, "leased again")),
+            None => Err(stale_lease(lease, "waiting to be given out again")),
+        }
+    }
+
+    /// Gives a held delivery back: to be tried again, or to the dead letters after the last try.
+    pub(super) fn give_back(
+        &mut self,
+        delivery: DeliveryNo,
+        cause: ReturnCause,
+        reason: String,
+        then: Option<NackThen>,
+    ) {
+        let Some(open) = self.working.open(delivery).copied() else { return };
+        let token = open.token().unwrap_or_default();
+        let next = self.next_of(&open, then);
+        let effect = Effect::Returned { delivery, token, cause, reason, next };
+        match next {
+            Next::Dead => self.end(delivery, EndState::Dead, effect),
+            Next::Expired => self.end(delivery, EndState::Expired, effect),
+            Next::Ready => {
+                self.emit(effect);
+                self.working.stir(open.agent());
+            }
+            Next::Scheduled(_) => self.emit(effect),
+        }
+    }
+
+    fn next_of(&self, open: &Open, then: Option<NackThen>) -> Next {
+        if then == Some(NackThen::Dead) {
+            return Next::Dead;
+        }
+        if open.expires <= self.now.wall {
+            return Next::Expired;
+        }
+        if then == Some(NackThen::Release) {
+            return Next::Ready;
+        }
+        if open.attempt >= open.attempts_max {
+            return Next::Dead;
+        }
+        match then {
+            Some(NackThen::Retry { delay_ms }) if delay_ms > 0 => Next::Scheduled(self.now.wall.plus_ms(delay_ms)),
+            _ => Next::Ready,
+        }
+    }
+}
+
+fn stale_lease(lease: LeaseRef, state: &str) -> Refused {
+    let LeaseRef { delivery, token } = lease;
+    Refused::new(Code::StaleLease, format!("lease {token} of {delivery} is over: the delivery is {state}"))
+        .hint("drop this piece of work; if it is not done it is given out again with a new token")
+}
+
+pub(super) fn not_found(delivery: DeliveryId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no delivery {delivery}"))
+}

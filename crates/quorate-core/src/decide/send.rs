@@ -1,0 +1,150 @@
+//! Sending: a message becomes one delivery for each recipient.
+
+use std::sync::Arc;
+
+use crate::commit::{OpResult, Principal};
+use crate::decide::{Draft, Handed, No};
+use crate::effect::{Effect, NewDelivery};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, MessageId};
+use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX};
+use crate::message::{Durability, Message};
+use crate::refused::{Code, Refused};
+use crate::rows::SentBefore;
+
+impl Draft<'_> {
+    pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
+        self.check_sender(message)?;
+        if let Some(id) = &message.client_id {
+            if let Some((earlier, result)) = self.sent_here.get(id) {
+                return if earlier == fingerprint { Ok(result.clone()) } else { Err(used_id(id).into()) };
+            }
+            if let Some(before) = self.rows.sent_before(id)? {
+                return self.sent_again(id, &before, fingerprint).map_err(No::Refused);
+            }
+        }
+        let recipients = self.recipients(message)?;
+        let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
+        let first = self.working.next_delivery();
+        let count = recipients.len() as u32;
+        let later = message.deliver_at.is_some_and(|due| due > self.now.wall);
+        let part = self.parts.len() as u32;
+        self.parts.push(message.payload.clone());
+        let mut deliveries = Vec::with_capacity(recipients.len());
+        for (index, agent) in recipients.iter().enumerate() {
+            let delivery = DeliveryNo(first.0 + index as u64);
+            let lease = if later { None } else { self.lease_at_once(*agent, delivery, message) };
+            deliveries.push(NewDelivery { agent: *agent, lease });
+        }
+        self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
+        for agent in recipients {
+            self.working.stir(agent);
+        }
+        let result = OpResult::Sent { id, first, count };
+        if let Some(client_id) = &message.client_id {
+            self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
+        }
+        Ok(result)
+    }
+
+    /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.
+    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+        if message.durability == Durability::Ephemeral {
+            return Err(Refused::new(Code::Invalid, "an ephemeral message cannot be part of a commit")
+                .hint("send it by itself, or make it durable"));
+        }
+        match (&self.commit.principal, &message.from) {
+            (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
+            (Principal::Agent(actor), from) => {
+                let from = from.as_ref().map_or("the hub", AgentId::as_str);
+                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}")))
+            }
+            (Principal::System, Some(from)) => self.known(from).map(drop),
+            (Principal::System, None) => Ok(()),
+        }
+    }
+
+    /// The recipients' numbers, each once, in the order named. Unknown ones are refused, never swallowed.
+    fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
+        let named = message.to.agents();
+        let mut recipients = Vec::with_capacity(named.len());
+        let mut unknown = Vec::new();
+        for id in named {
+            match self.working.agents().number(id) {
+                // A list is short, or it is refused below: no need for a set.
+                Some(number) if named.len() == 1 || !recipients.contains(&number) => recipients.push(number),
+                Some(_) => {}
+                None => unknown.push(id.as_str()),
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {}", unknown.join(", ")))
+                .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
+        }
+        self.deliveries += recipients.len();
+        if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("the commit makes {} deliveries", self.deliveries))
+                .limit(DELIVERIES_PER_COMMIT_MAX as u64)
+                .hint("split it into several commits"));
+        }
+        for number in &recipients {
+            if self.working.inbox(*number).open >= INBOX_MAX {
+                let id = self.working.agents().get(*number).map_or("", |agent| agent.id.as_str());
+                return Err(Refused::new(Code::QueueFull, format!("the inbox of agent {id} is full"))
+                    .limit(INBOX_MAX as u64)
+                    .hint("wait until it has worked off some of it; nothing was sent to anybody"));
+            }
+        }
+        Ok(recipients)
+    }
+
+    /// A lease in the very insert, when somebody waits and nothing older or higher waits for them.
+    fn lease_at_once(
+        &mut self,
+        agent: AgentNo,
+        delivery: DeliveryNo,
+        message: &Arc<Message>,
+    ) -> Option<(crate::ids::Token, u64)> {
+        let inbox = self.working.inbox(agent);
+        if inbox.has_ready() || inbox.leased.len() >= IN_FLIGHT_MAX {
+            return None;
+        }
+        if message.expires_at.is_some_and(|at| at <= self.now.wall) {
+            return None;
+        }
+        let consumer = inbox.first_in_line()?;
+        let lease_ms = self.working.consumer(consumer)?.lease_ms;
+        let token = self.working.next_token();
+        self.working.spend_credit(consumer, 1);
+        let handed = Handed {
+            delivery,
+            token,
+            attempt: 1,
+            lease_ms,
+            seq: self.seq,
+            n: self.messages,
+            message: Some(Arc::clone(message)),
+        };
+        self.handed.push((consumer, handed));
+        Some((token, lease_ms))
+    }
+
+    /// The same id again: the same answer if it is the same message by the same sender.
+    fn sent_again(
+        &self,
+        id: &crate::ids::ClientId,
+        before: &SentBefore,
+        fingerprint: &[u8; 32],
+    ) -> Result<OpResult, Refused> {
+        let sender = self.actor.unwrap_or_default();
+        if before.fingerprint != *fingerprint || before.sender != sender {
+            return Err(used_id(id));
+        }
+        let id = self.working.eras().message_id(before.seq, before.n);
+        Ok(OpResult::Sent { id, first: before.first, count: before.count })
+    }
+}
+
+fn used_id(id: &crate::ids::ClientId) -> Refused {
+    Refused::new(Code::Duplicate, format!("the message id {id} was used for another message"))
+        .hint("give each message an id of its own; repeat an id only with the very same message")
+}

@@ -1,0 +1,324 @@
+//! What a commit did. Effects are what the log holds: folding them rebuilds the state at any record.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::ids::{AgentNo, DeliveryNo, Generation, Key, Seq, SpaceId, SpaceName, Token, Version};
+use crate::message::{Message, Priority};
+use crate::registry::Agent;
+use crate::time::Timestamp;
+
+/// What a record is. The numbers are frozen: they are hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordKind {
+    /// The first record of a space.
+    Genesis,
+    /// A commit by somebody.
+    Commit,
+    /// A commit by time.
+    Sweep,
+    /// The first record after a restore from a backup.
+    Restore,
+}
+
+impl RecordKind {
+    /// The frozen number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Genesis => 1,
+            Self::Commit => 2,
+            Self::Sweep => 3,
+            Self::Restore => 4,
+        }
+    }
+
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Genesis => "genesis",
+            Self::Commit => "commit",
+            Self::Sweep => "sweep",
+            Self::Restore => "restore",
+        }
+    }
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::Genesis, Self::Commit, Self::Sweep, Self::Restore].into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// One row of the log, as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Its position.
+    pub seq: Seq,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The format of the body.
+    pub format: u8,
+    /// The number of its kind.
+    pub kind: u8,
+    /// Who acted, as text.
+    pub principal: String,
+    /// The chain up to here.
+    pub hash: [u8; 32],
+    /// The effects, encoded.
+    pub body: Vec<u8>,
+    /// The salts of the payload parts, one after the other; zeros where erased.
+    pub salts: Vec<u8>,
+    /// The payload parts, one after the other; zeros where erased.
+    pub payload: Bytes,
+}
+
+/// A decoded body.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Body {
+    /// Length and digest of each payload part.
+    pub parts: Vec<(u64, [u8; 32])>,
+    /// What happened, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// The last state of a delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EndState {
+    /// Done.
+    Acked,
+    /// Given up after the last try; can be redriven.
+    Dead,
+    /// Its message expired first.
+    Expired,
+    /// Ended by an operator.
+    Purged,
+}
+
+impl EndState {
+    /// The frozen number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Acked => 1,
+            Self::Dead => 2,
+            Self::Expired => 3,
+            Self::Purged => 4,
+        }
+    }
+
+    /// The state with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::Acked, Self::Dead, Self::Expired, Self::Purged].into_iter().find(|state| state.number() == number)
+    }
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Acked => "acked",
+            Self::Dead => "dead",
+            Self::Expired => "expired",
+            Self::Purged => "purged",
+        }
+    }
+}
+
+/// Why a leased delivery came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReturnCause {
+    /// Its holder gave it back.
+    Nacked,
+    /// Its lease ran out.
+    Lapsed,
+    /// Its holder was started again.
+    EpochEnded,
+    /// Its holder never tried it.
+    Released,
+}
+
+impl ReturnCause {
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nacked => "nacked",
+            Self::Lapsed => "lapsed",
+            Self::EpochEnded => "epoch ended",
+            Self::Released => "released",
+        }
+    }
+}
+
+/// Where a delivery that came back goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// To be given out again.
+    Ready,
+    /// To be given out again, not before then.
+    Scheduled(Timestamp),
+    /// To the dead letters.
+    Dead,
+    /// Its message expired meanwhile.
+    Expired,
+}
+
+/// One delivery of a new message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewDelivery {
+    /// The recipient.
+    pub agent: AgentNo,
+    /// Leased in the very insert: token and length in milliseconds.
+    pub lease: Option<(Token, u64)>,
+}
+
+/// One thing that happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    /// The space began.
+    SpaceCreated {
+        /// Its name.
+        name: SpaceName,
+        /// Its identity.
+        id: SpaceId,
+        /// Its first generation.
+        generation: Generation,
+    },
+    /// The space goes on from a backup.
+    Restored {
+        /// The new generation.
+        generation: Generation,
+    },
+    /// An agent is known, with its epoch.
+    AgentRegistered {
+        /// Its number.
+        number: AgentNo,
+        /// What it said of itself, and its epoch.
+        agent: Agent,
+    },
+    /// An agent is gone.
+    AgentRemoved {
+        /// Its number.
+        number: AgentNo,
+    },
+    /// A message and its deliveries, numbered from `first`.
+    Sent {
+        /// The message. Its payload is a part of the record.
+        message: Arc<Message>,
+        /// Which part.
+        part: u32,
+        /// The number of the first delivery.
+        first: DeliveryNo,
+        /// The deliveries.
+        deliveries: Vec<NewDelivery>,
+    },
+    /// Deliveries of one recipient were taken.
+    Leased {
+        /// How long the leases last.
+        lease_ms: u64,
+        /// Which deliveries, each with its token.
+        deliveries: Vec<(DeliveryNo, Token)>,
+    },
+    /// A delivery is done with.
+    Acked {
+        /// Which one.
+        delivery: DeliveryNo,
+        /// The lease under which it was.
+        token: Token,
+    },
+    /// A leased delivery came back.
+    Returned {
+        /// Which one.
+        delivery: DeliveryNo,
+        /// The lease under which it was.
+        token: Token,
+        /// Why.
+        cause: ReturnCause,
+        /// What its holder said.
+        reason: String,
+        /// Where it goes.
+        next: Next,
+    },
+    /// A waiting delivery is past its message's time.
+    Expired {
+        /// Which one.
+        delivery: DeliveryNo,
+    },
+    /// A dead letter is given out again.
+    Redriven {
+        /// Which one.
+        delivery: DeliveryNo,
+        /// The recipient.
+        agent: AgentNo,
+        /// The record that holds the message.
+        seq: Seq,
+        /// Which message of that record.
+        n: u32,
+        /// Its priority.
+        priority: Priority,
+        /// Its tries.
+        attempts_max: u16,
+        /// When its message expires, if ever.
+        expires_at: Option<Timestamp>,
+    },
+    /// A delivery was ended by an operator.
+    Purged {
+        /// Which one.
+        delivery: DeliveryNo,
+    },
+    /// A memory entry was written.
+    Written {
+        /// Which entry.
+        key: Key,
+        /// Its version now.
+        version: Version,
+        /// What kind of thing it holds.
+        entry_type: String,
+        /// What the bytes are; `None` is JSON.
+        content_type: Option<String>,
+        /// Which part of the record holds the content.
+        part: u32,
+        /// What it was built on; version 0 = not there at the time.
+        depends_on: Vec<(Key, Version)>,
+    },
+    /// A memory entry was ended.
+    Deleted {
+        /// Which entry.
+        key: Key,
+        /// The version of the tombstone.
+        version: Version,
+    },
+    /// A payload part of an earlier record was blanked.
+    Erased {
+        /// The record.
+        seq: Seq,
+        /// Which part of it.
+        part: u32,
+    },
+}
+
+impl Effect {
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::SpaceCreated { .. } => "space.created",
+            Self::Restored { .. } => "space.restored",
+            Self::AgentRegistered { .. } => "agent.registered",
+            Self::AgentRemoved { .. } => "agent.removed",
+            Self::Sent { .. } => "message.sent",
+            Self::Leased { .. } => "delivery.leased",
+            Self::Acked { .. } => "delivery.acked",
+            Self::Returned { .. } => "delivery.returned",
+            Self::Expired { .. } => "delivery.expired",
+            Self::Redriven { .. } => "delivery.redriven",
+            Self::Purged { .. } => "delivery.purged",
+            Self::Written { .. } => "entry.written",
+            Self::Deleted { .. } => "entry.deleted",
+            Self::Erased { .. } => "payload.erased",
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Replay: folding the records of a space rebuilds the state as it was after any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::codec::{self, Unreadable};
+use crate::effect::{Effect, EndState, Next, Record};
+use crate::entry::EntryHead;
+use crate::ids::{DeliveryNo, Key, Seq, SpaceId, Version};
+use crate::rows::{Dead, Ended};
+use crate::time::{Now, Timestamp};
+use crate::working::{Open, Working};
+
+/// One version of a memory entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EntryVersion {
+    /// The version, its record, and whether it is a tombstone.
+    pub head: EntryHead,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Who wrote it.
+    pub author: String,
+    /// What kind of thing it holds.
+    pub entry_type: String,
+    /// What the bytes are; `None` is JSON.
+    pub content_type: Option<String>,
+    /// Which part of its record holds the content; `None` for a tombstone.
+    pub part: Option<u32>,
+    /// What it was built on.
+    pub depends_on: Vec<(Key, Version)>,
+}
+
+/// Everything that is known in a space after a record.
+#[derive(Debug)]
+pub struct World {
+    /// Agents and open deliveries.
+    pub working: Working,
+    /// Every entry with its history, oldest version first.
+    pub entries: BTreeMap<Key, Vec<EntryVersion>>,
+    /// How deliveries ended.
+    pub ended: BTreeMap<DeliveryNo, Ended>,
+    /// The dead letters.
+    pub dead: BTreeMap<DeliveryNo, Dead>,
+    /// Payload parts that were blanked.
+    pub erased: BTreeSet<(Seq, u32)>,
+}
+
+impl World {
+    /// A space before its first record.
+    #[must_use]
+    pub fn new(id: SpaceId) -> Self {
+        Self {
+            working: Working::new(id),
+            entries: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            erased: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in the next record. Its hash is taken as it is: checking the chain is the business of `verify`.
+    ///
+    /// # Errors
+    /// When the body is not readable.
+    pub fn apply(&mut self, record: &Record) -> Result<(), Unreadable> {
+        let body = codec::read_body(record)?;
+        let now = Now { wall: record.at, ..Now::default() };
+        self.working.begin(now);
+        let mut n = 0;
+        for effect in &body.effects {
+            self.apply_to_rows(effect, record);
+            self.working.apply(effect, record.seq, &mut n, now);
+            self.working.count_end(effect);
+        }
+        self.working.head.seq = record.seq;
+        self.working.head.hash = record.hash;
+        self.working.head.at = record.at;
+        Ok(())
+    }
+
+    fn apply_to_rows(&mut self, effect: &Effect, record: &Record) {
+        match effect {
+            Effect::Acked { delivery, .. } => self.end(*delivery, EndState::Acked, record.seq),
+            Effect::Returned { delivery, next: Next::Dead, .. } => {
+                if let Some(open) = self.working.open(*delivery) {
+                    self.dead.insert(*delivery, Dead::of(open));
+                }
+                self.end(*delivery, EndState::Dead, record.seq);
+            }
+            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
+                self.end(*delivery, EndState::Expired, record.seq);
+            }
+            Effect::Purged { delivery } => self.end(*delivery, EndState::Purged, record.seq),
+            Effect::Redriven { delivery, .. } => {
+                self.dead.remove(delivery);
+                self.ended.remove(delivery);
+            }
+            Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+                let version = EntryVersion {
+                    head: self.entry_head(*version, record.seq, false),
+                    at: record.at,
+                    author: record.principal.clone(),
+                    entry_type: entry_type.clone(),
+                    content_type: content_type.clone(),
+                    part: Some(*part),
+                    depends_on: depends_on.clone(),
+                };
+                self.entries.entry(key.clone()).or_default().push(version);
+            }
+            Effect::Deleted { key, version } => {
+                let version = EntryVersion {
+                    head: self.entry_head(*version, record.seq, true),
+                    at: record.at,
+                    author: record.principal.clone(),
+                    entry_type: String::new(),
+                    content_type: None,
+                    part: None,
+                    depends_on: Vec::new(),
+                };
+                self.entries.entry(key.clone()).or_default().push(version);
+            }
+            Effect::Erased { seq, part } => {
+                self.erased.insert((*seq, *part));
+            }
+            Effect::SpaceCreated { .. }
+            | Effect::Restored { .. }
+            | Effect::AgentRegistered { .. }
+            | Effect::AgentRemoved { .. }
+            | Effect::Sent { .. }
+            | Effect::Leased { .. }
+            | Effect::Returned { .. } => {}
+        }
+    }
+
+    fn entry_head(&self, version: Version, seq: Seq, deleted: bool) -> EntryHead {
+        EntryHead { version, generation: self.working.head.generation, seq, deleted }
+    }
+
+    fn end(&mut self, delivery: DeliveryNo, state: EndState, seq: Seq) {
+        let token = self.working.open(delivery).and_then(Open::token).unwrap_or_default();
+        self.ended.insert(delivery, Ended { state, token, seq });
+    }
+}
+
+impl Dead {
+    /// The dead letter that an open delivery becomes.
+    #[must_use]
+    pub fn of(open: &Open) -> Self {
+        Self {
+            agent: open.agent(),
+            seq: open.seq,
+            n: open.n(),
+            priority: open.priority,
+            attempts_max: open.attempts_max,
+            expires_at: (open.expires != Open::NEVER).then_some(open.expires),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is an id and what is not.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[test]
+fn a_message_id_reads_back_as_it_prints() {
+    let id = MessageId { generation: Generation(3), seq: Seq(17), n: 2 };
+    assert_eq!(id.to_string(), "msg_3-17-2");
+    assert_eq!("msg_3-17-2".parse::<MessageId>().unwrap(), id);
+}
+
+#[test]
+fn an_id_has_one_spelling_only() {
+    for text in ["msg_3-17", "msg_03-17-2", "msg_3-17-2-", "msg_+3-17-2", "msg_3-17--2", "dlv_3-17-2", "msg_", ""] {
+        assert_eq!(text.parse::<MessageId>().unwrap_err().code, Code::Invalid, "{text}");
+    }
+    let beyond = format!("dlv_0-{}", 1u64 << 47);
+    assert_eq!(beyond.parse::<DeliveryId>().unwrap_err().code, Code::Invalid);
+}
+
+#[test]
+fn an_agent_id_is_bounded_and_printable() {
+    assert!(AgentId::new("a".repeat(128)).is_ok());
+    assert_eq!(AgentId::new("a".repeat(129)).unwrap_err().facts.limit, Some(128));
+    assert_eq!(AgentId::new("a\nb").unwrap_err().code, Code::Invalid);
+    assert_eq!(AgentId::new("").unwrap_err().code, Code::Invalid);
+}
+
+#[test]
+fn an_agent_cannot_be_named_like_a_destination() {
+    for text in ["*", "topic:x", "role:worker", "can:review"] {
+        assert_eq!(AgentId::for_agent(text).unwrap_err().code, Code::Invalid, "{text}");
+    }
+    assert!(AgentId::for_agent("topical").is_ok());
+}
+
+#[test]
+fn an_id_of_an_undone_history_is_not_found() {
+    let eras = Eras(vec![
+        Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) },
+        Era { generation: Generation(9), first_seq: Seq(20), first_delivery: DeliveryNo(5) },
+    ]);
+    assert_eq!(eras.delivery_id(DeliveryNo(4)).to_string(), "dlv_0-4");
+    assert_eq!(eras.delivery_id(DeliveryNo(5)).to_string(), "dlv_9-5");
+    assert_eq!(eras.message_id(Seq(19), 0).to_string(), "msg_0-19-0");
+    let lost = DeliveryId { generation: Generation(0), number: DeliveryNo(5) };
+    assert_eq!(eras.resolve(lost).unwrap_err().code, Code::NotFound);
+}

@@ -1,0 +1,56 @@
+//! Every limit of the kernel, in one place. Going over one is refused with a code that names it.
+
+/// Operations in one commit.
+pub const OPS_MAX: usize = 256;
+/// Deliveries that one commit may make.
+pub const DELIVERIES_PER_COMMIT_MAX: usize = 4096;
+/// Bytes of one payload or one memory content.
+pub const PAYLOAD_BYTES_MAX: usize = 512 * 1024;
+/// Bytes of all payloads of one commit together.
+pub const COMMIT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Levels of nesting in a JSON payload.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Bytes of an id: of an agent, a space, a client's message, an idempotency key, an action, a type.
+pub const ID_BYTES_MAX: usize = 128;
+/// Bytes of a memory key.
+pub const KEY_BYTES_MAX: usize = 512;
+/// Characters of a rationale or a reason.
+pub const REASON_CHARS_MAX: usize = 1000;
+/// Bytes of a message's `metadata`.
+pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// Entries that one memory entry may depend on; also capabilities and actions of one agent.
+pub const LIST_MAX: usize = 256;
+/// Deliveries that one claim may take.
+pub const CLAIM_MAX: u32 = 256;
+/// Open deliveries of one recipient.
+pub const INBOX_MAX: usize = 100_000;
+/// Leased deliveries of one recipient.
+pub const IN_FLIGHT_MAX: usize = 4096;
+/// Agents of one space, removed ones included.
+pub const AGENTS_MAX: usize = 100_000;
+/// Waiting claims and standing consumers of one agent.
+pub const CONSUMERS_PER_AGENT_MAX: usize = 256;
+/// The shortest lease.
+pub const LEASE_MS_MIN: u64 = 1_000;
+/// The lease when nobody says otherwise.
+pub const LEASE_MS_DEFAULT: u64 = 30_000;
+/// The longest lease: half a day.
+pub const LEASE_MS_MAX: u64 = 12 * 60 * 60 * 1000;
+/// The longest delay that a nack may ask for: a day.
+pub const NACK_DELAY_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Tries of a delivery when nobody says otherwise: the first and three retries.
+pub const ATTEMPTS_DEFAULT: u16 = 4;
+/// The most tries of a delivery.
+pub const ATTEMPTS_MAX: u16 = 100;
+/// Deliveries that one sweep record ends or returns; the rest follows in the next record.
+pub const SWEEP_MAX: usize = 1000;
+/// Deliveries that one purge ends; the caller repeats it until none is left.
+pub const PURGE_MAX: usize = 4096;
+/// After so many deliveries of higher priority one lower goes out.
+pub const STARVATION_COUNT: u32 = 64;
+/// After so long a wait one lower goes out.
+pub const STARVATION_MS: u64 = 60_000;
+/// How long an idempotency key is remembered at least: a day.
+pub const KEY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
+/// The largest version or token: the largest integer that every JSON reader keeps exact.
+pub const NUMBER_MAX: u64 = (1 << 53) - 1;

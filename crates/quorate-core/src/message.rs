@@ -1,0 +1,305 @@
+//! The message: seed D's envelope, with the payload as opaque bytes.
+
+use bytes::Bytes;
+
+use crate::chain;
+use crate::ids::{AgentId, ClientId};
+use crate::limits::{ATTEMPTS_DEFAULT, ATTEMPTS_MAX, METADATA_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
+use crate::refused::{Code, Refused};
+use crate::time::Timestamp;
+
+/// Bytes that an agent handed over, with the salt and digest that bind them to the log. They come out byte for byte as
+/// they went in, and they can be erased without breaking the chain, because only the digest is chained.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// The bytes themselves.
+    pub bytes: Bytes,
+    /// Random, so that the digest of an erased payload says nothing about it.
+    pub salt: [u8; 16],
+    /// `SHA-256(salt ‖ bytes)`.
+    pub digest: [u8; 32],
+}
+
+impl Payload {
+    /// Seals bytes with a fresh random salt. Done on the caller's thread, away from the writer.
+    #[must_use]
+    pub fn seal(bytes: Bytes, salt: [u8; 16]) -> Self {
+        let digest = chain::part_digest(&salt, &bytes);
+        Self { bytes, salt, digest }
+    }
+
+    /// Refuses what is over the limit.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        if self.bytes.len() > PAYLOAD_BYTES_MAX {
+            return Err(Refused::new(Code::TooLarge, format!("the payload has {} bytes", self.bytes.len()))
+                .limit(PAYLOAD_BYTES_MAX as u64)
+                .hint(format!("send at most {PAYLOAD_BYTES_MAX} bytes, or put the data elsewhere and send a reference")));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Payload {
+    /// Never the content: debug output ends up in logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payload({} bytes)", self.bytes.len())
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MessageType {
+    /// Do something.
+    #[default]
+    Command,
+    /// Tell me something.
+    Query,
+    /// Something happened.
+    Event,
+    /// The answer to a command or a query.
+    Response,
+}
+
+impl MessageType {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Query => "query",
+            Self::Event => "event",
+            Self::Response => "response",
+        }
+    }
+}
+
+/// Whether acknowledged means on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Durability {
+    /// Acknowledged means on disk.
+    #[default]
+    Durable,
+    /// In memory only, at most once, no record.
+    Ephemeral,
+}
+
+/// Which of two waiting deliveries goes first: the higher level, then the higher rank, then the older.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Priority {
+    /// 0 low, 1 normal, 2 high, 3 urgent.
+    pub level: u8,
+    /// Finer steps within a level; scales of 1 to 10 map onto level and rank.
+    pub rank: u8,
+}
+
+impl Priority {
+    /// Background work.
+    pub const LOW: Self = Self { level: 0, rank: 0 };
+    /// The usual.
+    pub const NORMAL: Self = Self { level: 1, rank: 0 };
+    /// Time-sensitive.
+    pub const HIGH: Self = Self { level: 2, rank: 0 };
+    /// Failures and alerts.
+    pub const URGENT: Self = Self { level: 3, rank: 0 };
+
+    /// From a scale of 1 to 10. 1 to 3 are low, 4 to 6 normal, 7 to 8 high, 9 to 10 urgent; order is kept.
+    ///
+    /// # Errors
+    /// `INVALID` for anything else.
+    pub fn from_ten(value: u8) -> Result<Self, Refused> {
+        match value {
+            1..=3 => Ok(Self { level: 0, rank: value }),
+            4..=6 => Ok(Self { level: 1, rank: value }),
+            7..=8 => Ok(Self { level: 2, rank: value }),
+            9..=10 => Ok(Self { level: 3, rank: value }),
+            _ => Err(Refused::new(Code::Invalid, format!("the priority {value} is not between 1 and 10"))),
+        }
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self::NORMAL
+    }
+}
+
+/// Where a message goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// One agent.
+    Agent(AgentId),
+    /// Each agent of a list, once.
+    Agents(Vec<AgentId>),
+}
+
+impl Destination {
+    /// The agents named, in order.
+    #[must_use]
+    pub fn agents(&self) -> &[AgentId] {
+        match self {
+            Self::Agent(agent) => std::slice::from_ref(agent),
+            Self::Agents(agents) => agents,
+        }
+    }
+}
+
+/// A message. Immutable once sent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Message {
+    /// The sender: the authenticated principal; `None` is the hub itself.
+    pub from: Option<AgentId>,
+    /// The id that the client chose; the same id with the same content is the same message.
+    pub client_id: Option<ClientId>,
+    /// Where it goes.
+    pub to: Destination,
+    /// What it is.
+    pub kind: MessageType,
+    /// What it asks for or tells, as a word.
+    pub action: String,
+    /// The content.
+    pub payload: Payload,
+    /// What the bytes of the payload are; `None` is JSON.
+    pub content_type: Option<String>,
+    /// Which goes first.
+    pub priority: Priority,
+    /// Whether acknowledged means on disk.
+    pub durability: Durability,
+    /// Not to be handed out from then on.
+    pub expires_at: Option<Timestamp>,
+    /// Not to be handed out before.
+    pub deliver_at: Option<Timestamp>,
+    /// Tries before it becomes a dead letter.
+    pub attempts_max: u16,
+    /// The agent that wants the answer.
+    pub reply_to: Option<AgentId>,
+    /// The message that this one answers.
+    pub in_reply_to: Option<String>,
+    /// The conversation.
+    pub correlation_id: Option<String>,
+    /// The message that led to this one.
+    pub causation_id: Option<String>,
+    /// The session it belongs to.
+    pub session_id: Option<String>,
+    /// The chain's budget.
+    pub budget: Option<String>,
+    /// How many messages led to this one.
+    pub hops: u16,
+    /// W3C trace context.
+    pub traceparent: Option<String>,
+    /// Where it entered: a dialect, a webhook, another hub.
+    pub origin: Option<String>,
+    /// How sure the sender is, 0 to 1.
+    pub confidence: Option<f64>,
+    /// Why the sender says so.
+    pub rationale: Option<String>,
+    /// What a dialect could not say otherwise, as JSON text.
+    pub metadata: Option<String>,
+}
+
+impl Message {
+    /// A message with everything else at its default.
+    #[must_use]
+    pub fn new(to: Destination, action: impl Into<String>, payload: Payload) -> Self {
+        Self {
+            from: None,
+            client_id: None,
+            to,
+            kind: MessageType::default(),
+            action: action.into(),
+            payload,
+            content_type: None,
+            priority: Priority::default(),
+            durability: Durability::default(),
+            expires_at: None,
+            deliver_at: None,
+            attempts_max: ATTEMPTS_DEFAULT,
+            reply_to: None,
+            in_reply_to: None,
+            correlation_id: None,
+            causation_id: None,
+            session_id: None,
+            budget: None,
+            hops: 0,
+            traceparent: None,
+            origin: None,
+            confidence: None,
+            rationale: None,
+            metadata: None,
+        }
+    }
+
+    /// Whether the payload is declared to be JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.content_type.as_deref().is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+    }
+
+    /// Refuses what no message may be, whatever the state of the world.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        self.payload.check()?;
+        let invalid = |what: String| Err(Refused::new(Code::Invalid, what));
+        let words = [
+            ("action", Some(&self.action)),
+            ("contentType", self.content_type.as_ref()),
+            ("inReplyTo", self.in_reply_to.as_ref()),
+            ("correlationId", self.correlation_id.as_ref()),
+            ("causationId", self.causation_id.as_ref()),
+            ("sessionId", self.session_id.as_ref()),
+            ("budget", self.budget.as_ref()),
+            ("traceparent", self.traceparent.as_ref()),
+            ("origin", self.origin.as_ref()),
+        ];
+        for (name, word) in words {
+            check_word(name, word.map_or("", String::as_str))?;
+        }
+        if self.priority.level > 3 {
+            return invalid(format!("priority {} is not between 0 and 3", self.priority.level));
+        }
+        if !(1..=ATTEMPTS_MAX).contains(&self.attempts_max) {
+            return invalid(format!("maxAttempts {} is not between 1 and {ATTEMPTS_MAX}", self.attempts_max));
+        }
+        if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
+            return invalid("the confidence is not between 0 and 1".into());
+        }
+        if self.to.agents().is_empty() {
+            return invalid("the message has no recipient".into());
+        }
+        check_reason("rationale", self.rationale.as_deref().unwrap_or(""))?;
+        let metadata = self.metadata.as_ref().map_or(0, String::len);
+        if metadata > METADATA_BYTES_MAX {
+            return Err(Refused::new(Code::TooLarge, format!("the metadata has {metadata} bytes"))
+                .limit(METADATA_BYTES_MAX as u64));
+        }
+        if let (Some(deliver_at), Some(expires_at)) = (self.deliver_at, self.expires_at)
+            && expires_at <= deliver_at
+        {
+            return invalid("the message expires before it may be delivered".into());
+        }
+        Ok(())
+    }
+}
+
+/// A short word such as an action: bounded, without control characters. Empty is fine.
+pub(crate) fn check_word(name: &str, word: &str) -> Result<(), Refused> {
+    let max = crate::limits::ID_BYTES_MAX;
+    if word.len() > max {
+        return Err(Refused::new(Code::Invalid, format!("{name} has {} bytes", word.len()))
+            .limit(max as u64)
+            .hint(format!("give at most {max} bytes")));
+    }
+    if word.chars().any(char::is_control) {
+        return Err(Refused::new(Code::Invalid, format!("{name} has a control character")));
+    }
+    Ok(())
+}
+
+/// A sentence by a person or an agent: bounded in characters.
+pub(crate) fn check_reason(name: &str, text: &str) -> Result<(), Refused> {
+    let count = text.chars().count();
+    if count > REASON_CHARS_MAX {
+        return Err(Refused::new(Code::TooLarge, format!("the {name} has {count} characters"))
+            .limit(REASON_CHARS_MAX as u64)
+            .hint(format!("give at most {REASON_CHARS_MAX} characters")));
+    }
+    Ok(())
+}

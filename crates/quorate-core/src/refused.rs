@@ -1,0 +1,188 @@
+//! The domain says no. A refusal is definite: nothing was changed.
+
+use std::fmt;
+
+/// The stable code of a refusal or an error. Each has a page in `docs/errors/`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Code {
+    /// The request is not well formed.
+    Invalid,
+    /// The principal may not do this.
+    Forbidden,
+    /// What the request names does not exist.
+    NotFound,
+    /// A message is addressed to an agent that is not registered.
+    UnknownRecipient,
+    /// Nothing came in time.
+    Timeout,
+    /// The state of the thing does not allow this.
+    Conflict,
+    /// The entry is at another version than expected.
+    VersionConflict,
+    /// The lease token is not the current one.
+    StaleLease,
+    /// The agent was started again since.
+    StaleEpoch,
+    /// The id or key was used for something else.
+    Duplicate,
+    /// The work was called off.
+    Cancelled,
+    /// It is past its time.
+    Expired,
+    /// Larger than allowed.
+    TooLarge,
+    /// More than allowed.
+    LimitExceeded,
+    /// The recipient's inbox is full.
+    QueueFull,
+    /// The hub could not store it and stopped; the outcome is unknown.
+    StorageFailed,
+    /// The hub cannot serve this now.
+    Unavailable,
+    /// Too much work is waiting; nothing was changed.
+    Overloaded,
+    /// The disk is full; nothing was changed.
+    StorageFull,
+}
+
+impl Code {
+    /// All codes, in the order of their status.
+    pub const ALL: [Code; 19] = [
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::UnknownRecipient,
+        Self::Timeout,
+        Self::Conflict,
+        Self::VersionConflict,
+        Self::StaleLease,
+        Self::StaleEpoch,
+        Self::Duplicate,
+        Self::Cancelled,
+        Self::Expired,
+        Self::TooLarge,
+        Self::LimitExceeded,
+        Self::QueueFull,
+        Self::StorageFailed,
+        Self::Unavailable,
+        Self::Overloaded,
+        Self::StorageFull,
+    ];
+
+    /// The code as users see it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "INVALID",
+            Self::Forbidden => "FORBIDDEN",
+            Self::NotFound => "NOT_FOUND",
+            Self::UnknownRecipient => "UNKNOWN_RECIPIENT",
+            Self::Timeout => "TIMEOUT",
+            Self::Conflict => "CONFLICT",
+            Self::VersionConflict => "VERSION_CONFLICT",
+            Self::StaleLease => "STALE_LEASE",
+            Self::StaleEpoch => "STALE_EPOCH",
+            Self::Duplicate => "DUPLICATE",
+            Self::Cancelled => "CANCELLED",
+            Self::Expired => "EXPIRED",
+            Self::TooLarge => "TOO_LARGE",
+            Self::LimitExceeded => "LIMIT_EXCEEDED",
+            Self::QueueFull => "QUEUE_FULL",
+            Self::StorageFailed => "STORAGE_FAILED",
+            Self::Unavailable => "UNAVAILABLE",
+            Self::Overloaded => "OVERLOADED",
+            Self::StorageFull => "STORAGE_FULL",
+        }
+    }
+
+    /// Whether the same request may succeed later without a change.
+    #[must_use]
+    pub fn retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::QueueFull | Self::Unavailable | Self::Overloaded | Self::StorageFull
+        )
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One of several items that a commit named and that was not as expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stale {
+    /// The operation that named it, counted from 0.
+    pub op: usize,
+    /// Which item.
+    pub item: String,
+    /// Why it was refused.
+    pub code: Code,
+}
+
+/// The facts of the case, for programs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// The operation that was refused, counted from 0.
+    pub op: Option<usize>,
+    /// The version that the entry has now; 0 if there is none.
+    pub current_version: Option<u64>,
+    /// The limit that was passed.
+    pub limit: Option<u64>,
+    /// The current epoch of the agent.
+    pub current_epoch: Option<u64>,
+    /// Every item of the commit that is stale, not only the first.
+    pub stale: Vec<Stale>,
+}
+
+/// A definite refusal: what, why, and what to do next. Nothing was changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refused {
+    /// The stable code.
+    pub code: Code,
+    /// What is wrong, for people.
+    pub detail: String,
+    /// What to do next; may be empty.
+    pub hint: String,
+    /// The facts of the case, for programs.
+    pub facts: Box<Facts>,
+}
+
+impl Refused {
+    /// A refusal with its code and detail.
+    #[must_use]
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), hint: String::new(), facts: Box::default() }
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// Names the limit that was passed.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.facts.limit = Some(limit);
+        self
+    }
+
+    /// Names the current version.
+    #[must_use]
+    pub fn current_version(mut self, version: u64) -> Self {
+        self.facts.current_version = Some(version);
+        self
+    }
+
+    /// Names the operation, unless a nearer place did.
+    #[must_use]
+    pub fn at_op(mut self, op: usize) -> Self {
+        self.facts.op.get_or_insert(op);
+        self
+    }
+}

@@ -1,0 +1,125 @@
+//! Who is known in a space: agents, by id and by number.
+
+use std::collections::HashMap;
+
+use crate::ids::{AgentId, AgentNo, Epoch};
+
+/// What an agent is in the group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Role {
+    /// Leads; in a supervised space everything goes through it.
+    Coordinator,
+    /// Does what comes.
+    #[default]
+    Worker,
+    /// Does one kind of thing.
+    Specialist,
+    /// Looks on.
+    Observer,
+}
+
+impl Role {
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Coordinator => "coordinator",
+            Self::Worker => "worker",
+            Self::Specialist => "specialist",
+            Self::Observer => "observer",
+        }
+    }
+}
+
+/// An agent as it registered itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Agent {
+    /// Its id.
+    pub id: AgentId,
+    /// What people call it.
+    pub name: String,
+    /// What it is in the group.
+    pub role: Role,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Which actions it answers.
+    pub supported_actions: Vec<String>,
+    /// Its current start.
+    pub epoch: Epoch,
+    /// Removed agents keep their number, so that the log stays readable; their id is free again.
+    pub removed: bool,
+}
+
+/// All agents of a space. Cloned when it changes, so that readers keep what they have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Agents {
+    by_id: HashMap<AgentId, AgentNo, foldhash::fast::RandomState>,
+    by_number: Vec<Agent>,
+}
+
+impl Agents {
+    /// The number of the agent that bears this id now.
+    #[must_use]
+    pub fn number(&self, id: &AgentId) -> Option<AgentNo> {
+        self.by_id.get(id).copied()
+    }
+
+    /// The agent that bears this id now.
+    #[must_use]
+    pub fn by_id(&self, id: &AgentId) -> Option<&Agent> {
+        self.number(id).and_then(|number| self.get(number))
+    }
+
+    /// The agent with this number, removed or not.
+    #[must_use]
+    pub fn get(&self, number: AgentNo) -> Option<&Agent> {
+        let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
+        self.by_number.get(index)
+    }
+
+    /// All agents in the order of their numbers, removed ones included.
+    pub fn iter(&self) -> impl Iterator<Item = (AgentNo, &Agent)> {
+        self.by_number.iter().enumerate().map(|(index, agent)| (AgentNo(index as u64 + 1), agent))
+    }
+
+    /// How many numbers were given out.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// Whether nobody was ever registered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    /// The next free number.
+    #[must_use]
+    pub fn next_number(&self) -> AgentNo {
+        AgentNo(self.by_number.len() as u64 + 1)
+    }
+
+    /// Puts an agent at its number; `None` takes back the newest one. Numbers are dense.
+    pub(crate) fn set(&mut self, number: AgentNo, agent: Option<Agent>) {
+        let index = number.0 as usize - 1;
+        if let Some(old) = self.by_number.get(index)
+            && !old.removed
+        {
+            self.by_id.remove(&old.id);
+        }
+        match agent {
+            Some(agent) => {
+                if !agent.removed {
+                    self.by_id.insert(agent.id.clone(), number);
+                }
+                if index == self.by_number.len() {
+                    self.by_number.push(agent);
+                } else {
+                    self.by_number[index] = agent;
+                }
+            }
+            None => self.by_number.truncate(index),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a decision may look up besides the working state: rows that are too many to hold in memory.
+
+use crate::commit::{Principal, Receipt};
+use crate::effect::EndState;
+use crate::entry::EntryHead;
+use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, Token};
+use crate::message::Priority;
+use crate::time::Timestamp;
+
+/// How a delivery ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Its last state.
+    pub state: EndState,
+    /// The token of its last lease; 0 if it never had one.
+    pub token: Token,
+    /// The record that ended it.
+    pub seq: Seq,
+}
+
+/// A dead letter: enough to give it out again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dead {
+    /// The recipient.
+    pub agent: AgentNo,
+    /// The record that holds the message.
+    pub seq: Seq,
+    /// Which message of that record.
+    pub n: u32,
+    /// Its priority.
+    pub priority: Priority,
+    /// Tries that a redrive grants anew.
+    pub attempts_max: u16,
+    /// When the message expires, if ever.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A message that bears a client's id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentBefore {
+    /// The record that holds it.
+    pub seq: Seq,
+    /// Which message of that record.
+    pub n: u32,
+    /// The number of the agent that sent it; 0 is the hub.
+    pub sender: AgentNo,
+    /// The fingerprint of the message as it was sent.
+    pub fingerprint: [u8; 32],
+    /// Its first delivery.
+    pub first: DeliveryNo,
+    /// How many deliveries it has.
+    pub count: u32,
+}
+
+/// The answer that an idempotency key already has.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answered {
+    /// The fingerprint of what was asked for.
+    pub fingerprint: [u8; 32],
+    /// The answer.
+    pub receipt: Receipt,
+}
+
+/// A record whose payload part may be erased.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EraseTarget {
+    /// How many parts the record has.
+    pub parts: u32,
+    /// Whether the part in question was erased already.
+    pub erased: bool,
+}
+
+/// A look-up could not be answered: the storage failed, not the domain.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to look up {what}")]
+pub struct LookupFailed {
+    /// What was looked up.
+    pub what: &'static str,
+    /// Why it failed.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Look-ups at the head of one space. They see everything written before in the same batch.
+pub trait Rows {
+    /// The answer that this principal already has under this key.
+    ///
+    /// # Errors
+    /// When the storage fails; likewise below.
+    fn answered(&self, principal: &Principal, key: &IdempotencyKey) -> Result<Option<Answered>, LookupFailed>;
+    /// The newest version of an entry.
+    fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed>;
+    /// How a delivery ended, if it did.
+    fn ended(&self, delivery: DeliveryNo) -> Result<Option<Ended>, LookupFailed>;
+    /// A dead letter.
+    fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed>;
+    /// The message that bears a client's id.
+    fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed>;
+    /// A payload part of an earlier record.
+    fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
+}

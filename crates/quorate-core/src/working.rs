@@ -1,0 +1,474 @@
+//! The state at the head of a space: what decisions need and what is small enough to hold in memory.
+//!
+//! It changes in one way only: [`Working::apply`] carries out an effect. Deliveries, agents and consumers are each set
+//! by one function that keeps every index in step and remembers what was there, so that a refused commit is undone.
+
+mod apply;
+mod inbox;
+mod line;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Eras, Generation, Seq, SpaceId, Token};
+use crate::message::Priority;
+use crate::registry::{Agent, Agents};
+use crate::time::{Mono, Now, Timestamp};
+
+pub(crate) use inbox::Inbox;
+pub(crate) use line::Consumer;
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// The newest record of a space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Its position.
+    pub seq: Seq,
+    /// The chain up to it.
+    pub hash: [u8; 32],
+    /// When it was decided; the next one is not earlier.
+    pub at: Timestamp,
+    /// The current generation.
+    pub generation: Generation,
+}
+
+/// How many deliveries are in each state. They add up to all that were ever made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Waiting to be taken.
+    pub ready: u64,
+    /// Waiting for their time.
+    pub scheduled: u64,
+    /// Held by somebody.
+    pub leased: u64,
+    /// Done.
+    pub acked: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Past their time.
+    pub expired: u64,
+    /// Ended by an operator.
+    pub purged: u64,
+}
+
+/// Where an open delivery is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenState {
+    /// Waiting to be taken.
+    Ready {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Waiting for its time.
+    Scheduled {
+        /// Until when.
+        due: Timestamp,
+    },
+    /// Held by its recipient. The deadline is kept beside, see [`Working::lease`].
+    Leased {
+        /// The current lease.
+        token: Token,
+    },
+}
+
+/// A delivery that has not ended. Kept small: there may be a million of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Open {
+    /// The record that holds the message.
+    pub seq: Seq,
+    /// Where it is.
+    pub state: OpenState,
+    /// When the message expires; [`Open::NEVER`] if it does not.
+    pub expires: Timestamp,
+    agent: u32,
+    n: u32,
+    /// Which goes first.
+    pub priority: Priority,
+    /// How often it was taken.
+    pub attempt: u16,
+    /// How often it may be taken.
+    pub attempts_max: u16,
+}
+
+impl Open {
+    /// The time of expiry of what does not expire.
+    pub const NEVER: Timestamp = Timestamp(u64::MAX);
+
+    /// An open delivery that was not taken yet.
+    #[must_use]
+    pub fn new(agent: AgentNo, seq: Seq, n: u32, state: OpenState) -> Self {
+        Self {
+            seq,
+            state,
+            expires: Self::NEVER,
+            agent: u32::try_from(agent.0).expect("agents are limited"),
+            n,
+            priority: Priority::NORMAL,
+            attempt: 0,
+            attempts_max: crate::limits::ATTEMPTS_DEFAULT,
+        }
+    }
+
+    /// The recipient.
+    #[must_use]
+    pub fn agent(&self) -> AgentNo {
+        AgentNo(u64::from(self.agent))
+    }
+
+    /// Which message of the record it is, counted from 0.
+    #[must_use]
+    pub fn n(&self) -> u32 {
+        self.n
+    }
+
+    /// The current token, if it is held.
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        match self.state {
+            OpenState::Leased { token } => Some(token),
+            OpenState::Ready { .. } | OpenState::Scheduled { .. } => None,
+        }
+    }
+}
+
+/// How long a lease lasts and when it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lease {
+    pub(crate) lease_ms: u64,
+    pub(crate) deadline: Mono,
+}
+
+/// When time alone will next change something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wake {
+    /// A delivery falls due or expires at this time.
+    pub wall: Option<Timestamp>,
+    /// A lease ends at this reading.
+    pub mono: Option<Mono>,
+}
+
+impl Wake {
+    /// Whether it is time.
+    #[must_use]
+    pub fn is_due(&self, now: Now) -> bool {
+        self.wall.is_some_and(|at| at <= now.wall) || self.mono.is_some_and(|at| at <= now.mono)
+    }
+}
+
+/// What to put back if the commit is refused.
+#[derive(Debug)]
+enum Undo {
+    Delivery(DeliveryNo, Option<(Open, Option<Lease>)>),
+    Agent(AgentNo, Option<Agent>),
+    Consumer(ConsumerId, Option<Consumer>),
+    Fairness(AgentNo, inbox::Fairness),
+    Numbers { next_delivery: u64, last_token: u64 },
+}
+
+/// The state at the head of one space.
+#[derive(Debug)]
+pub struct Working {
+    /// The newest record.
+    pub head: Head,
+    /// The identity of the space.
+    pub id: SpaceId,
+    eras: Arc<Eras>,
+    next_delivery: u64,
+    last_token: u64,
+    agents: Arc<Agents>,
+    inboxes: Vec<Inbox>,
+    open: Map<DeliveryNo, Open>,
+    leases: Map<DeliveryNo, Lease>,
+    due: BTreeSet<(Timestamp, DeliveryNo)>,
+    expiring: BTreeSet<(Timestamp, DeliveryNo)>,
+    lapsing: BTreeSet<(Mono, DeliveryNo)>,
+    consumers: Map<ConsumerId, Consumer>,
+    /// Turns given out so far; whoever comes later has a higher one.
+    turns: u64,
+    /// Inboxes in which something became ready, to be looked at before the commit ends.
+    stirred: Vec<AgentNo>,
+    counts: Counts,
+    journal: Vec<Undo>,
+}
+
+impl Working {
+    /// The state of a space before its first record.
+    #[must_use]
+    pub fn new(id: SpaceId) -> Self {
+        let head = Head {
+            seq: Seq(0),
+            hash: crate::chain::first_previous(id),
+            at: Timestamp(0),
+            generation: Generation(0),
+        };
+        Self {
+            head,
+            id,
+            eras: Arc::default(),
+            next_delivery: 1,
+            last_token: 0,
+            agents: Arc::default(),
+            inboxes: Vec::new(),
+            open: Map::default(),
+            leases: Map::default(),
+            due: BTreeSet::new(),
+            expiring: BTreeSet::new(),
+            lapsing: BTreeSet::new(),
+            consumers: Map::default(),
+            turns: 0,
+            stirred: Vec::new(),
+            counts: Counts::default(),
+            journal: Vec::new(),
+        }
+    }
+
+    /// Takes up what a store kept of a space: everything but the open deliveries, which [`Working::load`] adds.
+    #[must_use]
+    pub fn restore(id: SpaceId, head: Head, eras: Eras, agents: Vec<Agent>, kept: Kept) -> Self {
+        let mut working = Self::new(id);
+        working.head = head;
+        working.eras = Arc::new(eras);
+        working.next_delivery = kept.next_delivery;
+        working.last_token = kept.last_token;
+        working.counts = Counts { ready: 0, scheduled: 0, leased: 0, ..kept.counts };
+        for agent in agents {
+            let number = working.agents.next_number();
+            working.set_agent(number, Some(agent));
+        }
+        working.journal.clear();
+        working
+    }
+
+    /// Adds an open delivery as it was stored. A lease runs its full length again from now.
+    pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
+        let lease = open.token().map(|_| Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
+        self.set_delivery(number, Some((open, lease)));
+        self.journal.clear();
+    }
+
+    /// Makes room for this many open deliveries at once.
+    pub fn reserve(&mut self, count: usize) {
+        self.open.reserve(count);
+    }
+
+    /// The agents, as they are now.
+    #[must_use]
+    pub fn agents(&self) -> &Arc<Agents> {
+        &self.agents
+    }
+
+    /// The eras, as they are now.
+    #[must_use]
+    pub fn eras(&self) -> &Arc<Eras> {
+        &self.eras
+    }
+
+    /// How many deliveries are in each state.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What a store keeps of the state besides rows.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        Kept { next_delivery: self.next_delivery, last_token: self.last_token, counts: self.counts }
+    }
+
+    /// An open delivery.
+    #[must_use]
+    pub fn open(&self, number: DeliveryNo) -> Option<&Open> {
+        self.open.get(&number)
+    }
+
+    /// How long the lease of a delivery lasts, if it is held.
+    #[must_use]
+    pub fn lease_ms(&self, number: DeliveryNo) -> Option<u64> {
+        self.leases.get(&number).map(|lease| lease.lease_ms)
+    }
+
+    /// All open deliveries in the order of their numbers. For comparisons; not for hot paths.
+    #[must_use]
+    pub fn all_open(&self) -> Vec<(DeliveryNo, Open)> {
+        let mut all: Vec<_> = self.open.iter().map(|(number, open)| (*number, *open)).collect();
+        all.sort_by_key(|(number, _)| *number);
+        all
+    }
+
+    /// When time alone will next change something.
+    #[must_use]
+    pub fn wake(&self) -> Wake {
+        let due = self.due.first().map(|(at, _)| *at);
+        let expiry = self.expiring.first().map(|(at, _)| *at);
+        // What was found due by a commit that could not hand it out is handed out by the next sweep, at once.
+        let stirred = (!self.stirred.is_empty()).then_some(Timestamp(0));
+        Wake {
+            wall: [due, expiry, stirred].into_iter().flatten().min(),
+            mono: self.lapsing.first().map(|(at, _)| *at),
+        }
+    }
+
+    /// Undoes everything since [`Working::begin`].
+    pub(crate) fn undo(&mut self) {
+        while let Some(undo) = self.journal.pop() {
+            match undo {
+                Undo::Delivery(number, before) => self.put_delivery(number, before),
+                Undo::Agent(number, before) => self.put_agent(number, before),
+                Undo::Consumer(id, before) => self.put_consumer(id, before),
+                Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
+                Undo::Numbers { next_delivery, last_token } => {
+                    self.next_delivery = next_delivery;
+                    self.last_token = last_token;
+                }
+            }
+        }
+    }
+
+    /// Starts a commit: brings the clock up to date and remembers what to put back. That time has passed stays true
+    /// whatever becomes of the commit, so it is not undone.
+    pub(crate) fn begin(&mut self, now: Now) {
+        while let Some((due, number)) = self.due.first().copied()
+            && due <= now.wall
+        {
+            let before = self.open[&number];
+            self.set_delivery(number, Some((Open { state: OpenState::Ready { since: due }, ..before }, None)));
+            self.stir(before.agent());
+        }
+        self.journal.clear();
+        self.journal.push(Undo::Numbers { next_delivery: self.next_delivery, last_token: self.last_token });
+    }
+
+    /// Notes that something became ready in an inbox where somebody may be waiting.
+    pub(crate) fn stir(&mut self, agent: AgentNo) {
+        if !self.stirred.contains(&agent) && self.inbox(agent).is_awaited() {
+            self.stirred.push(agent);
+        }
+    }
+
+    pub(crate) fn take_stirred(&mut self) -> Vec<AgentNo> {
+        std::mem::take(&mut self.stirred)
+    }
+
+    pub(crate) fn next_delivery(&self) -> DeliveryNo {
+        DeliveryNo(self.next_delivery)
+    }
+
+    /// The next token: greater than every earlier one, also those of a history that a restore undid.
+    pub(crate) fn next_token(&mut self) -> Token {
+        self.last_token = (self.last_token + 1).max(self.head.generation.0 << 24);
+        Token(self.last_token)
+    }
+
+    pub(crate) fn inbox(&self, agent: AgentNo) -> &Inbox {
+        &self.inboxes[agent.0 as usize - 1]
+    }
+
+    fn inbox_mut(&mut self, agent: AgentNo) -> &mut Inbox {
+        &mut self.inboxes[agent.0 as usize - 1]
+    }
+
+    /// The first deliveries, by number, whose lease is over.
+    pub(crate) fn lapsed(&self, now: Mono, max: usize) -> Vec<DeliveryNo> {
+        self.lapsing.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+    }
+
+    /// The first waiting deliveries, by time, whose message expired.
+    pub(crate) fn expired(&self, now: Timestamp, max: usize) -> Vec<DeliveryNo> {
+        self.expiring.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+    }
+
+    fn set_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
+        let before = self.open.get(&number).map(|open| (*open, self.leases.get(&number).copied()));
+        self.journal.push(Undo::Delivery(number, before));
+        self.put_delivery(number, new);
+    }
+
+    /// The one place where a delivery changes and where every index over deliveries is kept in step.
+    fn put_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
+        let old = match new {
+            Some((open, _)) => self.open.insert(number, open),
+            None => self.open.remove(&number),
+        };
+        if let Some(old) = old {
+            let inbox = &mut self.inboxes[old.agent as usize - 1];
+            inbox.open -= 1;
+            match old.state {
+                OpenState::Ready { .. } => {
+                    self.counts.ready -= 1;
+                    inbox.remove_ready(old.priority, number);
+                }
+                OpenState::Scheduled { due } => {
+                    self.counts.scheduled -= 1;
+                    self.due.remove(&(due, number));
+                }
+                OpenState::Leased { .. } => {
+                    self.counts.leased -= 1;
+                    inbox.leased.remove(&number);
+                    if let Some(lease) = self.leases.remove(&number) {
+                        self.lapsing.remove(&(lease.deadline, number));
+                    }
+                }
+            }
+            if old.expires != Open::NEVER && old.token().is_none() {
+                self.expiring.remove(&(old.expires, number));
+            }
+        }
+        let Some((open, lease)) = new else { return };
+        let inbox = &mut self.inboxes[open.agent as usize - 1];
+        inbox.open += 1;
+        match open.state {
+            OpenState::Ready { .. } => {
+                self.counts.ready += 1;
+                inbox.insert_ready(open.priority, number);
+            }
+            OpenState::Scheduled { due } => {
+                self.counts.scheduled += 1;
+                self.due.insert((due, number));
+            }
+            OpenState::Leased { .. } => {
+                self.counts.leased += 1;
+                inbox.leased.insert(number);
+                if let Some(lease) = lease {
+                    self.leases.insert(number, lease);
+                    self.lapsing.insert((lease.deadline, number));
+                }
+            }
+        }
+        if open.expires != Open::NEVER && open.token().is_none() {
+            self.expiring.insert((open.expires, number));
+        }
+    }
+
+    fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
+        self.journal.push(Undo::Agent(number, self.agents.get(number).cloned()));
+        self.put_agent(number, new);
+    }
+
+    fn put_agent(&mut self, number: AgentNo, new: Option<Agent>) {
+        let count = match &new {
+            Some(_) => self.inboxes.len().max(number.0 as usize),
+            None => number.0 as usize - 1,
+        };
+        self.inboxes.resize_with(count, Inbox::default);
+        Arc::make_mut(&mut self.agents).set(number, new);
+    }
+}
+
+/// What a store keeps of the state besides rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// The number of the next delivery.
+    pub next_delivery: u64,
+    /// The last token given out.
+    pub last_token: u64,
+    /// Deliveries by state.
+    pub counts: Counts,
+}
+
+impl Working {
+    /// Deliveries that wait for their time, soonest first.
+    pub(crate) fn scheduled(&self) -> impl Iterator<Item = DeliveryNo> {
+        self.due.iter().map(|(_, number)| *number)
+    }
+}

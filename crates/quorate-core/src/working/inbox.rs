@@ -1,0 +1,102 @@
+//! One recipient's waiting deliveries and the rule for which goes first.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::{ConsumerId, DeliveryNo};
+use crate::limits::{STARVATION_COUNT, STARVATION_MS};
+use crate::message::Priority;
+use crate::time::Timestamp;
+
+/// How long lower priorities have been passed over. Counted since the hub's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Fairness {
+    /// Deliveries of higher priority that went out while a lower one waited.
+    pub(crate) passed_over: u32,
+    /// When a lower one last had its turn.
+    pub(crate) turn_at: Timestamp,
+}
+
+impl Fairness {
+    /// Whether a lower one that has waited since then has its turn now.
+    fn is_lower_turn(self, since: Timestamp, now: Timestamp) -> bool {
+        self.passed_over >= STARVATION_COUNT || since.max(self.turn_at).plus_ms(STARVATION_MS) <= now
+    }
+}
+
+/// One recipient's deliveries.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    /// Deliveries that have not ended.
+    pub(crate) open: usize,
+    /// Deliveries that are held.
+    pub(crate) leased: BTreeSet<DeliveryNo>,
+    pub(crate) fairness: Fairness,
+    /// Highest priority first; within one, the oldest number first, also after a redelivery.
+    ready: BTreeMap<Reverse<Priority>, BTreeSet<DeliveryNo>>,
+    /// Consumers with credit, by turn.
+    pub(super) line: BTreeSet<(u64, ConsumerId)>,
+    /// All consumers of this recipient, with credit or without.
+    pub(super) consumers: usize,
+}
+
+/// Which delivery goes out next.
+pub(crate) struct Choice {
+    pub(crate) number: DeliveryNo,
+    /// What the inbox remembers once it has gone out.
+    pub(crate) fairness: Fairness,
+}
+
+impl Inbox {
+    pub(super) fn insert_ready(&mut self, priority: Priority, number: DeliveryNo) {
+        self.ready.entry(Reverse(priority)).or_default().insert(number);
+    }
+
+    pub(super) fn remove_ready(&mut self, priority: Priority, number: DeliveryNo) {
+        if let Some(queue) = self.ready.get_mut(&Reverse(priority)) {
+            queue.remove(&number);
+            if queue.is_empty() {
+                self.ready.remove(&Reverse(priority));
+            }
+        }
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether somebody waits in line.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// Who is first in line.
+    pub(crate) fn first_in_line(&self) -> Option<ConsumerId> {
+        self.line.first().map(|(_, id)| *id)
+    }
+
+    pub(crate) fn consumers(&self) -> usize {
+        self.consumers
+    }
+
+    /// The oldest ready deliveries, whatever their priority.
+    pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
+        self.ready.values().flatten().copied()
+    }
+
+    /// The delivery that goes out next: the highest priority, the oldest first; but after 64 of higher priority, or
+    /// 60 s of waiting, one lower. `since` tells when a delivery became ready.
+    pub(crate) fn choose(&self, now: Timestamp, since: impl Fn(DeliveryNo) -> Timestamp) -> Option<Choice> {
+        let mut heads = self.ready.values().filter_map(|queue| queue.first().copied());
+        let top = heads.next()?;
+        let Some(lower) = heads.min_by_key(|number| (since(*number), *number)) else {
+            let fairness = Fairness { passed_over: 0, ..self.fairness };
+            return Some(Choice { number: top, fairness });
+        };
+        if self.fairness.is_lower_turn(since(lower), now) {
+            return Some(Choice { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } });
+        }
+        let fairness = Fairness { passed_over: self.fairness.passed_over + 1, ..self.fairness };
+        Some(Choice { number: top, fairness })
+    }
+}

@@ -1,0 +1,69 @@
+//! Who waits for deliveries: claims and streams, each with its credit. In memory only; after a restart they ask again.
+
+use crate::ids::{AgentNo, ConsumerId};
+use crate::working::{Undo, Working};
+
+/// Somebody who waits for deliveries of one recipient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Consumer {
+    pub(crate) agent: AgentNo,
+    /// How many more deliveries it takes.
+    pub(crate) credit: u32,
+    pub(crate) lease_ms: u64,
+    /// Leaves after the first hand-over.
+    pub(crate) once: bool,
+    /// Its place in line.
+    pub(crate) turn: u64,
+}
+
+impl Working {
+    pub(crate) fn consumer(&self, id: ConsumerId) -> Option<&Consumer> {
+        self.consumers.get(&id)
+    }
+
+    pub(crate) fn next_turn(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
+    }
+
+    pub(crate) fn set_consumer(&mut self, id: ConsumerId, new: Option<Consumer>) {
+        self.journal.push(Undo::Consumer(id, self.consumers.get(&id).copied()));
+        self.put_consumer(id, new);
+    }
+
+    pub(super) fn put_consumer(&mut self, id: ConsumerId, new: Option<Consumer>) {
+        let old = match new {
+            Some(consumer) => self.consumers.insert(id, consumer),
+            None => self.consumers.remove(&id),
+        };
+        if let Some(old) = old {
+            let inbox = self.inbox_mut(old.agent);
+            inbox.consumers -= 1;
+            inbox.line.remove(&(old.turn, id));
+        }
+        if let Some(new) = new {
+            let inbox = self.inbox_mut(new.agent);
+            inbox.consumers += 1;
+            if new.credit > 0 {
+                inbox.line.insert((new.turn, id));
+            }
+        }
+    }
+
+    /// Takes credit from a consumer for deliveries that go to it; it goes to the end of the line, or leaves.
+    pub(crate) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
+        let Some(consumer) = self.consumer(id).copied() else { return };
+        let turn = self.next_turn();
+        let credit = consumer.credit.saturating_sub(count);
+        self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, turn, ..consumer }));
+    }
+
+    /// Sends away everybody who waits for this recipient: it was started again.
+    pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) {
+        let mut gone: Vec<_> = self.consumers.iter().filter(|(_, one)| one.agent == agent).map(|(id, _)| *id).collect();
+        gone.sort_unstable();
+        for id in gone {
+            self.set_consumer(id, None);
+        }
+    }
+}
