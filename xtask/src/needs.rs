@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::step;
 
@@ -35,18 +35,19 @@ fn python() -> Result<()> {
         return Ok(());
     }
     if Path::new("/etc/debian_version").exists() && is_root() {
-        step::call(Command::new("apt-get").arg("update"))?;
-        return step::call(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args([
-            "install",
-            "-y",
-            "--no-install-recommends",
-            "python3",
-        ]));
+        return install_python().context("python3 is missing and could not be installed: install it by hand");
     }
     bail!(
         "python3 is missing: a test runs the documented Python script that verifies an audit export.\n\
          Install it (Debian and Ubuntu: `sudo apt-get install python3`; others: python.org) and run this again"
     )
+}
+
+fn install_python() -> Result<()> {
+    step::call(Command::new("apt-get").arg("update"))?;
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    step::call(install.args(["install", "-y", "--no-install-recommends", "python3"]))
 }
 
 fn is_root() -> bool {
