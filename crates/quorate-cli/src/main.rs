@@ -1,1 +1,3 @@
+//! The binary `quorate`.
+
 fn main() {}

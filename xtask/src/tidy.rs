@@ -1,0 +1,140 @@
+//! `cargo xtask tidy`: the rules of the house as a test over all tracked files.
+//!
+//! Each rule has a file of its own and says, for each violation, where it is, what it is and what to do instead. What
+//! rustfmt, clippy or rustc can check is not checked here. Every rule has a test that shows it firing.
+
+mod arrows;
+mod exempt;
+mod functions;
+mod manifest;
+mod names;
+mod pages;
+mod places;
+mod shape;
+mod source;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use source::Source;
+
+/// A tracked text file: its path from the root, with `/`, and its content.
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// One breach of one rule.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// The rule's name, as `exempt.rs` writes it.
+    pub(crate) rule: &'static str,
+    pub(crate) path: String,
+    /// From 1 on.
+    pub(crate) line: usize,
+    /// What an exemption names: the path, or `path::function`.
+    pub(crate) subject: String,
+    pub(crate) what: String,
+    pub(crate) instead: String,
+}
+
+impl Violation {
+    fn new(rule: &'static str, path: &str, line: usize, what: impl Into<String>, instead: &str) -> Self {
+        let (path, subject) = (path.to_owned(), path.to_owned());
+        Self { rule, path, line, subject, what: what.into(), instead: instead.to_owned() }
+    }
+
+    fn about(self, item: &str) -> Self {
+        Self { subject: format!("{}::{item}", self.path), ..self }
+    }
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { rule, path, line, what, instead, .. } = self;
+        write!(f, "{path}:{line}: {what} [{rule}]\n    instead: {instead}")
+    }
+}
+
+/// Checks the whole tree; prints every violation, not only the first.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let files = tracked(root)?;
+    let violations = exempt::apply(check(&files), exempt::LIST);
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    match violations.len() {
+        0 => {
+            eprintln!("   tidy: {} files, all rules hold", files.len());
+            Ok(())
+        }
+        count => bail!("tidy found {count} violation{}", if count == 1 { "" } else { "s" }),
+    }
+}
+
+/// All rules over all files, in the order of paths and lines.
+fn check(files: &[File]) -> Vec<Violation> {
+    let rust: Vec<Source> = source::all(files);
+    let mut found = Vec::new();
+    for source in &rust {
+        found.extend(shape::check(source));
+        found.extend(functions::check(source));
+        found.extend(words::check(source));
+        found.extend(names::types(source));
+    }
+    for file in files {
+        found.extend(names::path(&file.path));
+        found.extend(places::check(file));
+    }
+    found.extend(arrows::check(files));
+    found.extend(pages::errors(files));
+    found.extend(pages::architecture(files));
+    found.extend(shape::empty_crates(&rust, files));
+    found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
+    found
+}
+
+/// The tracked text files. One that is deleted in the work tree but not yet in the index is left out, and so is
+/// everything that is not UTF-8.
+fn tracked(root: &Path) -> Result<Vec<File>> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(["ls-files", "-z"])
+        .output()
+        .context("cannot start `git ls-files`")?;
+    if !output.status.success() {
+        bail!("`git ls-files`: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let list = String::from_utf8(output.stdout).context("a tracked path is not UTF-8")?;
+    let mut files = Vec::new();
+    for path in list.split_terminator('\0') {
+        match std::fs::read(root.join(path)) {
+            Ok(bytes) => {
+                if let Ok(text) = String::from_utf8(bytes) {
+                    files.push(File { path: path.to_owned(), text });
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
+        }
+    }
+    Ok(files)
+}
+
+/// The folders in `crates/`, in order, each once.
+fn crates(files: &[File]) -> Vec<&str> {
+    let mut found: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}

@@ -1,0 +1,107 @@
+//! A function fits a screen, except a flat `match` with one short arm for each variant.
+
+use super::Violation;
+use super::source::{Source, body_or_end, closing, is_word};
+
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// In a flat `match` no arm is longer than this.
+const ARM_LINES_MAX: usize = 10;
+
+/// All functions of one file that are too long.
+pub(crate) fn check(source: &Source) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for function in all(source) {
+        let body = &source.code[function.open..=function.close];
+        if function.lines() > FUNCTION_LINES_MAX && !is_flat_match(body) {
+            let Function { name, .. } = &function;
+            let lines = function.lines();
+            let what = format!("function `{name}` has {lines} lines, more than {FUNCTION_LINES_MAX}");
+            let instead = "split it by step; only a flat match with short arms may be longer";
+            let violation =
+                Violation::new("function-length", &source.path, function.first_line, what, instead);
+            found.push(violation.about(name));
+        }
+    }
+    found
+}
+
+/// A function with a body: where its braces are, and its first and last line.
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) open: usize,
+    pub(crate) close: usize,
+    first_line: usize,
+    last_line: usize,
+}
+
+impl Function {
+    fn lines(&self) -> usize {
+        self.last_line - self.first_line + 1
+    }
+}
+
+/// All functions of a file, those inside others too.
+pub(crate) fn all(source: &Source) -> Vec<Function> {
+    let code = &source.code;
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        let starts_word = at == 0 || !is_word(code.as_bytes()[at - 1]);
+        let name: String =
+            code[at + 3..].chars().take_while(|char| *char == '_' || char.is_alphanumeric()).collect();
+        if !starts_word || name.is_empty() {
+            continue;
+        }
+        let Some(open) = body_or_end(code, at).filter(|open| code.as_bytes()[*open] == b'{') else {
+            continue;
+        };
+        let Some(close) = closing(code, open) else { continue };
+        let (first_line, last_line) = (source.line_at(at), source.line_at(close));
+        found.push(Function { name, open, close, first_line, last_line });
+    }
+    found
+}
+
+/// Whether one `match` directly in the body takes three quarters of its lines, with no long arm. Nested functions and
+/// blocks do not count as directly in the body.
+fn is_flat_match(body: &str) -> bool {
+    let lines = body.lines().count();
+    let mut at = 1;
+    while let Some(place) = body[at..].find(['{', 'm']).map(|place| at + place) {
+        if body.as_bytes()[place] == b'{' {
+            at = closing(body, place).map_or(body.len(), |end| end + 1);
+            continue;
+        }
+        at = place + 1;
+        if !body[place..].starts_with("match ") || is_word(body.as_bytes()[place - 1]) {
+            continue;
+        }
+        let Some(open) = body_or_end(body, place) else { return false };
+        let Some(close) = closing(body, open) else { return false };
+        let arms = &body[open..=close];
+        if arms.lines().count() * 4 >= lines * 3 && longest_arm(arms) <= ARM_LINES_MAX {
+            return true;
+        }
+        at = close + 1;
+    }
+    false
+}
+
+/// The lines from one `=>` directly in the match to the next, at most.
+fn longest_arm(arms: &str) -> usize {
+    let mut depth = 0_usize;
+    let (mut line, mut arm_line, mut longest) = (0, 0, 0);
+    for (at, byte) in arms.bytes().enumerate() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'\n' => line += 1,
+            b'=' if depth == 1 && arms[at..].starts_with("=>") => {
+                longest = longest.max(line - arm_line);
+                arm_line = line;
+            }
+            _ => {}
+        }
+    }
+    longest.max(line - arm_line)
+}

@@ -1,0 +1,48 @@
+//! Names that say nothing: as a file, a folder or the end of a type.
+
+use super::Violation;
+use super::source::{Source, is_word};
+
+const EMPTY_NAMES: [&str; 8] =
+    ["manager", "managers", "helper", "helpers", "util", "utils", "common", "misc"];
+
+const INSTEAD: &str =
+    "name the thing that it does: LeaseSweep, not TaskManager; task/claim.rs, not task_utils.rs";
+
+/// A path of which a folder or the file is, or ends in, an empty name.
+pub(crate) fn path(path: &str) -> Vec<Violation> {
+    let stem_of = |part: &str| part.split('.').next().unwrap_or_default().to_lowercase();
+    let last_word = |stem: String| stem.rsplit(['_', '-']).next().unwrap_or_default().to_owned();
+    let word = path.split('/').map(|part| last_word(stem_of(part))).find(|word| is_empty_name(word));
+    let what = |word: String| format!("the path has the empty name `{word}`");
+    word.map(|word| Violation::new("name", path, 1, what(word), INSTEAD)).into_iter().collect()
+}
+
+/// Types whose last word is an empty name.
+pub(crate) fn types(source: &Source) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for keyword in ["struct ", "enum ", "trait ", "union ", "type "] {
+        for (at, _) in source.code.match_indices(keyword) {
+            let bytes = source.code.as_bytes();
+            let starts_word = at == 0 || !is_word(bytes[at - 1]);
+            let rest = &bytes[at + keyword.len()..];
+            let length = rest.iter().take_while(|byte| is_word(**byte)).count();
+            let name = String::from_utf8_lossy(&rest[..length]);
+            if starts_word && is_empty_name(&last_hump(&name)) {
+                let what = format!("the type `{name}` ends in an empty name");
+                found.push(Violation::new("name", &source.path, source.line_at(at), what, INSTEAD));
+            }
+        }
+    }
+    found
+}
+
+fn is_empty_name(word: &str) -> bool {
+    EMPTY_NAMES.contains(&word)
+}
+
+/// `TaskManager` has the last hump `manager`.
+fn last_hump(name: &str) -> String {
+    let start = name.rfind(|char: char| char.is_ascii_uppercase()).unwrap_or(0);
+    name[start..].to_lowercase()
+}

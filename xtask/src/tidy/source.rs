@@ -1,0 +1,233 @@
+//! A Rust file as the rules see it: the raw text, and the same text with comments and literals blanked out.
+//!
+//! Blanking keeps every byte's place, so a position in one text is a position in the other. This is no parser: it knows
+//! where comments, strings and characters begin and end, and which braces belong together, and no more.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::File;
+
+/// One Rust file.
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) raw: String,
+    /// `raw` with the inside of comments, strings and characters replaced by spaces.
+    pub(crate) code: String,
+    /// The whole file is test code.
+    pub(crate) is_test: bool,
+    /// The bytes of modules and items under `#[cfg(test)]`.
+    test_parts: Vec<Range<usize>>,
+}
+
+/// All Rust files among the given ones; a module declared under `#[cfg(test)]` is test code wherever it lies.
+pub(crate) fn all(files: &[File]) -> Vec<Source> {
+    let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let mut sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
+    let modules: HashSet<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in &mut sources {
+        source.is_test |= modules.contains(&source.path);
+    }
+    sources
+}
+
+impl Source {
+    pub(crate) fn new(path: &str, raw: &str) -> Self {
+        let code = blank(raw);
+        let test_parts = cfg_test_items(&code).into_iter().map(|item| item.range).collect();
+        let in_tests = path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("/tests.rs");
+        let is_test = in_tests || path.starts_with("crates/quorate-sim/");
+        Self { path: path.to_owned(), raw: raw.to_owned(), code, is_test, test_parts }
+    }
+
+    /// Whether the byte at this place is test code.
+    pub(crate) fn tests_at(&self, at: usize) -> bool {
+        self.is_test || self.test_parts.iter().any(|part| part.contains(&at))
+    }
+
+    /// The line number, from 1 on, of the byte at this place.
+    pub(crate) fn line_at(&self, at: usize) -> usize {
+        1 + self.code.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// The paths that files of `#[cfg(test)] mod name;` can have.
+    fn test_modules(&self) -> Vec<String> {
+        let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
+        let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
+        let is_root = matches!(name, "lib" | "main" | "mod");
+        let inside = if is_root { folder } else { stem };
+        let names = cfg_test_items(&self.code).into_iter().filter_map(|item| item.file_module);
+        names.flat_map(|name| [format!("{inside}/{name}.rs"), format!("{inside}/{name}/mod.rs")]).collect()
+    }
+}
+
+struct TestItem {
+    range: Range<usize>,
+    /// The name in `mod name;`.
+    file_module: Option<String>,
+}
+
+fn cfg_test_items(code: &str) -> Vec<TestItem> {
+    let mut found = Vec::new();
+    for mark in ["#[cfg(test)]", "#[cfg(all(test"] {
+        for (start, _) in code.match_indices(mark) {
+            let attribute_end = closing(code, start + 1).map_or(start + mark.len(), |end| end + 1);
+            let Some(body) = body_or_end(code, attribute_end) else { continue };
+            let item = code[attribute_end..body].trim();
+            let name = item.rsplit_once("mod ").map(|(_, name)| name.trim().to_owned());
+            let is_file = code.as_bytes()[body] == b';';
+            let end = if is_file { body } else { closing(code, body).unwrap_or(code.len()) };
+            found.push(TestItem { range: start..end, file_module: name.filter(|_| is_file) });
+        }
+    }
+    found
+}
+
+/// The place of the first `{` or `;` from here on that is in no parentheses or brackets.
+pub(crate) fn body_or_end(code: &str, from: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, byte) in code.bytes().enumerate().skip(from) {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth = depth.saturating_sub(1),
+            b'{' | b';' if depth == 0 => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The place of the bracket that closes the one at `open`.
+pub(crate) fn closing(code: &str, open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, byte) in code.bytes().enumerate().skip(open) {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether this byte can be part of a name.
+pub(crate) fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Replaces comments and the inside of literals by spaces; line ends and all places stay.
+pub(crate) fn blank(raw: &str) -> String {
+    let bytes = raw.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (hidden, next) = hidden_at(bytes, at);
+        for byte in &mut out[hidden] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+        at = next;
+    }
+    // Whole literals and comments become ASCII, so what is left is valid text.
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What is to be hidden from here on (maybe nothing), and where to go on.
+fn hidden_at(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
+    let rest = &bytes[at..];
+    let starts_word = at == 0 || !is_word(bytes[at - 1]);
+    if rest.starts_with(b"//") {
+        let end = find(bytes, at, b"\n").unwrap_or(bytes.len());
+        return (at..end, end);
+    }
+    if rest.starts_with(b"/*") {
+        let end = comment_end(bytes, at);
+        return (at..end, end);
+    }
+    if starts_word && let Some(range) = raw_string(bytes, at) {
+        return (range.clone(), range.end);
+    }
+    match rest[0] {
+        b'"' => {
+            let end = quoted_end(bytes, at, b'"');
+            (at + 1..end, end + 1)
+        }
+        b'\'' if is_character(rest) => {
+            let end = quoted_end(bytes, at, b'\'');
+            (at + 1..end, end + 1)
+        }
+        _ => (at..at, at + 1),
+    }
+}
+
+/// A character literal, not a lifetime: an escape, or one character and then the closing mark.
+fn is_character(rest: &[u8]) -> bool {
+    match rest.get(1) {
+        Some(b'\\') => true,
+        Some(first) => {
+            let length = match first {
+                0..=0x7f => 1,
+                0x80..=0xdf => 2,
+                0xe0..=0xef => 3,
+                _ => 4,
+            };
+            rest.get(1 + length) == Some(&b'\'')
+        }
+        None => false,
+    }
+}
+
+fn quoted_end(bytes: &[u8], open: usize, mark: u8) -> usize {
+    let mut at = open + 1;
+    while at < bytes.len() && bytes[at] != mark {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(bytes.len())
+}
+
+/// The inside of `r"…"`, `r#"…"#`, `br"…"` or `cr"…"` that begins here, with its closing mark.
+fn raw_string(bytes: &[u8], at: usize) -> Option<Range<usize>> {
+    let r = if matches!(bytes[at], b'b' | b'c') { at + 1 } else { at };
+    if bytes.get(r) != Some(&b'r') {
+        return None;
+    }
+    let hashes = bytes[r + 1..].iter().take_while(|byte| **byte == b'#').count();
+    let open = r + 1 + hashes;
+    if bytes.get(open) != Some(&b'"') {
+        return None;
+    }
+    let mut end_mark = vec![b'"'];
+    end_mark.resize(1 + hashes, b'#');
+    let end = find(bytes, open + 1, &end_mark).map_or(bytes.len(), |place| place + end_mark.len());
+    Some(at..end)
+}
+
+fn comment_end(bytes: &[u8], open: usize) -> usize {
+    let (mut at, mut depth) = (open, 0_usize);
+    while at < bytes.len() {
+        if bytes[at..].starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if bytes[at..].starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    bytes.len()
+}
+
+fn find(bytes: &[u8], from: usize, what: &[u8]) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(what.len()).position(|window| window == what).map(|place| from + place)
+}

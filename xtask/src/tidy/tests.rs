@@ -1,0 +1,85 @@
+//! Every rule of tidy is shown firing, and shown to leave good code alone.
+
+mod arrows;
+mod code;
+mod text;
+
+use super::{File, Violation, check};
+
+/// Checks the given files beside an ARCHITECTURE.md that names their crates; answers `path:line: what`.
+fn found(files: &[(&str, &str)]) -> Vec<String> {
+    let mut files: Vec<File> = files
+        .iter()
+        .map(|(path, text)| File { path: (*path).to_owned(), text: (*text).to_owned() })
+        .collect();
+    if !files.iter().any(|file| file.path == "ARCHITECTURE.md") {
+        let text = super::crates(&files).join(" ");
+        files.push(File { path: "ARCHITECTURE.md".to_owned(), text });
+    }
+    let shown = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.what);
+    check(&files).iter().map(shown).collect()
+}
+
+/// Checks one Rust file of a crate that is otherwise in order; `path` is inside `crates/quorate-engine/`.
+fn found_in(path: &str, code: &str) -> Vec<String> {
+    let path = format!("crates/quorate-engine/{path}");
+    let text = format!("//! A file.\n{code}");
+    let manifest = "[package]\nname = \"quorate-engine\"\n";
+    let files = [
+        ("crates/quorate-engine/Cargo.toml", manifest),
+        ("crates/quorate-engine/src/lib.rs", "//! A crate.\nmod something;\n"),
+        (path.as_str(), text.as_str()),
+    ];
+    found(&files)
+}
+
+/// One violation, with this text in it.
+#[track_caller]
+fn assert_one(found: &[String], text: &str) {
+    assert_eq!(found.len(), 1, "one violation expected: {found:#?}");
+    assert!(found[0].contains(text), "`{text}` expected: {}", found[0]);
+}
+
+#[track_caller]
+fn assert_none(found: &[String]) {
+    assert!(found.is_empty(), "no violation expected: {found:#?}");
+}
+
+#[test]
+fn a_violation_says_where_what_and_what_instead() {
+    let violation = Violation::new("word", "a/b.rs", 7, "`x` is a banned word here", "use y");
+    assert_eq!(violation.to_string(), "a/b.rs:7: `x` is a banned word here [word]\n    instead: use y");
+}
+
+#[test]
+fn a_crate_without_code_is_an_empty_room() {
+    let manifest = ("crates/quorate-store/Cargo.toml", "[package]\nname = \"quorate-store\"\n");
+    let lib = "crates/quorate-store/src/lib.rs";
+    assert_one(&found(&[manifest]), "no code");
+    assert_one(&found(&[manifest, (lib, "//! Later.\n#![warn(missing_docs)]\n// Nothing.\n")]), "no code");
+    assert_one(&found(&[manifest, (lib, "//! Later.\nfn main() {}\n")]), "no code");
+    assert_none(&found(&[manifest, (lib, "//! Now.\npub struct Head;\n")]));
+}
+
+mod exemptions {
+    use crate::tidy::Violation;
+    use crate::tidy::exempt::{Exempt, apply};
+
+    const LONG: Exempt = Exempt { rule: "function-length", subject: "a.rs::decide", reason: "one table" };
+
+    fn long(name: &str) -> Violation {
+        Violation::new("function-length", "a.rs", 3, "too long", "split it").about(name)
+    }
+
+    #[test]
+    fn an_exemption_takes_out_what_it_names_and_nothing_else() {
+        assert_eq!(apply(vec![long("decide"), long("apply")], &[LONG]), [long("apply")]);
+    }
+
+    #[test]
+    fn an_exemption_that_is_not_needed_is_a_violation() {
+        let left = apply(vec![], &[LONG]);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].rule, "exemption");
+    }
+}

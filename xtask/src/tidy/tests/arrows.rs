@@ -1,0 +1,99 @@
+//! The rules over manifests: who may depend on whom.
+
+use super::{assert_none, assert_one, found};
+
+/// Checks a crate with this text after its `[package]` table, which has two lines.
+fn found_in_manifest(name: &str, rest: &str) -> Vec<String> {
+    let manifest = format!("[package]\nname = \"{name}\"\n{rest}");
+    let (path, lib) = (format!("crates/{name}/Cargo.toml"), format!("crates/{name}/src/lib.rs"));
+    found(&[(&path, &manifest), (&lib, "//! A crate.\npub struct Head;\n")])
+}
+
+#[test]
+fn dependencies_flow_one_way() {
+    let on = |name: &str| format!("[dependencies]\n{name} = {{ workspace = true }}\n");
+    assert_one(
+        &found_in_manifest("quorate-core", &on("quorate-store")),
+        "Cargo.toml:4: `quorate-core` must not",
+    );
+    assert_one(
+        &found_in_manifest("quorate-engine", &on("quorate-sqlite")),
+        "must not depend on `quorate-sqlite`",
+    );
+    assert_one(&found_in_manifest("quorate-cli", &on("quorate-sim")), "must not depend on `quorate-sim`");
+    assert_none(&found_in_manifest("quorate-engine", &on("quorate-store")));
+    assert_none(&found_in_manifest("quorate", &on("quorate-sqlite")));
+    assert_none(&found_in_manifest("quorate-sim", &on("quorate-cli")));
+}
+
+#[test]
+fn every_way_to_write_a_dependency_is_seen() {
+    for rest in [
+        "[dependencies]\nquorate-store.workspace = true\n",
+        "[dependencies.quorate-store]\nworkspace = true\n",
+        "[target.'cfg(unix)'.dependencies]\nquorate-store = { workspace = true }\n",
+        "[build-dependencies]\nquorate-store = { workspace = true }\n",
+        "[dependencies]\nseam = { package = \"quorate-store\", workspace = true }\n",
+        "[dependencies]\nbytes = { workspace = true, features = [\n  \"std\", # A comment ]\n] }\nquorate-store.workspace = true\n",
+    ] {
+        assert_one(&found_in_manifest("quorate-core", rest), "must not depend on `quorate-store`");
+    }
+}
+
+#[test]
+fn tests_may_use_what_stands_before_and_the_simulation() {
+    let on = |name: &str| format!("[dev-dependencies]\n{name} = {{ workspace = true }}\n");
+    assert_none(&found_in_manifest("quorate-engine", &on("quorate-sqlite")));
+    assert_none(&found_in_manifest("quorate-engine", &on("quorate-sim")));
+    assert_one(
+        &found_in_manifest("quorate-store", &on("quorate-engine")),
+        "must not depend on `quorate-engine`",
+    );
+}
+
+#[test]
+fn core_stays_pure() {
+    for name in ["tokio", "rusqlite", "jiff", "getrandom"] {
+        let rest = format!("[dependencies]\n{name} = {{ workspace = true }}\n");
+        assert_one(&found_in_manifest("quorate-core", &rest), &format!("must stay without `{name}`"));
+    }
+    assert_none(&found_in_manifest("quorate-core", "[dependencies]\nserde = { workspace = true }\n"));
+}
+
+#[test]
+fn sql_stays_in_the_backend_and_anyhow_in_the_binary() {
+    let on = |name: &str| format!("[dependencies]\n{name} = {{ workspace = true }}\n");
+    assert_one(&found_in_manifest("quorate-engine", &on("rusqlite")), "must stay without `rusqlite`");
+    assert_one(&found_in_manifest("quorate-sqlite", &on("anyhow")), "must stay without `anyhow`");
+    assert_none(&found_in_manifest("quorate-sqlite", &on("rusqlite")));
+    assert_none(&found_in_manifest("quorate-cli", &on("anyhow")));
+}
+
+#[test]
+fn test_features_stay_out_of_the_product() {
+    let on = |table: &str| {
+        format!("[{table}]\nquorate-sqlite = {{ workspace = true, features = [\"faults\"] }}\n")
+    };
+    assert_one(&found_in_manifest("quorate", &on("dependencies")), "test-only feature");
+    assert_none(&found_in_manifest("quorate", &on("dev-dependencies")));
+    assert_none(&found_in_manifest("quorate-sim", &on("dependencies")));
+    let default = "[features]\ndefault = [\"sabotage\"]\nsabotage = []\n";
+    assert_one(
+        &found_in_manifest("quorate-sqlite", default),
+        "Cargo.toml:4: a test-only feature is on by default",
+    );
+}
+
+#[test]
+fn versions_stand_in_the_root() {
+    assert_one(&found_in_manifest("quorate-core", "[dependencies]\nserde = \"1\"\n"), "a version of its own");
+}
+
+#[test]
+fn a_crate_has_its_place_in_the_list_and_its_folder_has_its_name() {
+    assert_one(&found_in_manifest("quorate-shed", ""), "not in the list of crates");
+    let lib = ("crates/quorate-core/src/lib.rs", "//! A crate.\npub struct Head;\n");
+    assert_one(&found(&[lib]), "has no Cargo.toml");
+    let manifest = ("crates/quorate-core/Cargo.toml", "[package]\nname = \"core\"\n");
+    assert_one(&found(&[lib, manifest]), "holds the crate `core`");
+}
