@@ -59,10 +59,8 @@ pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
     }
     let mut input = Reader::new(&record.body);
     let parts = read_parts(&mut input)?;
-    let payloads = split_payload(&parts, &record.salts, &record.payload).ok_or(Unreadable {
-        at: 0,
-        what: "as many salts and payload bytes as the parts say",
-    })?;
+    let payloads = split_payload(&parts, &record.salts, &record.payload)
+        .ok_or(Unreadable { at: 0, what: "as many salts and payload bytes as the parts say" })?;
     let count = input.count(2)?;
     let mut effects = Vec::with_capacity(count);
     for _ in 0..count {
@@ -227,6 +225,3 @@ impl<'a> Reader<'a> {
         if self.is_done() { Ok(()) } else { self.wrong("the end") }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,7 +8,9 @@ use crate::decide::Handed;
 use crate::ids::{
     AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, Token, Version,
 };
-use crate::limits::{CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX};
+use crate::limits::{
+    CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
+};
 use crate::message::{Message, Payload, check_reason, check_word};
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
@@ -69,9 +71,12 @@ impl Commit {
             return Err(Refused::new(Code::Invalid, "the commit has no operation"));
         }
         if self.ops.len() > OPS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the commit has {} operations", self.ops.len()))
-                .limit(OPS_MAX as u64)
-                .hint("split it; operations that must happen together have to fit in one commit"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("the commit has {} operations", self.ops.len()),
+            )
+            .limit(OPS_MAX as u64)
+            .hint("split it; operations that must happen together have to fit in one commit"));
         }
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
@@ -79,8 +84,11 @@ impl Commit {
             bytes += op.payload().map_or(0, |payload| payload.bytes.len());
         }
         if bytes > COMMIT_BYTES_MAX {
-            return Err(Refused::new(Code::TooLarge, format!("the payloads of the commit have {bytes} bytes"))
-                .limit(COMMIT_BYTES_MAX as u64));
+            return Err(Refused::new(
+                Code::TooLarge,
+                format!("the payloads of the commit have {bytes} bytes"),
+            )
+            .limit(COMMIT_BYTES_MAX as u64));
         }
         Ok(())
     }
@@ -262,7 +270,8 @@ impl Op {
     /// A send; computes the fingerprint if the message bears a client's id.
     #[must_use]
     pub fn send(message: Message) -> Self {
-        let fingerprint = if message.client_id.is_some() { fingerprint::of_message(&message) } else { [0; 32] };
+        let fingerprint =
+            if message.client_id.is_some() { fingerprint::of_message(&message) } else { [0; 32] };
         Self::Send { message: Arc::new(message), fingerprint }
     }
 
@@ -317,13 +326,22 @@ impl RegisterAgent {
     #[must_use]
     pub fn named(id: AgentId) -> Self {
         let name = id.to_string();
-        Self { id, name, role: Role::default(), capabilities: Vec::new(), supported_actions: Vec::new(), epoch: None }
+        Self {
+            id,
+            name,
+            role: Role::default(),
+            capabilities: Vec::new(),
+            supported_actions: Vec::new(),
+            epoch: None,
+        }
     }
 
     fn check(&self) -> Result<(), Refused> {
         AgentId::for_agent(&self.id)?;
         check_word("name", &self.name)?;
-        for (what, list) in [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)] {
+        for (what, list) in
+            [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)]
+        {
             if list.len() > LIST_MAX {
                 return Err(Refused::new(Code::LimitExceeded, format!("{what} has {} items", list.len()))
                     .limit(LIST_MAX as u64));
@@ -362,8 +380,11 @@ impl PutEntry {
         check_word("type", &self.entry_type)?;
         check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
         if self.depends_on.len() > LIST_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("dependsOn has {} items", self.depends_on.len()))
-                .limit(LIST_MAX as u64));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("dependsOn has {} items", self.depends_on.len()),
+            )
+            .limit(LIST_MAX as u64));
         }
         Ok(())
     }

@@ -56,6 +56,8 @@ pub struct Decided {
     pub ended: Vec<(DeliveryNo, Open)>,
     /// Deliveries for consumers that were waiting.
     pub handed: Vec<(ConsumerId, Handed)>,
+    /// Consumers that wait no longer, because their agent was started again or removed.
+    pub dismissed: Vec<ConsumerId>,
 }
 
 /// Why a commit did nothing.
@@ -135,7 +137,14 @@ fn append(
 
 impl Decided {
     fn without_effect(receipt: Receipt) -> Self {
-        Self { receipt, record: None, effects: Vec::new(), ended: Vec::new(), handed: Vec::new() }
+        Self {
+            receipt,
+            record: None,
+            effects: Vec::new(),
+            ended: Vec::new(),
+            handed: Vec::new(),
+            dismissed: Vec::new(),
+        }
     }
 }
 
@@ -162,6 +171,7 @@ struct Draft<'a> {
     deliveries: usize,
     ended: Vec<(DeliveryNo, Open)>,
     handed: Vec<(ConsumerId, Handed)>,
+    dismissed: Vec<ConsumerId>,
     /// What this commit did to rows that look-ups do not see yet.
     entries: HashMap<Key, EntryHead>,
     ended_here: HashMap<DeliveryNo, (EndState, Token)>,
@@ -185,6 +195,7 @@ impl<'a> Draft<'a> {
             deliveries: 0,
             ended: Vec::new(),
             handed: Vec::new(),
+            dismissed: Vec::new(),
             entries: HashMap::new(),
             ended_here: HashMap::new(),
             sent_here: HashMap::new(),
@@ -269,6 +280,7 @@ impl<'a> Draft<'a> {
         if self.effects.is_empty() {
             return Decided {
                 handed: self.handed,
+                dismissed: self.dismissed,
                 ..Decided::without_effect(Receipt { seq: None, at, results })
             };
         }
@@ -285,6 +297,7 @@ impl<'a> Draft<'a> {
             effects: self.effects,
             ended: self.ended,
             handed: self.handed,
+            dismissed: self.dismissed,
         }
     }
 
@@ -317,6 +330,3 @@ fn item_of(op: &Op) -> String {
         _ => String::new(),
     }
 }
-
-#[cfg(test)]
-mod tests;

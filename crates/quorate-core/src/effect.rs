@@ -48,7 +48,9 @@ impl RecordKind {
     /// The kind with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Genesis, Self::Commit, Self::Sweep, Self::Restore].into_iter().find(|kind| kind.number() == number)
+        [Self::Genesis, Self::Commit, Self::Sweep, Self::Restore]
+            .into_iter()
+            .find(|kind| kind.number() == number)
     }
 }
 
@@ -112,7 +114,9 @@ impl EndState {
     /// The state with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Acked, Self::Dead, Self::Expired, Self::Purged].into_iter().find(|state| state.number() == number)
+        [Self::Acked, Self::Dead, Self::Expired, Self::Purged]
+            .into_iter()
+            .find(|state| state.number() == number)
     }
 
     /// The word on the wire.

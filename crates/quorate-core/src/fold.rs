@@ -74,6 +74,7 @@ impl World {
         self.working.head.seq = record.seq;
         self.working.head.hash = record.hash;
         self.working.head.at = record.at;
+        self.working.settle();
         Ok(())
     }
 

@@ -162,8 +162,11 @@ impl AgentId {
     pub fn for_agent(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
         if text == "*" || ["topic:", "role:", "can:"].iter().any(|word| text.starts_with(word)) {
-            return Err(Refused::new(Code::Invalid, format!("agent id {text:?} means a destination, not an agent"))
-                .hint("choose an id that is not `*` and does not start with topic:, role: or can:"));
+            return Err(Refused::new(
+                Code::Invalid,
+                format!("agent id {text:?} means a destination, not an agent"),
+            )
+            .hint("choose an id that is not `*` and does not start with topic:, role: or can:"));
         }
         Self::new(text)
     }
@@ -171,7 +174,8 @@ impl AgentId {
 
 fn check_text(what: &str, text: &str, max: usize) -> Result<(), Refused> {
     if text.is_empty() {
-        return Err(Refused::new(Code::Invalid, format!("the {what} is empty")).hint(format!("give 1 to {max} bytes")));
+        return Err(Refused::new(Code::Invalid, format!("the {what} is empty"))
+            .hint(format!("give 1 to {max} bytes")));
     }
     if text.len() > max {
         return Err(Refused::new(Code::Invalid, format!("the {what} has {} bytes", text.len()))
@@ -210,7 +214,11 @@ impl Eras {
     /// The generation in which a delivery was made.
     #[must_use]
     pub fn of_delivery(&self, number: DeliveryNo) -> Generation {
-        self.0.iter().rev().find(|era| era.first_delivery <= number).map_or(Generation(0), |era| era.generation)
+        self.0
+            .iter()
+            .rev()
+            .find(|era| era.first_delivery <= number)
+            .map_or(Generation(0), |era| era.generation)
     }
 
     /// The full id of a message.
@@ -262,7 +270,9 @@ impl FromStr for MessageId {
         let id = parts.and_then(|[generation, seq, n]| {
             Some(Self { generation: Generation(generation), seq: Seq(seq), n: u32::try_from(n).ok()? })
         });
-        id.ok_or_else(|| Refused::new(Code::Invalid, format!("{text:?} is not a message id such as msg_0-17-0")))
+        id.ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("{text:?} is not a message id such as msg_0-17-0"))
+        })
     }
 }
 
@@ -289,7 +299,9 @@ impl FromStr for DeliveryId {
             generation: Generation(generation),
             number: DeliveryNo(number),
         });
-        id.ok_or_else(|| Refused::new(Code::Invalid, format!("{text:?} is not a delivery id such as dlv_0-17")))
+        id.ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("{text:?} is not a delivery id such as dlv_0-17"))
+        })
     }
 }
 

@@ -23,16 +23,16 @@ mod time;
 mod working;
 
 pub use commit::{
-    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry, Receipt,
-    RegisterAgent, Waiting,
+    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry,
+    Receipt, RegisterAgent, Waiting,
 };
 pub use decide::{Decided, Handed, No, decide, genesis, restored};
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation, IdempotencyKey, Key,
-    MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
+    AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation,
+    IdempotencyKey, Key, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
 };
 pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
 pub use refused::{Code, Facts, Refused, Stale};

@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use crate::chain;
 use crate::ids::{AgentId, ClientId};
-use crate::limits::{ATTEMPTS_DEFAULT, ATTEMPTS_MAX, METADATA_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
+use crate::limits::{
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, METADATA_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
+};
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
@@ -33,7 +35,9 @@ impl Payload {
         if self.bytes.len() > PAYLOAD_BYTES_MAX {
             return Err(Refused::new(Code::TooLarge, format!("the payload has {} bytes", self.bytes.len()))
                 .limit(PAYLOAD_BYTES_MAX as u64)
-                .hint(format!("send at most {PAYLOAD_BYTES_MAX} bytes, or put the data elsewhere and send a reference")));
+                .hint(format!(
+                    "send at most {PAYLOAD_BYTES_MAX} bytes, or put the data elsewhere and send a reference"
+                )));
         }
         Ok(())
     }

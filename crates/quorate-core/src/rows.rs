@@ -87,7 +87,8 @@ pub trait Rows {
     ///
     /// # Errors
     /// When the storage fails; likewise below.
-    fn answered(&self, principal: &Principal, key: &IdempotencyKey) -> Result<Option<Answered>, LookupFailed>;
+    fn answered(&self, principal: &Principal, key: &IdempotencyKey)
+    -> Result<Option<Answered>, LookupFailed>;
     /// The newest version of an entry.
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed>;
     /// How a delivery ended, if it did.

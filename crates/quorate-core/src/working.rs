@@ -189,7 +189,20 @@ pub struct Working {
     /// Inboxes in which something became ready, to be looked at before the commit ends.
     stirred: Vec<AgentNo>,
     counts: Counts,
+    /// What to put back, since the last [`Working::settle`].
     journal: Vec<Undo>,
+    /// Where in the journal the current commit begins.
+    mark: usize,
+    /// What was true at the last [`Working::settle`] and is not in the journal.
+    settled: Settled,
+}
+
+/// The part of the state that changes with every record.
+#[derive(Clone, Debug)]
+struct Settled {
+    head: Head,
+    eras: Arc<Eras>,
+    counts: Counts,
 }
 
 impl Working {
@@ -220,6 +233,8 @@ impl Working {
             stirred: Vec::new(),
             counts: Counts::default(),
             journal: Vec::new(),
+            mark: 0,
+            settled: Settled { head, eras: Arc::default(), counts: Counts::default() },
         }
     }
 
@@ -236,15 +251,15 @@ impl Working {
             let number = working.agents.next_number();
             working.set_agent(number, Some(agent));
         }
-        working.journal.clear();
+        working.settle();
         working
     }
 
     /// Adds an open delivery as it was stored. A lease runs its full length again from now.
     pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
         let lease = open.token().map(|_| Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
-        self.set_delivery(number, Some((open, lease)));
-        self.journal.clear();
+        self.put_delivery(number, Some((open, lease)));
+        self.settled.counts = self.counts;
     }
 
     /// Makes room for this many open deliveries at once.
@@ -309,9 +324,48 @@ impl Working {
         }
     }
 
-    /// Undoes everything since [`Working::begin`].
+    /// Starts a commit: brings the clock up to date and marks what to put back if the commit is refused.
+    pub(crate) fn begin(&mut self, now: Now) {
+        while let Some((due, number)) = self.due.first().copied()
+            && due <= now.wall
+        {
+            let before = self.open[&number];
+            self.set_delivery(
+                number,
+                Some((Open { state: OpenState::Ready { since: due }, ..before }, None)),
+            );
+            self.stir(before.agent());
+        }
+        self.mark = self.journal.len();
+        self.journal.push(Undo::Numbers { next_delivery: self.next_delivery, last_token: self.last_token });
+    }
+
+    /// The commit is refused: puts back everything since it began. That time has passed stays true.
     pub(crate) fn undo(&mut self) {
-        while let Some(undo) = self.journal.pop() {
+        self.undo_to(self.mark);
+    }
+
+    /// The commits since the last call are on disk: from here on they are not put back.
+    pub fn settle(&mut self) {
+        self.journal.clear();
+        self.mark = 0;
+        self.settled = Settled { head: self.head, eras: Arc::clone(&self.eras), counts: self.counts };
+    }
+
+    /// The commits since [`Working::settle`] could not be written: puts back everything.
+    pub fn revert(&mut self) {
+        self.undo_to(0);
+        self.stirred.clear();
+        let Settled { head, eras, counts } = self.settled.clone();
+        self.head = head;
+        self.eras = eras;
+        self.counts = counts;
+    }
+
+    fn undo_to(&mut self, mark: usize) {
+        while self.journal.len() > mark
+            && let Some(undo) = self.journal.pop()
+        {
             match undo {
                 Undo::Delivery(number, before) => self.put_delivery(number, before),
                 Undo::Agent(number, before) => self.put_agent(number, before),
@@ -323,20 +377,6 @@ impl Working {
                 }
             }
         }
-    }
-
-    /// Starts a commit: brings the clock up to date and remembers what to put back. That time has passed stays true
-    /// whatever becomes of the commit, so it is not undone.
-    pub(crate) fn begin(&mut self, now: Now) {
-        while let Some((due, number)) = self.due.first().copied()
-            && due <= now.wall
-        {
-            let before = self.open[&number];
-            self.set_delivery(number, Some((Open { state: OpenState::Ready { since: due }, ..before }, None)));
-            self.stir(before.agent());
-        }
-        self.journal.clear();
-        self.journal.push(Undo::Numbers { next_delivery: self.next_delivery, last_token: self.last_token });
     }
 
     /// Notes that something became ready in an inbox where somebody may be waiting.

@@ -13,7 +13,6 @@ pub(crate) struct Exempt {
 /// All exemptions.
 pub(crate) const LIST: &[Exempt] = &[
     Exempt { rule: "empty-crate", subject: "crates/quorate-cli", reason: SKELETON },
-    Exempt { rule: "empty-crate", subject: "crates/quorate-core", reason: SKELETON },
     Exempt { rule: "empty-crate", subject: "crates/quorate-sqlite", reason: SKELETON },
 ];
 

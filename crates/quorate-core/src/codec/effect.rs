@@ -116,7 +116,9 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             let part: u32 = input.narrow()?;
             let first = DeliveryNo(input.number()?);
             let deliveries = read_deliveries(input)?;
-            let Some(payload) = payloads.get(part as usize) else { return input.wrong("a part of this record") };
+            let Some(payload) = payloads.get(part as usize) else {
+                return input.wrong("a part of this record");
+            };
             let message = Arc::new(message::read(input, payload.clone())?);
             Effect::Sent { message, part, first, deliveries }
         }

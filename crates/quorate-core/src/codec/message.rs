@@ -98,5 +98,7 @@ fn kind_number(kind: MessageType) -> u64 {
 fn read_kind(input: &mut Reader<'_>) -> Result<MessageType, Unreadable> {
     let number = input.number()?;
     let all = [MessageType::Command, MessageType::Query, MessageType::Event, MessageType::Response];
-    all.into_iter().find(|kind| kind_number(*kind) == number).map_or_else(|| input.wrong("a message type"), Ok)
+    all.into_iter()
+        .find(|kind| kind_number(*kind) == number)
+        .map_or_else(|| input.wrong("a message type"), Ok)
 }

@@ -32,9 +32,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(3);
             out.number(handed.len() as u64);
             for one in handed {
-                for number in
-                    [one.delivery.0, one.token.0, u64::from(one.attempt), one.lease_ms, one.seq.0, u64::from(one.n)]
-                {
+                for number in [
+                    one.delivery.0,
+                    one.token.0,
+                    u64::from(one.attempt),
+                    one.lease_ms,
+                    one.seq.0,
+                    u64::from(one.n),
+                ] {
                     out.number(number);
                 }
             }

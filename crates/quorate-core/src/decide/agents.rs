@@ -15,7 +15,8 @@ impl Draft<'_> {
         self.actor = self.working.agents().number(id);
         let Some(agent) = self.actor.and_then(|number| self.working.agents().get(number)) else {
             // An agent comes into being by registering itself.
-            let registers = matches!(self.commit.ops.first(), Some(Op::RegisterAgent(agent)) if agent.id == *id);
+            let registers =
+                matches!(self.commit.ops.first(), Some(Op::RegisterAgent(agent)) if agent.id == *id);
             return if registers { Ok(()) } else { Err(unknown_agent(id)) };
         };
         match self.commit.epoch {
@@ -60,7 +61,7 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64));
         }
         if let (Some(_), None) = (&current, new.epoch) {
-            self.working.dismiss_consumers(number);
+            self.dismissed.extend(self.working.dismiss_consumers(number));
             for delivery in self.working.inbox(number).leased.clone() {
                 self.give_back(delivery, ReturnCause::EpochEnded, String::new(), None);
             }
@@ -92,7 +93,7 @@ impl Draft<'_> {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
                 .hint("let it finish them, or purge its inbox first"));
         }
-        self.working.dismiss_consumers(number);
+        self.dismissed.extend(self.working.dismiss_consumers(number));
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }
@@ -103,7 +104,8 @@ fn unknown_agent(id: &AgentId) -> Refused {
 }
 
 fn stale_epoch(agent: &Agent, epoch: Epoch) -> Refused {
-    let detail = format!("agent {} was started again: epoch {epoch} is over, it is at {}", agent.id, agent.epoch);
+    let detail =
+        format!("agent {} was started again: epoch {epoch} is over, it is at {}", agent.id, agent.epoch);
     let mut refused = Refused::new(Code::StaleEpoch, detail)
         .hint("this start of the agent is over; stop it, or register again to start a new epoch");
     refused.facts.current_epoch = Some(agent.epoch.0);

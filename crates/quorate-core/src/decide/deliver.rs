@@ -156,11 +156,14 @@ impl Draft<'_> {
         let dead = self.rows.dead(number)?.ok_or_else(not_dead)?;
         let agent = self.working.agents().get(dead.agent);
         if agent.is_none_or(|agent| agent.removed) {
-            let refused = Refused::new(Code::UnknownRecipient, format!("the recipient of {delivery} was removed"));
+            let refused =
+                Refused::new(Code::UnknownRecipient, format!("the recipient of {delivery} was removed"));
             return Err(refused.into());
         }
         if self.working.inbox(dead.agent).open >= INBOX_MAX {
-            return Err(Refused::new(Code::QueueFull, "the inbox of the recipient is full").limit(INBOX_MAX as u64).into());
+            return Err(Refused::new(Code::QueueFull, "the inbox of the recipient is full")
+                .limit(INBOX_MAX as u64)
+                .into());
         }
         self.emit(Effect::Redriven {
             delivery: number,

@@ -63,7 +63,9 @@ impl Draft<'_> {
             Some(state) => Some(state),
             None => self.rows.ended(number)?.map(|ended| ended.state),
         };
-        Err(state.map_or_else(|| not_found(lease.delivery), |state| stale_lease(lease, state.as_str())).into())
+        Err(state
+            .map_or_else(|| not_found(lease.delivery), |state| stale_lease(lease, state.as_str()))
+            .into())
     }
 
     /// The delivery, if the caller is its recipient and holds it under this very token.
@@ -72,8 +74,11 @@ impl Draft<'_> {
         if let Principal::Agent(actor) = &self.commit.principal
             && self.actor != Some(open.agent())
         {
-            return Err(Refused::new(Code::Forbidden, format!("agent {actor} is not the recipient of {}", lease.delivery))
-                .hint("only the recipient of a delivery may end it"));
+            return Err(Refused::new(
+                Code::Forbidden,
+                format!("agent {actor} is not the recipient of {}", lease.delivery),
+            )
+            .hint("only the recipient of a delivery may end it"));
         }
         match open.token() {
             Some(token) if token == lease.token => Ok(open),
@@ -119,7 +124,9 @@ impl Draft<'_> {
             return Next::Dead;
         }
         match then {
-            Some(NackThen::Retry { delay_ms }) if delay_ms > 0 => Next::Scheduled(self.now.wall.plus_ms(delay_ms)),
+            Some(NackThen::Retry { delay_ms }) if delay_ms > 0 => {
+                Next::Scheduled(self.now.wall.plus_ms(delay_ms))
+            }
             _ => Next::Ready,
         }
     }

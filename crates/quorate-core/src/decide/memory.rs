@@ -70,7 +70,8 @@ impl Draft<'_> {
         let generation = self.working.head.generation;
         let version = EntryHead::next_version(head.as_ref(), generation);
         if version.0 > NUMBER_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("entry {key} has no version left")).limit(NUMBER_MAX));
+            return Err(Refused::new(Code::LimitExceeded, format!("entry {key} has no version left"))
+                .limit(NUMBER_MAX));
         }
         self.entries.insert(key.clone(), EntryHead { version, generation, seq: self.seq, deleted });
         Ok(version)
@@ -81,7 +82,8 @@ fn expect_version(key: &Key, head: Option<&EntryHead>, expect: Option<Version>) 
     let current = EntryHead::expected(head);
     match expect {
         Some(expected) if expected.0 != current => {
-            let now = if current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") };
+            let now =
+                if current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") };
             Err(Refused::new(Code::VersionConflict, format!("entry {key} {now}, not at version {expected}"))
                 .current_version(current)
                 .hint("read it again, redo the change on what it says now, and write with that version"))

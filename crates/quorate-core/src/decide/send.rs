@@ -77,14 +77,20 @@ impl Draft<'_> {
             }
         }
         if !unknown.is_empty() {
-            return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {}", unknown.join(", ")))
-                .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
+            return Err(Refused::new(
+                Code::UnknownRecipient,
+                format!("there is no agent {}", unknown.join(", ")),
+            )
+            .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
         }
         self.deliveries += recipients.len();
         if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the commit makes {} deliveries", self.deliveries))
-                .limit(DELIVERIES_PER_COMMIT_MAX as u64)
-                .hint("split it into several commits"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("the commit makes {} deliveries", self.deliveries),
+            )
+            .limit(DELIVERIES_PER_COMMIT_MAX as u64)
+            .hint("split it into several commits"));
         }
         for number in &recipients {
             if self.working.inbox(*number).open >= INBOX_MAX {

@@ -12,7 +12,9 @@ fn a_message_id_reads_back_as_it_prints() {
 
 #[test]
 fn an_id_has_one_spelling_only() {
-    for text in ["msg_3-17", "msg_03-17-2", "msg_3-17-2-", "msg_+3-17-2", "msg_3-17--2", "dlv_3-17-2", "msg_", ""] {
+    for text in
+        ["msg_3-17", "msg_03-17-2", "msg_3-17-2-", "msg_+3-17-2", "msg_3-17--2", "dlv_3-17-2", "msg_", ""]
+    {
         assert_eq!(text.parse::<MessageId>().unwrap_err().code, Code::Invalid, "{text}");
     }
     let beyond = format!("dlv_0-{}", 1u64 << 47);

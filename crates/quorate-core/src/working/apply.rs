@@ -18,7 +18,8 @@ impl Working {
         match effect {
             Effect::SpaceCreated { generation, .. } | Effect::Restored { generation } => {
                 self.head.generation = *generation;
-                let era = Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
+                let era =
+                    Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
                 Arc::make_mut(&mut self.eras).0.push(era);
             }
             Effect::AgentRegistered { number, agent } => self.set_agent(*number, Some(agent.clone())),
@@ -37,13 +38,18 @@ impl Working {
                     let state = OpenState::Leased { token: *token };
                     self.last_token = self.last_token.max(token.0);
                     let lease = Lease { lease_ms: *lease_ms, deadline: now.mono.plus_ms(*lease_ms) };
-                    self.set_delivery(*number, Some((Open { state, attempt: open.attempt + 1, ..open }, Some(lease))));
+                    self.set_delivery(
+                        *number,
+                        Some((Open { state, attempt: open.attempt + 1, ..open }, Some(lease))),
+                    );
                 }
             }
             Effect::Acked { delivery, .. } => {
                 self.set_delivery(*delivery, None);
             }
-            Effect::Returned { delivery, cause, next, .. } => self.apply_returned(*delivery, *cause, *next, now),
+            Effect::Returned { delivery, cause, next, .. } => {
+                self.apply_returned(*delivery, *cause, *next, now)
+            }
             Effect::Expired { delivery } | Effect::Purged { delivery } => self.set_delivery(*delivery, None),
             Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
                 let mut open = Open::new(*agent, *seq, *n, OpenState::Ready { since: now.wall });

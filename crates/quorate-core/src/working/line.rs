@@ -59,11 +59,13 @@ impl Working {
     }
 
     /// Sends away everybody who waits for this recipient: it was started again.
-    pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) {
-        let mut gone: Vec<_> = self.consumers.iter().filter(|(_, one)| one.agent == agent).map(|(id, _)| *id).collect();
+    pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
+        let mut gone: Vec<_> =
+            self.consumers.iter().filter(|(_, one)| one.agent == agent).map(|(id, _)| *id).collect();
         gone.sort_unstable();
-        for id in gone {
-            self.set_consumer(id, None);
+        for id in &gone {
+            self.set_consumer(*id, None);
         }
+        gone
     }
 }

@@ -1,0 +1,15 @@
+//! The seam between the kernel and what keeps it: [`Store`], with the clock and the chance that come in as arguments.
+//!
+//! Every backend passes the same contract suite. A backend knows tables, not rules: the rules are in `quorate-core`.
+
+mod chance;
+mod clock;
+mod read;
+mod store;
+
+pub use chance::Chance;
+pub use clock::{Clock, SetClock, SystemClock};
+pub use read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+pub use store::{
+    BoxFuture, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,
+};

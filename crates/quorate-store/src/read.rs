@@ -1,0 +1,165 @@
+//! What can be read besides the published state: rows, as they were after the last sync.
+
+use std::sync::Arc;
+
+use quorate_core::{
+    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Key, Message, OpenState, Payload, Seq, Timestamp,
+    Version,
+};
+
+/// Which version of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// The newest.
+    Now,
+    /// This very version.
+    Version(Version),
+    /// The newest one after this record.
+    Seq(Seq),
+    /// The newest one at this time.
+    Time(Timestamp),
+}
+
+/// One thing to read. Several in one call are read from one snapshot.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Read {
+    /// One version of an entry.
+    Entry {
+        /// Which entry.
+        key: Key,
+        /// Which version.
+        when: When,
+    },
+    /// The versions of an entry, oldest first.
+    History {
+        /// Which entry.
+        key: Key,
+        /// Only later ones than this.
+        after: Version,
+        /// How many at most.
+        limit: usize,
+    },
+    /// The live entries, by key.
+    Entries {
+        /// Only those whose key begins so.
+        prefix: String,
+        /// Only those of this type.
+        entry_type: Option<String>,
+        /// Only those whose newest version is by this author.
+        author: Option<String>,
+        /// Only later keys than this.
+        after: Option<Key>,
+        /// How many at most.
+        limit: usize,
+    },
+    /// One message.
+    Message {
+        /// Its record.
+        seq: Seq,
+        /// Which message of it.
+        n: u32,
+    },
+    /// The message that bears a client's id.
+    MessageByClientId(ClientId),
+    /// Where deliveries are.
+    Deliveries {
+        /// The first.
+        first: DeliveryNo,
+        /// How many.
+        count: u32,
+    },
+    /// The dead letters, oldest first.
+    DeadLetters {
+        /// Only this recipient's.
+        agent: Option<AgentNo>,
+        /// Only later ones than this.
+        after: DeliveryNo,
+        /// How many at most.
+        limit: usize,
+    },
+    /// The newest record at a time.
+    SeqAt(Timestamp),
+}
+
+/// What was read, in the order asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Rows {
+    /// Of [`Read::Entry`].
+    Entry(Option<Entry>),
+    /// Of [`Read::History`] and [`Read::Entries`].
+    Entries(Vec<Entry>),
+    /// Of [`Read::Message`] and [`Read::MessageByClientId`].
+    Message(Option<StoredMessage>),
+    /// Of [`Read::Deliveries`]; `None` for what was never made.
+    Deliveries(Vec<Option<DeliveryState>>),
+    /// Of [`Read::DeadLetters`].
+    DeadLetters(Vec<DeadLetter>),
+    /// Of [`Read::SeqAt`].
+    Seq(Seq),
+}
+
+/// One version of an entry, with its content.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Which entry.
+    pub key: Key,
+    /// Which version, and what is known of it.
+    pub version: EntryVersion,
+    /// The content; `None` for a tombstone.
+    pub content: Option<Payload>,
+}
+
+/// A message as it was stored.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoredMessage {
+    /// Its record.
+    pub seq: Seq,
+    /// Which message of it.
+    pub n: u32,
+    /// When it was sent.
+    pub at: Timestamp,
+    /// The message.
+    pub message: Arc<Message>,
+    /// Its first delivery.
+    pub first: DeliveryNo,
+    /// The recipients, in the order of the deliveries.
+    pub recipients: Vec<AgentNo>,
+}
+
+/// Where a delivery is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeliveryState {
+    /// Not ended.
+    Open {
+        /// Where it is.
+        state: OpenState,
+        /// How often it was taken.
+        attempt: u16,
+    },
+    /// Ended.
+    Ended {
+        /// How.
+        state: EndState,
+        /// By which record.
+        seq: Seq,
+    },
+}
+
+/// A dead letter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetter {
+    /// Which delivery.
+    pub delivery: DeliveryNo,
+    /// The recipient.
+    pub agent: AgentNo,
+    /// The record of its message.
+    pub seq: Seq,
+    /// Which message of it.
+    pub n: u32,
+    /// How often it was tried.
+    pub attempts: u16,
+    /// Why it was given up: what the last holder said, or what happened.
+    pub reason: String,
+    /// Since when it is dead.
+    pub at: Timestamp,
+}

@@ -1,0 +1,153 @@
+//! The seam.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use quorate_core::{
+    Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, Receipt, Record, Refused, Seq, SpaceId,
+    SpaceName, SpaceNo, Wake,
+};
+use tokio::sync::watch;
+
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::read::{Read, Rows};
+
+/// A future behind a pointer, so that `Arc<dyn Store>` works.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a commit came to: its receipt, or the domain's no.
+pub type Outcome = Result<Receipt, Refused>;
+
+/// The storage failed, not the domain.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Too much waits already. Nothing was changed.
+    #[error("the write queue is full")]
+    Busy,
+    /// The disk is full. Nothing was changed; reads go on, and writes once there is room.
+    #[error("the disk is full")]
+    Full,
+    /// A write or a sync failed. Whether it was applied is unknown; nothing more is accepted until a restart.
+    #[error("the storage failed and accepts nothing more until the hub is started again: {0}")]
+    Failed(Arc<str>),
+    /// The store was closed. Nothing was changed.
+    #[error("the store is closed")]
+    Closed,
+    /// The data is not what this release wrote.
+    #[error("the data is damaged: {0}")]
+    Damaged(Arc<str>),
+    /// A read failed.
+    #[error("a read failed: {0}")]
+    Read(Arc<str>),
+}
+
+impl StoreError {
+    /// Whether it is certain that nothing was changed.
+    #[must_use]
+    pub fn nothing_applied(&self) -> bool {
+        match self {
+            Self::Busy | Self::Full | Self::Closed | Self::Read(_) => true,
+            Self::Failed(_) | Self::Damaged(_) => false,
+        }
+    }
+}
+
+/// What a store is given at the start.
+#[derive(Clone)]
+pub struct Wiring {
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes.
+    pub chance: Arc<Chance>,
+    /// Where deliveries for waiting consumers go.
+    pub sink: Sink,
+}
+
+/// Takes deliveries for waiting consumers, after they are on disk and before the commit that caused them is answered.
+/// Called from the writer: it must not block.
+pub type Sink = Arc<dyn Fn(Handover) + Send + Sync>;
+
+/// What became of consumers in one batch.
+#[derive(Debug)]
+pub struct Handover {
+    /// The space.
+    pub space: SpaceNo,
+    /// Deliveries, each with the consumer it is for, in order.
+    pub handed: Vec<(ConsumerId, Handed)>,
+    /// Consumers that were sent away, because their agent was started again or removed.
+    pub dismissed: Vec<ConsumerId>,
+}
+
+/// The state after the last sync, as far as anybody but the writer needs it.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// The newest record.
+    pub head: Head,
+    /// The agents.
+    pub agents: Arc<Agents>,
+    /// The eras, to read and make ids.
+    pub eras: Arc<Eras>,
+    /// Deliveries by state.
+    pub counts: Counts,
+    /// When time alone will next change something.
+    pub wake: Wake,
+}
+
+/// A space that exists.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpaceInfo {
+    /// Its number.
+    pub number: SpaceNo,
+    /// Its name.
+    pub name: SpaceName,
+    /// Its identity.
+    pub id: SpaceId,
+}
+
+/// How far a backup reaches in one space: everything acknowledged up to there is in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// The space.
+    pub space: SpaceName,
+    /// Its newest record in the backup.
+    pub seq: Seq,
+    /// The chain up to there: also a checkpoint.
+    pub hash: [u8; 32],
+}
+
+/// Keeps spaces. One write path: [`Store::transact`].
+pub trait Store: Send + Sync {
+    /// The space of this name; made if there is none.
+    fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>>;
+
+    /// All spaces, by number.
+    fn spaces(&self) -> Vec<SpaceInfo>;
+
+    /// Decides commits at the head of a space, in order, each on its own, and writes what they did. The answer comes
+    /// after the sync. Batching with the commits of others is the store's business.
+    fn transact(
+        &self,
+        space: SpaceNo,
+        commits: Vec<Commit>,
+    ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
+
+    /// Reads rows, all from one snapshot that holds everything acknowledged before the call.
+    fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>>;
+
+    /// Records from a position on.
+    fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+
+    /// The state after the last sync; changes can be awaited. `None` if there is no such space.
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>>;
+
+    /// Writes a copy of everything while work goes on, and says how far it reaches.
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>>;
+
+    /// Ends when the storage has failed for good: whoever runs the hub stops it.
+    fn failure(&self) -> BoxFuture<'static, StoreError>;
+
+    /// Writes what is queued, then stops. Later calls are `Closed`.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
