@@ -1,1 +1,5 @@
 //! Quorate on SQLite.
+
+mod disk;
+
+pub use disk::{Counters, Disk, FileCounters};
