@@ -2,4 +2,6 @@
 
 mod disk;
 
-pub use disk::{Counters, Disk, FileCounters};
+#[cfg(feature = "faults")]
+pub use disk::faults::{Faults, How, Repeat};
+pub use disk::{Counters, Disk, FileCounters, FileKind};

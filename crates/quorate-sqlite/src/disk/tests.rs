@@ -2,6 +2,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod counting;
+#[cfg(feature = "faults")]
+mod errors;
+#[cfg(feature = "faults")]
+mod power;
+#[cfg(feature = "faults")]
+mod survivors;
+#[cfg(feature = "faults")]
+mod threads;
+#[cfg(feature = "faults")]
+mod torn;
 
 use std::path::Path;
 use std::time::Duration;
