@@ -1,0 +1,10 @@
+//! How long something took. Nothing is decided by it; it is only counted.
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let outcome = work();
+    (outcome, start.elapsed())
+}

@@ -1,0 +1,84 @@
+//! What a disk has done, in numbers that cost one atomic addition each.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::FileKind;
+
+/// What a disk has done since it was made, by what the file is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// The database itself; it is written by checkpoints.
+    pub database: FileCounters,
+    /// The write-ahead log; its syncs are the ones that commits wait for.
+    pub wal: FileCounters,
+    /// Rollback journals and temporary files.
+    pub other: FileCounters,
+}
+
+/// What has been done to the files of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileCounters {
+    /// Syncs that the operating system was asked for, failed ones included.
+    pub syncs: u64,
+    /// Time spent in all of them.
+    pub sync_ns_total: u64,
+    /// The longest of them.
+    pub sync_ns_max: u64,
+    /// Bytes written with success.
+    pub written_bytes: u64,
+}
+
+/// The counters while they count.
+#[derive(Default)]
+pub(super) struct Tally {
+    database: FileTally,
+    wal: FileTally,
+    other: FileTally,
+}
+
+impl Tally {
+    pub(super) fn of(&self, kind: FileKind) -> &FileTally {
+        match kind {
+            FileKind::Database => &self.database,
+            FileKind::Wal => &self.wal,
+            FileKind::Other => &self.other,
+        }
+    }
+
+    pub(super) fn read(&self) -> Counters {
+        Counters { database: self.database.read(), wal: self.wal.read(), other: self.other.read() }
+    }
+}
+
+// Nothing is ordered by these numbers, so relaxed operations are enough.
+#[derive(Default)]
+pub(super) struct FileTally {
+    syncs: AtomicU64,
+    sync_ns_total: AtomicU64,
+    sync_ns_max: AtomicU64,
+    written_bytes: AtomicU64,
+}
+
+impl FileTally {
+    pub(super) fn wrote(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn synced(&self, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_ns_total.fetch_add(ns, Ordering::Relaxed);
+        self.sync_ns_max.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> FileCounters {
+        FileCounters {
+            syncs: self.syncs.load(Ordering::Relaxed),
+            sync_ns_total: self.sync_ns_total.load(Ordering::Relaxed),
+            sync_ns_max: self.sync_ns_max.load(Ordering::Relaxed),
+            written_bytes: self.written_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a disk holds for certain, and what it may hold: the durable content of each file, and all that was done
+//! since its last sync.
+//!
+//! Names and contents are apart, as on a real disk: a file can be synced under a name that is not, and a name
+//! can lead to a deleted file again after a power failure. The rules are those that SQLite relies on:
+//! - A sync makes the writes of one file durable, and the name under which it was made.
+//! - The first sync of a journal or a write-ahead log syncs its directory too, with all names in it.
+//! - A deletion is durable once its directory was synced.
+//! - A write never harms bytes beside it (SQLite calls this powersafe overwrite).
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::disk::FileKind;
+
+/// Which file an open handle leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::disk) struct FileId(u64);
+
+impl FileId {
+    /// A file that does not survive anyway, or was open before tracking began.
+    pub(in crate::disk) const UNTRACKED: FileId = FileId(0);
+}
+
+pub(super) fn path_of(name: &CStr) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(name.to_bytes()))
+}
+
+#[derive(Default)]
+pub(super) struct Model {
+    files: BTreeMap<FileId, FileModel>,
+    names: BTreeMap<PathBuf, NameModel>,
+    files_made: u64,
+    /// The number of the newest change of any file.
+    now: u64,
+}
+
+/// What a name leads to: a file, or nothing.
+pub(super) struct NameModel {
+    pub(super) durable: Option<FileId>,
+    /// What it led to since, in order; each of them may be what a power failure leaves.
+    pub(super) unsynced: Vec<Option<FileId>>,
+}
+
+impl NameModel {
+    pub(super) fn current(&self) -> Option<FileId> {
+        self.unsynced.last().copied().unwrap_or(self.durable)
+    }
+
+    fn sync(&mut self) {
+        self.durable = self.current();
+        self.unsynced.clear();
+    }
+}
+
+pub(super) struct FileModel {
+    pub(super) durable: Vec<u8>,
+    /// In order.
+    pub(super) unsynced: Vec<Change>,
+    /// With all changes.
+    size: u64,
+}
+
+pub(super) struct Change {
+    number: u64,
+    /// A sync of it has failed. It may have reached the disk or not, but no later sync will bring it there.
+    doomed: bool,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Write { offset: u64, bytes: Box<[u8]> },
+    Resize { to: u64 },
+}
+
+impl Model {
+    /// The number of the newest change, by which a sync knows what it covers.
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = (&Path, &NameModel)> {
+        self.names.iter().map(|(path, name)| (path.as_path(), name))
+    }
+
+    pub(super) fn file(&self, id: FileId) -> Option<&FileModel> {
+        self.files.get(&id)
+    }
+
+    /// A file was opened or made; its content is asked for if it was not known.
+    pub(super) fn open(&mut self, path: &Path, content: impl FnOnce() -> Vec<u8>) -> FileId {
+        if let Some(id) = self.names.get(path).and_then(NameModel::current) {
+            return id;
+        }
+        self.files_made += 1;
+        let id = FileId(self.files_made);
+        let durable = content();
+        match self.names.get_mut(path) {
+            Some(name) => name.unsynced.push(Some(id)),
+            // What has a content was there before we looked. What is empty was made just now.
+            None if durable.is_empty() => {
+                self.names.insert(path.to_owned(), NameModel { durable: None, unsynced: vec![Some(id)] });
+            }
+            None => {
+                self.names.insert(path.to_owned(), NameModel { durable: Some(id), unsynced: Vec::new() });
+            }
+        }
+        let size = durable.len() as u64;
+        self.files.insert(id, FileModel { durable, unsynced: Vec::new(), size });
+        id
+    }
+
+    pub(super) fn delete(&mut self, path: &Path) {
+        if let Some(name) = self.names.get_mut(path) {
+            name.unsynced.push(None);
+        }
+    }
+
+    pub(super) fn write(&mut self, id: FileId, bytes: &[u8], offset: u64) {
+        let end = offset + bytes.len() as u64;
+        let what = What::Write { offset, bytes: bytes.into() };
+        self.change(id, what, |size| size.max(end));
+    }
+
+    pub(super) fn resize(&mut self, id: FileId, to: u64) {
+        if self.files.get(&id).is_some_and(|file| file.size != to) {
+            self.change(id, What::Resize { to }, |_| to);
+        }
+    }
+
+    fn change(&mut self, id: FileId, what: What, size: impl FnOnce(u64) -> u64) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        self.now += 1;
+        file.size = size(file.size);
+        file.unsynced.push(Change { number: self.now, doomed: false, what });
+    }
+
+    /// A sync of a file has succeeded that began when `begun` was the newest change.
+    pub(super) fn synced(&mut self, id: FileId, kind: FileKind, begun: u64) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let covered = file.unsynced.partition_point(|change| change.number <= begun);
+        for change in file.unsynced.drain(..covered).filter(|change| !change.doomed) {
+            change.what.apply(&mut file.durable);
+        }
+        let own = self.names.iter_mut().find(|(_, name)| name.current() == Some(id));
+        let Some((path, name)) = own.filter(|(_, name)| !name.unsynced.is_empty()) else { return };
+        if kind == FileKind::Database {
+            name.sync();
+        } else {
+            let path = path.clone();
+            self.sync_directory_of(&path);
+        }
+    }
+
+    /// A sync of a file has failed that began when `begun` was the newest change.
+    pub(super) fn sync_failed(&mut self, id: FileId, begun: u64) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        for change in file.unsynced.iter_mut().filter(|change| change.number <= begun) {
+            change.doomed = true;
+        }
+    }
+
+    /// Makes all names durable that stand beside this one.
+    pub(super) fn sync_directory_of(&mut self, path: &Path) {
+        let beside = self.names.iter_mut().filter(|(other, _)| other.parent() == path.parent());
+        beside.for_each(|(_, name)| name.sync());
+        let Model { files, names, .. } = self;
+        names.retain(|_, name| name.durable.is_some() || !name.unsynced.is_empty());
+        files.retain(|id, _| {
+            names.values().any(|name| name.durable == Some(*id) || name.unsynced.contains(&Some(*id)))
+        });
+    }
+}
+
+impl What {
+    pub(super) fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            What::Write { offset, bytes } => overwrite(content, *offset as usize, bytes),
+            What::Resize { to } => content.resize(*to as usize, 0),
+        }
+    }
+}
+
+/// Bytes that were skipped read as zero, as in any file.
+pub(super) fn overwrite(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset..end].copy_from_slice(bytes);
+}

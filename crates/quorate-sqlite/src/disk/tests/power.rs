@@ -1,0 +1,160 @@
+//! Power failures: what was acknowledged is there, and what was never finished is not.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Result;
+
+use super::survivors::recover;
+use super::{Disk, Synchronous, TABLE, checkpoint, insert, open};
+use crate::How;
+
+const COMMITS: i64 = 20;
+
+/// Runs until the end or the first error, and says how many commits were acknowledged.
+fn run(disk: &Disk, dir: &Path, synchronous: Synchronous) -> i64 {
+    let mut acknowledged = 0;
+    let mut work = || -> Result<()> {
+        let mut connection = open(disk, dir, synchronous)?;
+        connection.execute(TABLE, [])?;
+        for batch in 1..=COMMITS {
+            insert(&mut connection, batch)?;
+            acknowledged = batch;
+            match batch {
+                // The log starts again from its beginning, over old frames.
+                6 => checkpoint(&connection, "RESTART")?,
+                // It is cut off, and the database has grown.
+                12 => checkpoint(&connection, "TRUNCATE")?,
+                _ => {}
+            }
+        }
+        // To close the last connection is a checkpoint too, and deletes the log.
+        Ok(())
+    };
+    let _ = work();
+    acknowledged
+}
+
+/// Cuts the power during every operation of the run, one after the other. Gives for each cut what was
+/// acknowledged and what came back, for each way to lose it.
+fn cut_everywhere(synchronous: Synchronous, ways: &[(u64, How)]) -> Vec<(i64, i64)> {
+    let ops = {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new();
+        assert_eq!(run(&disk, dir.path(), synchronous), COMMITS);
+        disk.faults().ops()
+    };
+    assert!(ops > 100, "the run is too short to prove anything");
+    let mut outcomes = Vec::new();
+    for op in 1..=ops {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new();
+        disk.faults().track();
+        disk.faults().cut_at(op);
+        let acknowledged = run(&disk, dir.path(), synchronous);
+        assert!(disk.faults().is_cut());
+        for (index, (seed, how)) in ways.iter().enumerate() {
+            let image = dir.path().join(format!("image-{index}"));
+            disk.faults().image(seed + op, &image, *how).unwrap();
+            let found = recover(&image);
+            // Only the commit that was under way may be there or not.
+            assert!(
+                found <= acknowledged + 1,
+                "op {op}, {how:?}, seed {}: {found} of {acknowledged}",
+                seed + op
+            );
+            outcomes.push((acknowledged, found));
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn full_keeps_every_acknowledged_commit_wherever_the_power_goes() {
+    let ways =
+        [(0, How::LoseAll), (0, How::KeepAll), (1000, How::Random), (2000, How::Random), (3000, How::Random)];
+    let outcomes = cut_everywhere(Synchronous::Full, &ways);
+    for (acknowledged, found) in &outcomes {
+        assert!(found >= acknowledged, "{found} of {acknowledged} came back");
+    }
+    assert!(outcomes.iter().any(|(acknowledged, found)| found > acknowledged), "no cut fell into a commit");
+}
+
+#[test]
+fn normal_loses_acknowledged_commits_but_is_never_damaged() {
+    for way in [(0, How::LoseAll), (1000, How::Random)] {
+        let outcomes = cut_everywhere(Synchronous::Normal, &[way]);
+        let lost = outcomes.iter().filter(|(acknowledged, found)| found < acknowledged).count();
+        assert!(lost > 10, "{way:?} lost only {lost} times: the power failure does not bite");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::new();
+    disk.faults().track();
+    disk.faults().cut_at(60);
+    run(&disk, dir.path(), Synchronous::Normal);
+    let wal = |seed, name: &str| {
+        let image = dir.path().join(name);
+        disk.faults().image(seed, &image, How::Random).unwrap();
+        fs::read(image.join("test.db-wal")).ok()
+    };
+    assert_eq!(wal(7, "one"), wal(7, "two"));
+    let others: Vec<_> = (8..16).map(|seed| wal(seed, &format!("other-{seed}"))).collect();
+    assert!(others.iter().any(|other| *other != others[0]));
+}
+
+#[test]
+fn a_disk_that_loses_nothing_holds_what_the_files_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::new();
+    disk.faults().track();
+    let mut connection = open(&disk, dir.path(), Synchronous::Normal).unwrap();
+    connection.execute(TABLE, []).unwrap();
+    for batch in 1..=8 {
+        insert(&mut connection, batch).unwrap();
+        if batch == 4 {
+            checkpoint(&connection, "TRUNCATE").unwrap();
+        }
+    }
+    // A connection that comes later must not be mistaken for a new file.
+    let second = open(&disk, dir.path(), Synchronous::Normal).unwrap();
+    let image = dir.path().join("image");
+    disk.faults().image(0, &image, How::KeepAll).unwrap();
+    for name in ["test.db", "test.db-wal"] {
+        // This drops SQLite's locks on the file, which nobody here needs any more.
+        let real = fs::read(dir.path().join(name)).unwrap();
+        assert_eq!(fs::read(image.join(name)).unwrap(), real, "{name}");
+    }
+    assert!(!image.join("test.db-shm").exists());
+    assert_eq!(fs::read_dir(&image).unwrap().count(), 2);
+    drop(second);
+}
+
+#[test]
+fn what_was_there_before_is_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(run(&Disk::new(), dir.path(), Synchronous::Normal), COMMITS);
+    let disk = Disk::new();
+    disk.faults().track();
+    let mut connection = open(&disk, dir.path(), Synchronous::Normal).unwrap();
+    insert(&mut connection, COMMITS + 1).unwrap();
+    let image = dir.path().join("image");
+    disk.faults().image(0, &image, How::LoseAll).unwrap();
+    assert_eq!(recover(&image), COMMITS);
+    // An image may be taken while work goes on, and does not disturb it.
+    insert(&mut connection, COMMITS + 2).unwrap();
+    checkpoint(&connection, "PASSIVE").unwrap();
+    let later = dir.path().join("later");
+    disk.faults().cut(0, &later, How::LoseAll).unwrap();
+    assert_eq!(recover(&later), COMMITS + 2);
+    assert!(insert(&mut connection, COMMITS + 3).is_err());
+}
+
+#[test]
+fn a_disk_that_was_not_tracked_has_no_image() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Disk::new().faults().image(0, dir.path(), How::KeepAll).is_err());
+}
