@@ -73,6 +73,16 @@ pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
     Ok(Body { parts, effects })
 }
 
+/// One payload part of a record; `None` if it has no such part.
+///
+/// # Errors
+/// As [`read_body`].
+pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
+    let parts = parts_of(&record.body)?;
+    let payloads = split_payload(&parts, &record.salts, &record.payload);
+    Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
+}
+
 /// Length and digest of each payload part, without reading the effects.
 ///
 /// # Errors

@@ -145,7 +145,7 @@ pub enum Op {
         /// Which one.
         delivery: DeliveryId,
     },
-    /// `purge`: end up to 4,096 open deliveries of an inbox, oldest first.
+    /// `purge`: end up to 4,096 open deliveries of an inbox: those that wait, then those that are held.
     Purge {
         /// Whose inbox.
         agent: AgentId,

@@ -58,6 +58,8 @@ pub struct Decided {
     pub handed: Vec<(ConsumerId, Handed)>,
     /// Consumers that wait no longer, because their agent was started again or removed.
     pub dismissed: Vec<ConsumerId>,
+    /// Deliveries whose lease is longer now than it was: no record, but a restart must know.
+    pub prolonged: Vec<DeliveryNo>,
 }
 
 /// Why a commit did nothing.
@@ -144,6 +146,7 @@ impl Decided {
             ended: Vec::new(),
             handed: Vec::new(),
             dismissed: Vec::new(),
+            prolonged: Vec::new(),
         }
     }
 }
@@ -172,6 +175,7 @@ struct Draft<'a> {
     ended: Vec<(DeliveryNo, Open)>,
     handed: Vec<(ConsumerId, Handed)>,
     dismissed: Vec<ConsumerId>,
+    prolonged: Vec<DeliveryNo>,
     /// What this commit did to rows that look-ups do not see yet.
     entries: HashMap<Key, EntryHead>,
     ended_here: HashMap<DeliveryNo, (EndState, Token)>,
@@ -196,6 +200,7 @@ impl<'a> Draft<'a> {
             ended: Vec::new(),
             handed: Vec::new(),
             dismissed: Vec::new(),
+            prolonged: Vec::new(),
             entries: HashMap::new(),
             ended_here: HashMap::new(),
             sent_here: HashMap::new(),
@@ -272,7 +277,12 @@ impl<'a> Draft<'a> {
             self.ended_here.insert(delivery, (state, open.token().unwrap_or_default()));
             self.ended.push((delivery, open));
         }
+        let agent = self.working.open(delivery).map(Open::agent);
         self.emit(effect);
+        // The end of a lease makes room for the next one.
+        if let Some(agent) = agent {
+            self.working.stir(agent);
+        }
     }
 
     fn conclude(self, results: Vec<OpResult>) -> Decided {
@@ -281,6 +291,7 @@ impl<'a> Draft<'a> {
             return Decided {
                 handed: self.handed,
                 dismissed: self.dismissed,
+                prolonged: self.prolonged,
                 ..Decided::without_effect(Receipt { seq: None, at, results })
             };
         }
@@ -298,6 +309,7 @@ impl<'a> Draft<'a> {
             ended: self.ended,
             handed: self.handed,
             dismissed: self.dismissed,
+            prolonged: self.prolonged,
         }
     }
 

@@ -219,7 +219,7 @@ pub enum Effect {
         /// The deliveries.
         deliveries: Vec<NewDelivery>,
     },
-    /// Deliveries of one recipient were taken.
+    /// Deliveries were taken.
     Leased {
         /// How long the leases last.
         lease_ms: u64,

@@ -62,10 +62,14 @@ number_id!(
 const SPACE_SHIFT: u32 = 47;
 
 /// The key of a row: the space's number and a number that is dense within the space, so that rows are appended.
+///
+/// A number beyond the last one is taken for the last one, which is never given out: what a caller makes up is not found,
+/// and never leads into another space.
 #[must_use]
 pub fn row_id(space: SpaceNo, number: u64) -> i64 {
-    debug_assert!(number < 1 << SPACE_SHIFT && space.0 < 1 << (63 - SPACE_SHIFT));
-    ((space.0 << SPACE_SHIFT) | number) as i64
+    let last = (1 << SPACE_SHIFT) - 1;
+    let spaces = (1 << (63 - SPACE_SHIFT)) - 1;
+    ((space.0.min(spaces) << SPACE_SHIFT) | number.min(last)) as i64
 }
 
 /// The random identity of a space. Its digest is what the first record of the log is chained to.

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use crate::chain;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, METADATA_BYTES_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
+    PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
@@ -28,6 +29,12 @@ impl Payload {
     pub fn seal(bytes: Bytes, salt: [u8; 16]) -> Self {
         let digest = chain::part_digest(&salt, &bytes);
         Self { bytes, salt, digest }
+    }
+
+    /// Whether the bytes were blanked: then they say nothing, and neither does their digest.
+    #[must_use]
+    pub fn is_erased(&self) -> bool {
+        self.salt == [0; 16]
     }
 
     /// Refuses what is over the limit.
@@ -265,8 +272,18 @@ impl Message {
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return invalid("the confidence is not between 0 and 1".into());
         }
-        if self.to.agents().is_empty() {
+        let named = self.to.agents().len();
+        if named == 0 {
             return invalid("the message has no recipient".into());
+        }
+        if named > DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("the message names {named} recipients"))
+                .limit(DELIVERIES_PER_COMMIT_MAX as u64));
+        }
+        for (name, time) in [("expiresAt", self.expires_at), ("deliverAt", self.deliver_at)] {
+            if time.is_some_and(|time| time.0 > NUMBER_MAX) {
+                return invalid(format!("{name} is too far in the future"));
+            }
         }
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))?;
         let metadata = self.metadata.as_ref().map_or(0, String::len);

@@ -42,8 +42,8 @@ pub struct SentBefore {
     pub seq: Seq,
     /// Which message of that record.
     pub n: u32,
-    /// The number of the agent that sent it; 0 is the hub.
-    pub sender: AgentNo,
+    /// Who sent it, as in the record.
+    pub principal: String,
     /// The fingerprint of the message as it was sent.
     pub fingerprint: [u8; 32],
     /// Its first delivery.

@@ -10,7 +10,7 @@ mod line;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Eras, Generation, Seq, SpaceId, Token};
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SpaceId, Token};
 use crate::message::Priority;
 use crate::registry::{Agent, Agents};
 use crate::time::{Mono, Now, Timestamp};
@@ -163,7 +163,7 @@ enum Undo {
     Agent(AgentNo, Option<Agent>),
     Consumer(ConsumerId, Option<Consumer>),
     Fairness(AgentNo, inbox::Fairness),
-    Numbers { next_delivery: u64, last_token: u64 },
+    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
 }
 
 /// The state at the head of one space.
@@ -176,6 +176,8 @@ pub struct Working {
     eras: Arc<Eras>,
     next_delivery: u64,
     last_token: u64,
+    /// The highest epoch ever given out, so that none is given out twice.
+    last_epoch: u64,
     agents: Arc<Agents>,
     inboxes: Vec<Inbox>,
     open: Map<DeliveryNo, Open>,
@@ -193,6 +195,8 @@ pub struct Working {
     journal: Vec<Undo>,
     /// Where in the journal the current commit begins.
     mark: usize,
+    /// How many inboxes were stirred by then.
+    stirred_mark: usize,
     /// What was true at the last [`Working::settle`] and is not in the journal.
     settled: Settled,
 }
@@ -221,6 +225,7 @@ impl Working {
             eras: Arc::default(),
             next_delivery: 1,
             last_token: 0,
+            last_epoch: 0,
             agents: Arc::default(),
             inboxes: Vec::new(),
             open: Map::default(),
@@ -234,6 +239,7 @@ impl Working {
             counts: Counts::default(),
             journal: Vec::new(),
             mark: 0,
+            stirred_mark: 0,
             settled: Settled { head, eras: Arc::default(), counts: Counts::default() },
         }
     }
@@ -337,12 +343,18 @@ impl Working {
             self.stir(before.agent());
         }
         self.mark = self.journal.len();
-        self.journal.push(Undo::Numbers { next_delivery: self.next_delivery, last_token: self.last_token });
+        self.stirred_mark = self.stirred.len();
+        self.journal.push(Undo::Numbers {
+            next_delivery: self.next_delivery,
+            last_token: self.last_token,
+            last_epoch: self.last_epoch,
+        });
     }
 
     /// The commit is refused: puts back everything since it began. That time has passed stays true.
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
+        self.stirred.truncate(self.stirred_mark);
     }
 
     /// The commits since the last call are on disk: from here on they are not put back.
@@ -352,14 +364,24 @@ impl Working {
         self.settled = Settled { head: self.head, eras: Arc::clone(&self.eras), counts: self.counts };
     }
 
+    /// Whether there is a record that [`Working::settle`] was not told of.
+    #[must_use]
+    pub fn has_moved(&self) -> bool {
+        self.head.seq != self.settled.head.seq
+    }
+
     /// The commits since [`Working::settle`] could not be written: puts back everything.
     pub fn revert(&mut self) {
         self.undo_to(0);
-        self.stirred.clear();
         let Settled { head, eras, counts } = self.settled.clone();
         self.head = head;
         self.eras = eras;
         self.counts = counts;
+        // What was handed out is waiting again, and so are those who were to get it.
+        self.stirred.clear();
+        for number in 1..=self.inboxes.len() as u64 {
+            self.stir(AgentNo(number));
+        }
     }
 
     fn undo_to(&mut self, mark: usize) {
@@ -371,17 +393,19 @@ impl Working {
                 Undo::Agent(number, before) => self.put_agent(number, before),
                 Undo::Consumer(id, before) => self.put_consumer(id, before),
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
-                Undo::Numbers { next_delivery, last_token } => {
+                Undo::Numbers { next_delivery, last_token, last_epoch } => {
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
+                    self.last_epoch = last_epoch;
                 }
             }
         }
     }
 
-    /// Notes that something became ready in an inbox where somebody may be waiting.
+    /// Notes an inbox in which something is ready and somebody is waiting.
     pub(crate) fn stir(&mut self, agent: AgentNo) {
-        if !self.stirred.contains(&agent) && self.inbox(agent).is_awaited() {
+        let inbox = self.inbox(agent);
+        if inbox.is_awaited() && inbox.has_ready() && !self.stirred.contains(&agent) {
             self.stirred.push(agent);
         }
     }
@@ -392,6 +416,12 @@ impl Working {
 
     pub(crate) fn next_delivery(&self) -> DeliveryNo {
         DeliveryNo(self.next_delivery)
+    }
+
+    /// The next epoch: above every earlier one of this space, also of an agent that was removed and of a history that a
+    /// restore undid.
+    pub(crate) fn next_epoch(&self, seq: Seq) -> Epoch {
+        Epoch((self.last_epoch + 1).max(seq.0).max(self.head.generation.0 << 24))
     }
 
     /// The next token: greater than every earlier one, also those of a history that a restore undid.
@@ -491,6 +521,7 @@ impl Working {
             None => number.0 as usize - 1,
         };
         self.inboxes.resize_with(count, Inbox::default);
+        self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
     }
 }

@@ -1,7 +1,31 @@
-//! Quorate on SQLite.
+//! The [`Store`](quorate_store::Store) on SQLite: WAL, `synchronous=FULL`, one writer thread, one sync for many commits.
+//!
+//! The way of a commit: [`queue`] → [`writer`] (core decides, [`write`] carries the effects into tables, one COMMIT) →
+//! answer. The line where a message becomes durable is `commit_batch` in `writer.rs`.
 
+mod backup;
+mod checkpoint;
+mod directory;
 mod disk;
+mod load;
+mod lookup;
+mod open;
+mod queue;
+mod read;
+mod readers;
+mod schema;
+mod verify;
+mod write;
+mod writer;
 
+#[cfg(feature = "sabotage")]
+mod sabotage;
+
+pub use backup::{RestoreError, restore};
+pub use directory::OpenError;
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, How, Repeat};
 pub use disk::{Counters, Disk, FileCounters, FileKind};
+pub use open::{Options, SqliteStore};
+#[cfg(feature = "sabotage")]
+pub use sabotage::Sabotage;

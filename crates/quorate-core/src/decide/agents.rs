@@ -48,12 +48,7 @@ impl Draft<'_> {
             (Some(agent), Some(epoch)) if epoch != agent.epoch => return Err(stale_epoch(agent, epoch)),
             (Some(agent), Some(_)) => agent.epoch,
             (None, Some(_)) => return Err(unknown_agent(&new.id)),
-            // A new start. Its number is above every earlier one of this space, also of an agent that was removed and
-            // of a history that a restore undid.
-            (_, None) => {
-                let old = current.as_ref().map_or(0, |agent| agent.epoch.0);
-                Epoch((old + 1).max(self.seq.0).max(self.working.head.generation.0 << 24))
-            }
+            (_, None) => self.working.next_epoch(self.seq),
         };
         let number = known.unwrap_or_else(|| self.working.agents().next_number());
         if number.0 as usize > AGENTS_MAX {

@@ -6,6 +6,7 @@ use crate::effect::{Effect, EndState, ReturnCause};
 use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo};
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX, INBOX_MAX, PURGE_MAX, SWEEP_MAX};
 use crate::refused::{Code, Refused};
+use crate::rows::Dead;
 use crate::working::{Consumer, Open, OpenState};
 
 impl Draft<'_> {
@@ -52,9 +53,7 @@ impl Draft<'_> {
             let credit = consumer.credit.saturating_add(credit);
             let turn = if consumer.credit == 0 { self.working.next_turn() } else { consumer.turn };
             self.working.set_consumer(id, Some(Consumer { credit, turn, ..consumer }));
-            if self.working.inbox(consumer.agent).has_ready() {
-                self.working.stir(consumer.agent);
-            }
+            self.working.stir(consumer.agent);
         }
         OpResult::Done
     }
@@ -150,10 +149,7 @@ impl Draft<'_> {
             Refused::new(Code::NotFound, format!("{delivery} is not a dead letter"))
                 .hint("it may have been redriven already; list the dead letters")
         };
-        if self.working.open(number).is_some() {
-            return Err(not_dead().into());
-        }
-        let dead = self.rows.dead(number)?.ok_or_else(not_dead)?;
+        let dead = self.dead_letter(number)?.ok_or_else(not_dead)?;
         let agent = self.working.agents().get(dead.agent);
         if agent.is_none_or(|agent| agent.removed) {
             let refused =
@@ -176,6 +172,21 @@ impl Draft<'_> {
         });
         self.working.stir(dead.agent);
         Ok(OpResult::Done)
+    }
+
+    /// A dead letter as this commit left it.
+    fn dead_letter(&self, number: DeliveryNo) -> Result<Option<Dead>, No> {
+        if self.working.open(number).is_some() {
+            return Ok(None);
+        }
+        match self.ended_here.get(&number) {
+            Some((EndState::Dead, _)) => {
+                let last = self.ended.iter().rev().find(|(ended, _)| *ended == number);
+                Ok(last.map(|(_, open)| Dead::of(open)))
+            }
+            Some(_) => Ok(None),
+            None => Ok(self.rows.dead(number)?),
+        }
     }
 
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {

@@ -50,7 +50,11 @@ impl Draft<'_> {
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(extend.lease.delivery)?;
         self.held_or_ended(extend.lease, number)?;
+        let length = self.working.lease_ms(number).unwrap_or(0);
         self.working.prolong(number, extend.lease_ms, self.now);
+        if extend.lease_ms > length {
+            self.prolonged.push(number);
+        }
         Ok(OpResult::Done)
     }
 
@@ -106,7 +110,10 @@ impl Draft<'_> {
                 self.emit(effect);
                 self.working.stir(open.agent());
             }
-            Next::Scheduled(_) => self.emit(effect),
+            Next::Scheduled(_) => {
+                self.emit(effect);
+                self.working.stir(open.agent());
+            }
         }
     }
 

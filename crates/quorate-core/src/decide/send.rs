@@ -1,5 +1,6 @@
 //! Sending: a message becomes one delivery for each recipient.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::commit::{OpResult, Principal};
@@ -10,6 +11,9 @@ use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX};
 use crate::message::{Durability, Message};
 use crate::refused::{Code, Refused};
 use crate::rows::SentBefore;
+
+/// Unknown recipients that a refusal names.
+const UNKNOWN_NAMED: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
@@ -67,21 +71,20 @@ impl Draft<'_> {
     fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
         let named = message.to.agents();
         let mut recipients = Vec::with_capacity(named.len());
+        let mut seen = HashSet::new();
         let mut unknown = Vec::new();
         for id in named {
             match self.working.agents().number(id) {
-                // A list is short, or it is refused below: no need for a set.
-                Some(number) if named.len() == 1 || !recipients.contains(&number) => recipients.push(number),
+                Some(number) if named.len() == 1 || seen.insert(number) => recipients.push(number),
                 Some(_) => {}
                 None => unknown.push(id.as_str()),
             }
         }
         if !unknown.is_empty() {
-            return Err(Refused::new(
-                Code::UnknownRecipient,
-                format!("there is no agent {}", unknown.join(", ")),
-            )
-            .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
+            let more = if unknown.len() > UNKNOWN_NAMED { " and others" } else { "" };
+            let names = unknown[..unknown.len().min(UNKNOWN_NAMED)].join(", ");
+            return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
+                .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
         }
         self.deliveries += recipients.len();
         if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
@@ -141,8 +144,7 @@ impl Draft<'_> {
         before: &SentBefore,
         fingerprint: &[u8; 32],
     ) -> Result<OpResult, Refused> {
-        let sender = self.actor.unwrap_or_default();
-        if before.fingerprint != *fingerprint || before.sender != sender {
+        if before.fingerprint != *fingerprint || before.principal != self.commit.principal.to_string() {
             return Err(used_id(id));
         }
         let id = self.working.eras().message_id(before.seq, before.n);

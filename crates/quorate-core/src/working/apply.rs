@@ -133,7 +133,9 @@ impl Working {
     /// Prolongs the lease of a delivery that is held.
     pub(crate) fn prolong(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
         if let Some(open) = self.open(number).copied() {
-            let lease = Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) };
+            // After a restart the lease runs again in full: as long as the longest that its holder was promised.
+            let longest = self.lease_ms(number).unwrap_or(0).max(lease_ms);
+            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms) };
             self.set_delivery(number, Some((open, Some(lease))));
         }
     }

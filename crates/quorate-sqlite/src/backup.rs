@@ -1,0 +1,137 @@
+//! Backup while work goes on, and restore with a new generation.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use quorate_core::{Generation, Now, Seq, SpaceName, Timestamp, restored};
+use quorate_store::Position;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::directory::{OpenError, check_whole, database_of, make_private, sync_directory};
+use crate::disk::Disk;
+use crate::load::{self, LoadError};
+use crate::readers::ReadError;
+use crate::write::Writes;
+
+/// Writes a copy of the database into a directory, which is then itself a data directory, only not in use.
+pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
+    let other =
+        |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
+    if to.exists() && fs::read_dir(to).map_err(|error| other("cannot read", error))?.next().is_some() {
+        return Err(ReadError::Other(format!("{} is not empty; give a new directory", to.display())));
+    }
+    make_private(to).map_err(|error| other("cannot make", error))?;
+    let database = database_of(to);
+    let partial = to.join("quorate.db-partial");
+    {
+        let mut copy = Connection::open(&partial)?;
+        // All pages in one step: one snapshot, whatever is written meanwhile.
+        rusqlite::backup::Backup::new(connection, &mut copy)?.run_to_completion(-1, Duration::ZERO, None)?;
+        // The copy is one file: no log beside it that could be forgotten.
+        copy.pragma_update(None, "journal_mode", "DELETE")?;
+    }
+    let positions = positions(&partial)?;
+    File::open(&partial).and_then(|file| file.sync_all()).map_err(|error| other("cannot sync", error))?;
+    fs::rename(&partial, &database).map_err(|error| other("cannot name", error))?;
+    sync_directory(to).map_err(|error| other("cannot sync", error))?;
+    Ok(positions)
+}
+
+fn positions(database: &Path) -> Result<Vec<Position>, ReadError> {
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut statement = connection.prepare("SELECT name, seq, hash FROM spaces ORDER BY number")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (name, seq, hash) = row?;
+        let space = SpaceName::new(name).map_err(|refused| ReadError::Other(refused.detail))?;
+        found.push(Position { space, seq: Seq(seq), hash });
+    }
+    Ok(found)
+}
+
+/// Why a backup was not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// There is something already.
+    #[error("{} is not empty; restore into a new directory", .0.display())]
+    NotEmpty(PathBuf),
+    /// The backup cannot be used.
+    #[error(transparent)]
+    Backup(#[from] OpenError),
+    /// The system does not let us.
+    #[error("failed to {what} {}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// SQLite does not let us.
+    #[error("failed to mark the restored data")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Copies a backup into a new data directory and begins a new generation in every space, so that tokens, fences and
+/// versions go up, never back.
+///
+/// # Errors
+/// When the backup is damaged or the directory is not empty. The backup itself is never changed.
+pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+    let io = |what, path: &Path| {
+        let path = path.to_owned();
+        move |source| RestoreError::Io { what, path, source }
+    };
+    if to.exists() && fs::read_dir(to).map_err(io("read", to))?.next().is_some() {
+        return Err(RestoreError::NotEmpty(to.to_owned()));
+    }
+    if !database_of(from).exists() {
+        return Err(OpenError::Missing { path: from.to_owned() }.into());
+    }
+    check_whole(from)?;
+    make_private(to).map_err(io("make", to))?;
+    let partial = to.join("quorate.db-partial");
+    fs::copy(database_of(from), &partial).map_err(io("copy to", &partial))?;
+    let positions = begin_generation(&partial, from, now)?;
+    File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
+    fs::rename(&partial, database_of(to)).map_err(io("name", to))?;
+    sync_directory(to).map_err(io("sync", to))?;
+    Ok(positions)
+}
+
+/// Minutes since 2026 began: the lowest generation of a restore now, so that two restores of one backup differ.
+fn minutes_since_2026(now: Timestamp) -> u64 {
+    const START_MS: u64 = 1_767_225_600_000;
+    now.0.saturating_sub(START_MS) / 60_000
+}
+
+fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+    let disk = Disk::new();
+    let connection = crate::open::connect(database, &disk, OpenFlags::default())?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let loaded = load::spaces(&connection, Now { wall: now, ..Now::default() });
+    let mut spaces = loaded.map_err(|error| match error {
+        LoadError::Sqlite(source) => RestoreError::Sqlite(source),
+        LoadError::Damaged(why) => OpenError::Damaged { path: from.to_owned(), why }.into(),
+    })?;
+    let mut positions = Vec::new();
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let mut writes = Writes::prepare(&connection)?;
+    for (number, space) in &mut spaces {
+        let working = &mut space.working;
+        let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));
+        let (record, _) = restored(working, generation, now);
+        writes.record(*number, &record)?;
+        writes.new_era(*number, working)?;
+        writes.head(*number, working)?;
+        positions.push(Position { space: space.name.clone(), seq: record.seq, hash: record.hash });
+    }
+    drop(writes);
+    connection.execute_batch("COMMIT")?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(positions)
+}

@@ -1,0 +1,210 @@
+//! Taking up a space at start: the head and the open rows, never the whole log.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use quorate_core::{
+    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Kept, Now, Open, OpenState,
+    Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working, codec, row_id,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row};
+
+use crate::lookup::priority_of;
+
+/// A space as it was loaded.
+pub(crate) struct Loaded {
+    pub(crate) name: SpaceName,
+    pub(crate) working: Working,
+}
+
+/// The stored state does not fit together.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("{0}")]
+    Damaged(String),
+}
+
+/// Loads all spaces.
+pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<SpaceNo, Loaded>, LoadError> {
+    let mut statement = connection.prepare(
+        "SELECT number, name, id, seq, hash, at, generation, next_delivery, last_token, acked, dead, expired, purged
+         FROM spaces ORDER BY number",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let number = SpaceNo(row.get(0)?);
+        let name: String = row.get(1)?;
+        let name = SpaceName::new(&name).map_err(|refused| LoadError::Damaged(refused.detail))?;
+        let working = space(connection, number, &name, row, now)?;
+        found.insert(number, Loaded { name, working });
+    }
+    Ok(found)
+}
+
+fn space(
+    connection: &Connection,
+    number: SpaceNo,
+    name: &SpaceName,
+    row: &Row<'_>,
+    now: Now,
+) -> Result<Working, LoadError> {
+    let head = Head {
+        seq: Seq(row.get(3)?),
+        hash: row.get(4)?,
+        at: Timestamp(row.get(5)?),
+        generation: Generation(row.get(6)?),
+    };
+    let counts = Counts {
+        acked: row.get(9)?,
+        dead: row.get(10)?,
+        expired: row.get(11)?,
+        purged: row.get(12)?,
+        ..Counts::default()
+    };
+    let kept = Kept { next_delivery: row.get(7)?, last_token: row.get(8)?, counts };
+    check_tail(connection, number, name, &head)?;
+    let eras = eras(connection, number)?;
+    let agents = agents(connection, number)?;
+    let mut working = Working::restore(SpaceId(row.get(2)?), head, eras, agents, kept);
+    deliveries(connection, number, &mut working, now)?;
+    Ok(working)
+}
+
+/// The head and the end of the log must agree: a log that was cut off or goes on beyond the head is not ours to extend.
+fn check_tail(
+    connection: &Connection,
+    number: SpaceNo,
+    name: &SpaceName,
+    head: &Head,
+) -> Result<(), LoadError> {
+    let last = connection
+        .query_row(
+            "SELECT id, hash FROM log WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT 1",
+            (row_id(number, 0), row_id(number, (1 << 47) - 1)),
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?)),
+        )
+        .optional()?;
+    let expected = (row_id(number, head.seq.0), head.hash);
+    if last != Some(expected) {
+        let end = last.map_or(0, |(id, _)| id - row_id(number, 0));
+        return Err(LoadError::Damaged(format!(
+            "in space {name} the log ends at {end}, its head is {}; run `quorate verify`",
+            head.seq
+        )));
+    }
+    Ok(())
+}
+
+fn eras(connection: &Connection, number: SpaceNo) -> Result<Eras, LoadError> {
+    let mut statement = connection.prepare(
+        "SELECT generation, first_seq, first_delivery FROM eras WHERE space = ?1 ORDER BY first_seq",
+    )?;
+    let rows = statement.query_map([number.0], |row| {
+        Ok(Era {
+            generation: Generation(row.get(0)?),
+            first_seq: Seq(row.get(1)?),
+            first_delivery: DeliveryNo(row.get(2)?),
+        })
+    })?;
+    Ok(Eras(rows.collect::<Result<_, _>>()?))
+}
+
+/// Agents are described by the record that registered them; the table says which.
+fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadError> {
+    let mut statement =
+        connection.prepare("SELECT id, seq, removed FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let mut rows = statement.query((row_id(number, 0), row_id(number, (1 << 47) - 1)))?;
+    let mut agents = Vec::new();
+    while let Some(row) = rows.next()? {
+        let agent_number = AgentNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
+        let seq = Seq(row.get(1)?);
+        let removed = row.get(2)?;
+        let record = record(connection, number, seq)?;
+        let body = record.as_ref().map(codec::read_body).transpose();
+        let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
+        let described = body.into_iter().flat_map(|body| body.effects).find_map(|effect| match effect {
+            Effect::AgentRegistered { number, agent } if number == agent_number => Some(agent),
+            _ => None,
+        });
+        let Some(agent) = described else {
+            return Err(LoadError::Damaged(format!(
+                "record {seq} does not register agent number {agent_number}"
+            )));
+        };
+        agents.push(Agent { removed, ..agent });
+    }
+    Ok(agents)
+}
+
+fn deliveries(
+    connection: &Connection,
+    number: SpaceNo,
+    working: &mut Working,
+    now: Now,
+) -> Result<(), LoadError> {
+    let range = (row_id(number, 0), row_id(number, (1 << 47) - 1));
+    let count: usize =
+        connection.query_row("SELECT count(*) FROM deliveries WHERE id BETWEEN ?1 AND ?2", range, |row| {
+            row.get(0)
+        })?;
+    working.reserve(count);
+    let mut statement = connection.prepare(
+        "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires
+         FROM deliveries WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    )?;
+    let mut rows = statement.query(range)?;
+    while let Some(row) = rows.next()? {
+        let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
+        let agent = AgentNo(row.get(1)?);
+        if working.agents().get(agent).is_none() {
+            return Err(LoadError::Damaged(format!(
+                "delivery {delivery} is for an agent that does not exist"
+            )));
+        }
+        working.load(delivery, open(row, agent)?, row.get(9)?, now);
+    }
+    Ok(())
+}
+
+/// Reads an open delivery from a row of `deliveries`, all columns in their order.
+pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
+    let value: u64 = row.get(8)?;
+    let state = match row.get(7)? {
+        0 => OpenState::Ready { since: Timestamp(value) },
+        1 => OpenState::Scheduled { due: Timestamp(value) },
+        2 => OpenState::Leased { token: Token(value) },
+        other => return Err(rusqlite::Error::IntegralValueOutOfRange(7, other)),
+    };
+    let mut open = Open::new(agent, Seq(row.get(2)?), row.get(3)?, state);
+    open.priority = priority_of(row.get(4)?);
+    open.attempt = row.get(5)?;
+    open.attempts_max = row.get(6)?;
+    open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
+    Ok(open)
+}
+
+/// One record of the log.
+pub(crate) fn record(connection: &Connection, number: SpaceNo, seq: Seq) -> rusqlite::Result<Option<Record>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log WHERE id = ?1",
+    )?;
+    statement.query_row([row_id(number, seq.0)], |row| record_of(row, number)).optional()
+}
+
+/// Reads a record from a row of `log`, all columns in their order.
+pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Record> {
+    Ok(Record {
+        seq: Seq((row.get::<_, i64>(0)? - row_id(number, 0)) as u64),
+        at: Timestamp(row.get(1)?),
+        format: row.get(2)?,
+        kind: row.get(3)?,
+        principal: row.get(4)?,
+        hash: row.get(5)?,
+        body: row.get(6)?,
+        salts: row.get(7)?,
+        payload: Bytes::from(row.get::<_, Vec<u8>>(8)?),
+    })
+}

@@ -1,0 +1,196 @@
+//! The look-ups of a decision, on the writer's own connection: they see what earlier commits of the batch wrote.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use quorate_core::limits::KEY_WINDOW_MS;
+use quorate_core::{
+    AgentNo, Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
+    IdempotencyKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq, SpaceNo,
+    Timestamp, Token, Version, codec, row_id,
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
+
+/// Prepared look-ups. `space` is set before each decision.
+pub(crate) struct Lookups<'c> {
+    pub(crate) space: Cell<SpaceNo>,
+    /// The day of the idempotency keys, as in the table `key_day`.
+    pub(crate) key_day: Cell<u64>,
+    entry: RefCell<Statement<'c>>,
+    ended: RefCell<Statement<'c>>,
+    dead: RefCell<Statement<'c>>,
+    client_id: RefCell<Statement<'c>>,
+    body: RefCell<Statement<'c>>,
+    erased: RefCell<Statement<'c>>,
+    keys_even: RefCell<Statement<'c>>,
+    keys_odd: RefCell<Statement<'c>>,
+}
+
+impl<'c> Lookups<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+        let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
+        let day: i64 = connection.query_row("SELECT day FROM key_day", [], |row| row.get(0))?;
+        Ok(Self {
+            space: Cell::default(),
+            key_day: Cell::new(day as u64),
+            entry: prepare(
+                "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
+            )?,
+            ended: prepare("SELECT state, token, seq FROM ended WHERE id = ?1")?,
+            dead: prepare("SELECT agent, seq, n, priority, attempts_max, expires FROM dead WHERE id = ?1")?,
+            client_id: prepare(
+                "SELECT seq, n, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2",
+            )?,
+            body: prepare("SELECT body FROM log WHERE id = ?1")?,
+            erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
+            keys_even: prepare(
+                "SELECT fingerprint, seq, at, results FROM keys_even WHERE space = ?1 AND principal = ?2 AND key = ?3",
+            )?,
+            keys_odd: prepare(
+                "SELECT fingerprint, seq, at, results FROM keys_odd WHERE space = ?1 AND principal = ?2 AND key = ?3",
+            )?,
+        })
+    }
+
+    fn row(&self, number: u64) -> i64 {
+        row_id(self.space.get(), number)
+    }
+}
+
+/// The day to which an idempotency key belongs.
+pub(crate) fn day_of(at: Timestamp) -> u64 {
+    at.0 / KEY_WINDOW_MS
+}
+
+fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> LookupFailed {
+    move |source| LookupFailed { what, source: Box::new(source) }
+}
+
+pub(crate) fn priority_of(stored: u16) -> Priority {
+    Priority { level: (stored >> 8) as u8, rank: stored as u8 }
+}
+
+pub(crate) fn stored_priority(priority: Priority) -> u16 {
+    u16::from(priority.level) << 8 | u16::from(priority.rank)
+}
+
+pub(crate) fn entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
+    Ok(EntryHead {
+        version: Version(row.get(0)?),
+        generation: Generation(row.get(1)?),
+        seq: Seq(row.get(2)?),
+        deleted: row.get(3)?,
+    })
+}
+
+pub(crate) fn ended(row: &Row<'_>) -> rusqlite::Result<Ended> {
+    let number: u8 = row.get(0)?;
+    let state = EndState::from_number(number)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number)))?;
+    Ok(Ended { state, token: Token(row.get(1)?), seq: Seq(row.get(2)?) })
+}
+
+impl Rows for Lookups<'_> {
+    fn answered(
+        &self,
+        principal: &Principal,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Answered>, LookupFailed> {
+        let what = "an idempotency key";
+        // Today's table first; yesterday's is the other one.
+        let tables = match self.key_day.get() % 2 {
+            0 => [&self.keys_even, &self.keys_odd],
+            _ => [&self.keys_odd, &self.keys_even],
+        };
+        for table in tables {
+            let mut statement = table.borrow_mut();
+            let found = statement
+                .query_row((self.space.get().0, principal.to_string(), key.as_str()), |row| {
+                    Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?, row.get::<_, Vec<u8>>(3)?))
+                })
+                .optional()
+                .map_err(failed(what))?;
+            if let Some((fingerprint, seq, at, results)) = found {
+                let results = codec::read_results(&results)
+                    .map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+                let receipt = Receipt { seq: Some(Seq(seq)), at: Timestamp(at), results };
+                return Ok(Some(Answered { fingerprint, receipt }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed> {
+        let mut statement = self.entry.borrow_mut();
+        statement
+            .query_row((self.space.get().0, key.as_str()), entry_head)
+            .optional()
+            .map_err(failed("an entry"))
+    }
+
+    fn ended(&self, delivery: DeliveryNo) -> Result<Option<Ended>, LookupFailed> {
+        let mut statement = self.ended.borrow_mut();
+        statement.query_row([self.row(delivery.0)], ended).optional().map_err(failed("an ended delivery"))
+    }
+
+    fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed> {
+        let mut statement = self.dead.borrow_mut();
+        let read = |row: &Row<'_>| {
+            Ok(Dead {
+                agent: AgentNo(row.get(0)?),
+                seq: Seq(row.get(1)?),
+                n: row.get(2)?,
+                priority: priority_of(row.get(3)?),
+                attempts_max: row.get(4)?,
+                expires_at: row.get::<_, Option<u64>>(5)?.map(Timestamp),
+            })
+        };
+        statement.query_row([self.row(delivery.0)], read).optional().map_err(failed("a dead letter"))
+    }
+
+    fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed> {
+        let mut statement = self.client_id.borrow_mut();
+        let read = |row: &Row<'_>| {
+            Ok(SentBefore {
+                seq: Seq(row.get(0)?),
+                n: row.get(1)?,
+                principal: row.get(2)?,
+                fingerprint: row.get(3)?,
+                first: DeliveryNo(row.get(4)?),
+                count: row.get(5)?,
+            })
+        };
+        statement
+            .query_row((self.space.get().0, id.as_str()), read)
+            .optional()
+            .map_err(failed("a message id"))
+    }
+
+    fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed> {
+        let what = "a payload";
+        if seq.0 >= 1 << 47 {
+            return Ok(None);
+        }
+        let mut statement = self.body.borrow_mut();
+        let body: Option<Vec<u8>> =
+            statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(what))?;
+        let Some(body) = body else { return Ok(None) };
+        let parts =
+            codec::parts_of(&body).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+        let mut statement = self.erased.borrow_mut();
+        let erased = statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
+        Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
+    }
+}
+
+/// A failure in words that outlive the error.
+pub(crate) fn in_words(error: &dyn std::error::Error) -> Arc<str> {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        words.push_str(": ");
+        words.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    words.into()
+}

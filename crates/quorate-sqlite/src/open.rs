@@ -1,0 +1,260 @@
+//! Opening a data directory, and the handle that callers hold.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use quorate_core::{Commit, Record, Seq, SpaceName, SpaceNo};
+use quorate_store::{
+    BoxFuture, Outcome, Position, Published, Read, Rows, SpaceInfo, Store, StoreError, Wiring,
+};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{oneshot, watch};
+
+use crate::checkpoint::{Checkpointer, Wal};
+use crate::directory::{Directory, OpenError};
+use crate::disk::{Counters, Disk};
+use crate::load::{self, LoadError, Loaded};
+use crate::queue::{Job, Queue};
+use crate::readers::Readers;
+use crate::writer::Writer;
+use crate::{backup, read, schema};
+
+/// How to open a store.
+#[derive(Clone, Default, Debug)]
+pub struct Options {
+    /// The disk to use; a new one counts for this store alone.
+    pub disk: Option<Arc<Disk>>,
+    /// A deliberate bug, to see that a test finds it.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<crate::Sabotage>,
+}
+
+/// What the writer and the callers share.
+pub(crate) struct Shared {
+    pub(crate) queue: Queue,
+    spaces: Mutex<BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>>,
+    failure: watch::Sender<Option<StoreError>>,
+    #[cfg(feature = "sabotage")]
+    pub(crate) sabotage: Option<crate::Sabotage>,
+}
+
+impl Shared {
+    pub(crate) fn lock_spaces(
+        &self,
+    ) -> MutexGuard<'_, BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {
+        self.lock_spaces().get(&space).map(|(_, sender)| sender.subscribe())
+    }
+
+    /// The storage failed: from here on everything is answered with that.
+    pub(crate) fn fail(&self, error: StoreError) {
+        self.failure.send_replace(Some(error.clone()));
+        self.queue.close();
+        while let Some(jobs) = self.queue.take() {
+            for job in jobs {
+                match job {
+                    Job::Transact { answer, .. } => drop(answer.send(Err(error.clone()))),
+                    Job::Space { answer, .. } => drop(answer.send(Err(error.clone()))),
+                }
+            }
+        }
+    }
+
+    fn failed(&self) -> Option<StoreError> {
+        self.failure.borrow().clone()
+    }
+}
+
+/// The store on SQLite. Dropping it waits until the writer has written what is queued.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    readers: Readers,
+    disk: Arc<Disk>,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct Threads {
+    writer: JoinHandle<()>,
+    checkpointer: Checkpointer,
+}
+
+impl SqliteStore {
+    /// Opens a data directory; makes it if there is none.
+    ///
+    /// # Errors
+    /// When it is in use, not ours, newer, damaged, or cannot be written. Nothing is changed then.
+    pub fn open(path: &Path, options: Options, wiring: Wiring) -> Result<Arc<Self>, OpenError> {
+        let disk = options.disk.clone().unwrap_or_else(Disk::new);
+        let directory = Directory::hold(path, &disk)?;
+        let sqlite = |what| move |source| OpenError::Sqlite { what, path: path.to_owned(), source };
+        let connection = connect(&directory.database(), &disk, OpenFlags::default())
+            .map_err(sqlite("open the database"))?;
+        set_up_writer(&connection, &options).map_err(sqlite("set up the database"))?;
+        let spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
+            LoadError::Sqlite(source) => sqlite("load the state")(source),
+            LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
+        })?;
+        let readers = Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?;
+        let checkpointer =
+            Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
+        let shared = Arc::new(Shared {
+            queue: Queue::default(),
+            spaces: Mutex::default(),
+            failure: watch::Sender::new(None),
+            #[cfg(feature = "sabotage")]
+            sabotage: options.sabotage,
+        });
+        shared.publish_all(&spaces);
+        let wal = Wal::new(Arc::clone(&disk), checkpointer.bell());
+        let writer = start_writer(connection, spaces, wiring, Arc::clone(&shared), wal, directory);
+        let threads = Mutex::new(Some(Threads { writer, checkpointer }));
+        Ok(Arc::new(Self { shared, readers, disk, threads }))
+    }
+
+    /// What the disk was asked to do so far.
+    #[must_use]
+    pub fn disk_counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    fn stop(&self) {
+        self.shared.queue.close();
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Threads { writer, checkpointer }) = threads {
+            // Readers and checkpointer first: the writer's connection is then the last one and tidies the log away.
+            checkpointer.stop();
+            self.readers.stop();
+            // A panic of the writer was reported when it happened.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    // The page cache; what is read again and again stays in memory.
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    Ok(connection)
+}
+
+/// `FULL`: a commit is on disk before it is answered. `NORMAL` would lose acknowledged commits when the power fails.
+fn set_up_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    #[cfg(feature = "sabotage")]
+    if options.sabotage == Some(crate::Sabotage::SyncNormal) {
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+    }
+    #[cfg(not(feature = "sabotage"))]
+    let _ = options;
+    schema::migrate(connection)
+}
+
+fn start_writer(
+    connection: Connection,
+    spaces: BTreeMap<SpaceNo, Loaded>,
+    wiring: Wiring,
+    shared: Arc<Shared>,
+    wal: Wal,
+    directory: Directory,
+) -> JoinHandle<()> {
+    let run = move || {
+        match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal) {
+            Ok(writer) => writer.run(),
+            Err(error) => shared.fail(StoreError::Failed(crate::lookup::in_words(&error))),
+        }
+        drop(connection);
+        // Others may have the directory only after the last connection is closed.
+        drop(directory);
+    };
+    thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("the system gives us a thread")
+}
+
+impl Store for SqliteStore {
+    fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>> {
+        let known = self
+            .shared
+            .lock_spaces()
+            .values()
+            .find(|(info, _)| info.name == name)
+            .map(|(info, _)| info.number);
+        let (answer, told) = oneshot::channel();
+        let pushed = match known {
+            Some(number) => {
+                drop(answer.send(Ok(number)));
+                Ok(())
+            }
+            None => self.shared.queue.push(Job::Space { name, answer }).map_err(|(_, error)| error),
+        };
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            pushed.map_err(|error| shared.failed().unwrap_or(error))?;
+            told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+        })
+    }
+
+    fn spaces(&self) -> Vec<SpaceInfo> {
+        self.shared.lock_spaces().values().map(|(info, _)| info.clone()).collect()
+    }
+
+    fn transact(
+        &self,
+        space: SpaceNo,
+        commits: Vec<Commit>,
+    ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>> {
+        let (answer, told) = oneshot::channel();
+        let pushed = self.shared.queue.push(Job::Transact { space, commits, answer });
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            if let Err((_, error)) = pushed {
+                return Err(shared.failed().unwrap_or(error));
+            }
+            told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+        })
+    }
+
+    fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
+        Box::pin(self.readers.run(move |connection| read::rows(connection, space, &what)))
+    }
+
+    fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        Box::pin(self.readers.run(move |connection| read::log(connection, space, from, max)))
+    }
+
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {
+        self.shared.published(space)
+    }
+
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
+        let to = to.to_owned();
+        Box::pin(self.readers.run(move |connection| backup::write(connection, &to)))
+    }
+
+    fn failure(&self) -> BoxFuture<'static, StoreError> {
+        let mut failure = self.shared.failure.subscribe();
+        Box::pin(async move {
+            match failure.wait_for(Option::is_some).await {
+                Ok(found) => found.clone().unwrap_or(StoreError::Closed),
+                Err(_) => StoreError::Closed,
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.stop() })
+    }
+}

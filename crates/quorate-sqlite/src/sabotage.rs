@@ -1,0 +1,68 @@
+//! Deliberate bugs, compiled for tests only: each must turn a test red, or the tests prove nothing.
+
+use quorate_core::{Commit, Decided, Effect, Op, SpaceNo, Working, row_id};
+use rusqlite::Connection;
+
+/// A deliberate bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sabotage {
+    /// Acknowledge before the sync.
+    AnswerBeforeSync,
+    /// `synchronous=NORMAL`: a commit is acknowledged while it is only in the page cache.
+    SyncNormal,
+    /// Keep the row of an acked delivery, so that it comes back after a restart.
+    RedeliverAfterAck,
+    /// Take any token for the current one.
+    AcceptStaleToken,
+    /// Do not look at the expected version.
+    LoseUpdate,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::AnswerBeforeSync,
+        Self::SyncNormal,
+        Self::RedeliverAfterAck,
+        Self::AcceptStaleToken,
+        Self::LoseUpdate,
+    ];
+}
+
+/// Changes what a caller asked for.
+pub(crate) fn twist(sabotage: Option<Sabotage>, mut commit: Commit, working: &Working) -> Commit {
+    for op in &mut commit.ops {
+        match (sabotage, op) {
+            (Some(Sabotage::AcceptStaleToken), Op::Ack(lease)) => {
+                let current = working.open(lease.delivery.number).and_then(quorate_core::Open::token);
+                lease.token = current.unwrap_or(lease.token);
+            }
+            (Some(Sabotage::LoseUpdate), Op::Put(put)) => put.expect = None,
+            _ => {}
+        }
+    }
+    commit
+}
+
+/// Changes what was written.
+pub(crate) fn after_write(
+    sabotage: Option<Sabotage>,
+    connection: &Connection,
+    space: SpaceNo,
+    decided: &Decided,
+) -> rusqlite::Result<()> {
+    if sabotage != Some(Sabotage::RedeliverAfterAck) {
+        return Ok(());
+    }
+    for effect in &decided.effects {
+        if let Effect::Acked { delivery, .. } = effect
+            && let Some((_, open)) = decided.ended.iter().find(|(number, _)| number == delivery)
+        {
+            connection.execute(
+                "INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, 256, 1, 4, 0, 0, 0, NULL)",
+                (row_id(space, delivery.0), open.agent().0, open.seq.0, open.n()),
+            )?;
+        }
+    }
+    Ok(())
+}

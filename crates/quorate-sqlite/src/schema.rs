@@ -1,0 +1,181 @@
+//! The tables. The log is the truth; the tables beside it hold what is current and can be derived from it.
+//!
+//! Keys are `space number << 47 | number`, so rows are appended and ids lead to them without an index.
+
+use rusqlite::Connection;
+
+/// Says in the file's header that it is ours: "QUOR".
+pub(crate) const APPLICATION_ID: i32 = 0x5155_4f52;
+
+/// Each entry brings the schema from its index to the next version, in one transaction with the version number.
+const MIGRATIONS: &[&str] = &[VERSION_1];
+
+/// The version that this release writes.
+pub(crate) const VERSION: i32 = MIGRATIONS.len() as i32;
+
+const VERSION_1: &str = "
+-- One row per space: its identity and its head.
+CREATE TABLE spaces (
+    number INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    id BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    next_delivery INTEGER NOT NULL,
+    last_token INTEGER NOT NULL,
+    acked INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    expired INTEGER NOT NULL,
+    purged INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE eras (
+    space INTEGER NOT NULL,
+    first_seq INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    first_delivery INTEGER NOT NULL,
+    PRIMARY KEY (space, first_seq)
+) STRICT, WITHOUT ROWID;
+
+-- The truth: one row per commit.
+CREATE TABLE log (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    format INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    body BLOB NOT NULL,
+    salts BLOB NOT NULL,
+    payload BLOB NOT NULL
+) STRICT;
+
+-- The record that last described each agent.
+CREATE TABLE agents (
+    id INTEGER PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    removed INTEGER NOT NULL
+) STRICT;
+
+-- Open deliveries only. `state` is 0 ready, 1 scheduled, 2 leased; `value` is since when, until when, or the token.
+CREATE TABLE deliveries (
+    id INTEGER PRIMARY KEY,
+    agent INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    attempts_max INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    value INTEGER NOT NULL,
+    lease_ms INTEGER NOT NULL,
+    expires INTEGER
+) STRICT;
+
+-- How a delivery ended, so that a repeated ack finds its answer.
+CREATE TABLE ended (
+    id INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL,
+    token INTEGER NOT NULL,
+    seq INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE dead (
+    id INTEGER PRIMARY KEY,
+    agent INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    attempts_max INTEGER NOT NULL,
+    expires INTEGER
+) STRICT;
+CREATE INDEX dead_by_agent ON dead (agent);
+
+-- The newest version of each entry, tombstones included.
+CREATE TABLE entries (
+    space INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    deleted INTEGER NOT NULL,
+    entry_type TEXT NOT NULL,
+    author TEXT NOT NULL,
+    PRIMARY KEY (space, key)
+) STRICT, WITHOUT ROWID;
+
+-- Every version: which record holds it.
+CREATE TABLE versions (
+    space INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    deleted INTEGER NOT NULL,
+    PRIMARY KEY (space, key, version)
+) STRICT, WITHOUT ROWID;
+
+-- Ids that clients gave their messages, for ever.
+CREATE TABLE client_ids (
+    space INTEGER NOT NULL,
+    client_id TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    first INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (space, client_id)
+) STRICT, WITHOUT ROWID;
+
+-- Idempotency keys of even and of odd days. A table is emptied when its next day begins: forgetting costs nothing
+-- while it is not due, and a key is remembered for a day at least and two at most.
+CREATE TABLE keys_even (
+    space INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    results BLOB NOT NULL,
+    PRIMARY KEY (space, principal, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE keys_odd (
+    space INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    key TEXT NOT NULL,
+    fingerprint BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    results BLOB NOT NULL,
+    PRIMARY KEY (space, principal, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE key_day (one INTEGER PRIMARY KEY CHECK (one = 1), day INTEGER NOT NULL) STRICT;
+INSERT INTO key_day VALUES (1, 0);
+
+CREATE TABLE erased (
+    space INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    PRIMARY KEY (space, seq, part)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Brings the schema up to date. Each step is one transaction: it is there whole or not at all.
+pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for (step, statements) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
+        let version = step + 1;
+        connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE;
+             PRAGMA application_id = {APPLICATION_ID};
+             {statements}
+             PRAGMA user_version = {version};
+             COMMIT;"
+        ))?;
+    }
+    Ok(())
+}
