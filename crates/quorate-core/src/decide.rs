@@ -39,8 +39,8 @@ pub struct Handed {
     pub seq: Seq,
     /// Which message of that record.
     pub n: u32,
-    /// The message, when this very commit sent it; else it is read from the log.
-    pub message: Option<Arc<Message>>,
+    /// The message and when it was sent, if this very commit sent it; else it is read from the log.
+    pub message: Option<(Timestamp, Arc<Message>)>,
 }
 
 /// What a commit did.

@@ -131,7 +131,7 @@ impl Draft<'_> {
             lease_ms,
             seq: self.seq,
             n: self.messages,
-            message: Some(Arc::clone(message)),
+            message: Some((self.now.wall, Arc::clone(message))),
         };
         self.handed.push((consumer, handed));
         Some((token, lease_ms))

@@ -1,0 +1,69 @@
+//! What is checked at the door, on the caller's thread: shape and size of a commit, and that what is declared to be JSON
+//! is JSON. Behind the door payloads are opaque bytes.
+
+use quorate_core::limits::JSON_DEPTH_MAX;
+use quorate_core::{Code, Commit, Op, Refused};
+use serde::de::IgnoredAny;
+
+/// Refuses what no commit may be.
+pub(crate) fn commit(commit: &Commit) -> Result<(), Refused> {
+    commit.check()?;
+    for (index, op) in commit.ops.iter().enumerate() {
+        let checked = match op {
+            Op::Send { message, .. } => {
+                let payload =
+                    if message.is_json() { json("payload", &message.payload.bytes) } else { Ok(()) };
+                payload.and_then(|()| {
+                    message.metadata.as_deref().map_or(Ok(()), |text| json("metadata", text.as_bytes()))
+                })
+            }
+            Op::Put(put) if put.is_json() => json("content", &put.content.bytes),
+            _ => Ok(()),
+        };
+        checked.map_err(|refused| refused.at_op(index))?;
+    }
+    Ok(())
+}
+
+/// Refuses what is not JSON, or nested deeper than anybody may read.
+fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
+    if let Some(at) = too_deep(bytes) {
+        return Err(Refused::new(
+            Code::Invalid,
+            format!("the {what} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
+        )
+        .limit(JSON_DEPTH_MAX as u64)
+        .hint("flatten it, or send it with another content type"));
+    }
+    match serde_json::from_slice::<IgnoredAny>(bytes) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refused::new(Code::Invalid, format!("the {what} is not JSON: {error}"))
+            .hint("send JSON, or say with the content type what it is")),
+    }
+}
+
+/// Where the nesting passes the limit. Looks at brackets outside strings only, so it needs no stack of its own.
+fn too_deep(bytes: &[u8]) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > JSON_DEPTH_MAX {
+                    return Some(at);
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! What passes the door and what does not.
+
+use super::*;
+
+fn nested(levels: usize) -> Vec<u8> {
+    [vec![b'['; levels], vec![b']'; levels]].concat()
+}
+
+#[test]
+fn json_of_64_levels_passes_and_65_do_not() {
+    assert_eq!(json("payload", &nested(64)), Ok(()));
+    let refused = json("payload", &nested(65)).map_err(|refused| (refused.code, refused.facts.limit));
+    assert_eq!(refused, Err((Code::Invalid, Some(64))));
+}
+
+#[test]
+fn a_million_brackets_are_refused_without_a_stack() {
+    assert!(json("payload", &vec![b'['; 1_000_000]).is_err());
+}
+
+#[test]
+fn brackets_in_strings_do_not_count() {
+    let text = format!("\"{}\\\"{}\"", "[".repeat(100), "{".repeat(100));
+    assert_eq!(json("payload", text.as_bytes()), Ok(()));
+}
+
+#[test]
+fn what_is_not_json_is_refused_with_its_place() {
+    for text in ["", "{", "{\"a\":1,}", "nul", "\"\\x\"", "1 2"] {
+        let refused = json("payload", text.as_bytes()).expect_err(text);
+        assert_eq!(refused.code, Code::Invalid);
+        assert!(refused.detail.contains("line 1") || text.is_empty(), "{}", refused.detail);
+    }
+    assert!(json("payload", b"\"\xff\"").is_err(), "not UTF-8");
+}

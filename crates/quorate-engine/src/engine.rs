@@ -1,0 +1,92 @@
+//! The engine of one hub: its spaces over one store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quorate_core::{SpaceName, SpaceNo};
+use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+use crate::post::Post;
+use crate::space::Space;
+use crate::sweep;
+
+/// The engine of one hub.
+pub struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) chance: Arc<Chance>,
+    post: Arc<Post>,
+    sweeps: Mutex<HashMap<SpaceNo, JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// Starts an engine over the store that `open` makes. The store is wired to the engine's clock, chance and post.
+    ///
+    /// # Errors
+    /// Whatever `open` fails with.
+    pub fn start<E>(
+        clock: Arc<dyn Clock>,
+        chance: Arc<Chance>,
+        open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
+    ) -> Result<Arc<Self>, E> {
+        let post = Arc::new(Post::default());
+        let letters = Arc::clone(&post);
+        let sink: Sink = Arc::new(move |handover| letters.hand_over(handover));
+        let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
+        let store = open(wiring)?;
+        Ok(Arc::new(Self { store, clock, chance, post, sweeps: Mutex::default() }))
+    }
+
+    /// A space; made if there is none. Its clock runs from now on.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
+        let number = self.store.space(name).await?;
+        let published = self.store.published(number).ok_or(StoreError::Closed)?;
+        let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+        sweeps.entry(number).or_insert_with(|| {
+            let sweep =
+                sweep::run(Arc::clone(&self.store), Arc::clone(&self.clock), number, published.clone());
+            tokio::spawn(sweep)
+        });
+        Ok(Space::new(Arc::clone(self), number, published, Arc::clone(&self.post)))
+    }
+
+    /// The store underneath.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Ends when the storage has failed for good: whoever runs the hub stops it.
+    #[must_use]
+    pub fn failure(&self) -> BoxFuture<'static, StoreError> {
+        self.store.failure()
+    }
+
+    /// Writes what is queued, then stops.
+    pub async fn close(&self) {
+        for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+            sweep.abort();
+        }
+        self.store.close().await;
+        self.post.dismiss_all();
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+            sweep.abort();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The one error of the engine and everything above it.
+
+use quorate_core::{Code, Refused};
+use quorate_store::StoreError;
+
+/// The domain said no, or something broke.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The domain said no: definite, and nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The storage failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Error {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Refused(refused) => refused.code,
+            Self::Store(StoreError::Busy) => Code::Overloaded,
+            Self::Store(StoreError::Full) => Code::StorageFull,
+            Self::Store(StoreError::Closed) => Code::Unavailable,
+            Self::Store(StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::Read(_)) => {
+                Code::StorageFailed
+            }
+        }
+    }
+
+    /// What to do next; may be empty.
+    #[must_use]
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Refused(refused) => &refused.hint,
+            Self::Store(StoreError::Busy) => "try again in a moment; nothing was changed",
+            Self::Store(StoreError::Full) => {
+                "free some disk space; nothing was changed, and writes go on by themselves"
+            }
+            Self::Store(StoreError::Closed) => "the hub is shutting down; connect to it again",
+            Self::Store(StoreError::Failed(_) | StoreError::Damaged(_)) => {
+                "start the hub again, then repeat the call with the same idempotency key"
+            }
+            Self::Store(StoreError::Read(_)) => "try again; if it stays, run `quorate verify`",
+        }
+    }
+
+    /// Whether it is certain that nothing was changed. If not, the outcome is unknown: repeat with the same key.
+    #[must_use]
+    pub fn nothing_applied(&self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Store(error) => error.nothing_applied(),
+        }
+    }
+
+    /// The refusal, if the domain said no.
+    #[must_use]
+    pub fn refused(&self) -> Option<&Refused> {
+        match self {
+            Self::Refused(refused) => Some(refused),
+            Self::Store(_) => None,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine: everything between a door and the store.
+//!
+//! A door (the library, HTTP later) authenticates and makes a [`Commit`](quorate_core::Commit). The engine checks it on
+//! the caller's thread, lets the store commit it, hands deliveries to those who wait, and lets time pass: leases that
+//! lapse, messages that expire, deliveries that fall due.
+
+mod check;
+mod engine;
+mod ephemeral;
+mod error;
+mod post;
+mod reads;
+mod space;
+mod sweep;
+mod watch;
+
+pub use engine::Engine;
+pub use error::Error;
+pub use post::{Consumer, Delivery, MessageRef};
+pub use reads::{DeliveryView, MessageView};
+pub use space::Space;
+pub use watch::{Change, Watch};

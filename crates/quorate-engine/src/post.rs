@@ -1,0 +1,262 @@
+//! Handing deliveries to those who wait: claims and streams, each with a mailbox in memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quorate_core::{
+    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Seq, SpaceNo, Timestamp,
+};
+use quorate_store::Handover;
+use tokio::sync::mpsc;
+
+use crate::ephemeral::{Ephemeral, Shelf};
+use crate::error::Error;
+use crate::space::Space;
+
+/// What lies in a mailbox.
+pub(crate) enum Mail {
+    /// Deliveries under leases.
+    Handed(Vec<Handed>),
+    /// A message that lives in memory only.
+    Ephemeral(Ephemeral),
+}
+
+/// Which message a delivery brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageRef {
+    /// One that is in the log.
+    Durable(MessageId),
+    /// One that lives in memory only.
+    Ephemeral(u64),
+}
+
+impl std::fmt::Display for MessageRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Durable(id) => id.fmt(f),
+            Self::Ephemeral(number) => write!(f, "eph_{number}"),
+        }
+    }
+}
+
+/// A message in the hands of its recipient.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The lease under which it is held; `None` for an ephemeral message, which nobody needs to ack.
+    pub lease: Option<LeaseRef>,
+    /// How long the lease lasts.
+    pub lease_ms: u64,
+    /// The how many-th try this is, counted from 1.
+    pub attempt: u16,
+    /// Which message.
+    pub id: MessageRef,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+impl Delivery {
+    /// The id of the delivery, if it is a durable one.
+    #[must_use]
+    pub fn delivery_id(&self) -> Option<DeliveryId> {
+        self.lease.map(|lease| lease.delivery)
+    }
+}
+
+struct Mailbox {
+    space: SpaceNo,
+    agent: AgentNo,
+    sender: mpsc::UnboundedSender<Mail>,
+}
+
+#[derive(Default)]
+struct State {
+    boxes: HashMap<ConsumerId, Mailbox>,
+    /// Who listens for an agent, so that ephemeral messages find somebody.
+    listeners: HashMap<(SpaceNo, AgentNo), VecDeque<ConsumerId>>,
+    shelves: HashMap<(SpaceNo, AgentNo), Shelf>,
+}
+
+/// All mailboxes of a hub. What a mailbox holds is bounded by the credit that its consumer gave.
+#[derive(Default)]
+pub(crate) struct Post {
+    state: Mutex<State>,
+    last: AtomicU64,
+}
+
+impl Post {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a mailbox, with what lies on the shelf for the agent.
+    pub(crate) fn open(&self, space: SpaceNo, agent: AgentNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
+        let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.lock();
+        if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
+            while let Some(message) = shelf.take() {
+                let _ = sender.send(Mail::Ephemeral(message));
+            }
+        }
+        state.listeners.entry((space, agent)).or_default().push_back(id);
+        state.boxes.insert(id, Mailbox { space, agent, sender });
+        (id, receiver)
+    }
+
+    pub(crate) fn close(&self, id: ConsumerId) {
+        self.lock().remove(id);
+    }
+
+    /// Takes what a batch brought. Called from the writer: only moves pointers.
+    pub(crate) fn hand_over(&self, handover: Handover) {
+        let mut state = self.lock();
+        let mut sorted: Vec<(ConsumerId, Vec<Handed>)> = Vec::new();
+        for (id, handed) in handover.handed {
+            match sorted.iter_mut().find(|(other, _)| *other == id) {
+                Some((_, list)) => list.push(handed),
+                None => sorted.push((id, vec![handed])),
+            }
+        }
+        for (id, list) in sorted {
+            // A consumer that has gone: its leases lapse and the deliveries come back.
+            if let Some(found) = state.boxes.get(&id) {
+                let _ = found.sender.send(Mail::Handed(list));
+            }
+        }
+        for id in handover.dismissed {
+            state.remove(id);
+        }
+    }
+
+    /// Gives an ephemeral message to somebody who listens for the agent, else puts it on the shelf.
+    pub(crate) fn deliver_ephemeral(
+        &self,
+        space: SpaceNo,
+        agent: AgentNo,
+        message: Ephemeral,
+    ) -> Result<(), quorate_core::Refused> {
+        let mut state = self.lock();
+        let State { boxes, listeners, shelves } = &mut *state;
+        let line = listeners.entry((space, agent)).or_default();
+        while let Some(id) = line.pop_front() {
+            let Some(found) = boxes.get(&id) else { continue };
+            line.push_back(id);
+            // At most once: if the listener goes away this very moment, so does the message.
+            let _ = found.sender.send(Mail::Ephemeral(message));
+            return Ok(());
+        }
+        shelves.entry((space, agent)).or_default().put(message)
+    }
+
+    pub(crate) fn dismiss_all(&self) {
+        let mut state = self.lock();
+        state.boxes.clear();
+        state.listeners.clear();
+    }
+}
+
+impl State {
+    fn remove(&mut self, id: ConsumerId) {
+        if let Some(Mailbox { space, agent, .. }) = self.boxes.remove(&id)
+            && let Some(line) = self.listeners.get_mut(&(space, agent))
+        {
+            line.retain(|other| *other != id);
+        }
+    }
+}
+
+/// A standing consumer: deliveries come as they are sent, within its credit. Ends when its agent is started again.
+pub struct Consumer {
+    space: Space,
+    id: ConsumerId,
+    mail: mpsc::UnboundedReceiver<Mail>,
+    ready: VecDeque<Handed>,
+    ephemeral: VecDeque<Ephemeral>,
+}
+
+impl Consumer {
+    pub(crate) fn new(
+        space: Space,
+        id: ConsumerId,
+        mail: mpsc::UnboundedReceiver<Mail>,
+        ready: Vec<Handed>,
+    ) -> Self {
+        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new() }
+    }
+
+    /// The operation that lets this many more deliveries come. Put it into the commit that ends some: it costs nothing
+    /// extra there.
+    #[must_use]
+    pub fn grant(&self, credit: u32) -> Op {
+        Op::Grant { consumer: self.id, credit }
+    }
+
+    /// The next delivery. `None` when the agent was started again elsewhere, or the hub is closed.
+    ///
+    /// # Errors
+    /// When the message cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Delivery>, Error> {
+        loop {
+            if let Some(delivery) = self.at_hand().await? {
+                return Ok(Some(delivery));
+            }
+            match self.mail.recv().await {
+                Some(mail) => self.sort(mail),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// What has come already, without waiting.
+    ///
+    /// # Errors
+    /// When the message cannot be read.
+    pub async fn at_hand(&mut self) -> Result<Option<Delivery>, Error> {
+        while let Ok(mail) = self.mail.try_recv() {
+            self.sort(mail);
+        }
+        if let Some(message) = self.ephemeral.pop_front() {
+            return Ok(Some(message.into_delivery()));
+        }
+        match self.ready.pop_front() {
+            Some(handed) => self.space.open_letter(handed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn sort(&mut self, mail: Mail) {
+        match mail {
+            Mail::Handed(list) => self.ready.extend(list),
+            Mail::Ephemeral(message) => self.ephemeral.push_back(message),
+        }
+    }
+
+    /// Takes no more. What came and was not looked at is given back untouched.
+    ///
+    /// # Errors
+    /// When the storage fails; the leases then lapse by themselves.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
+        self.space.post().close(self.id);
+        while let Some(mail) = self.mail.recv().await {
+            self.sort(mail);
+        }
+        let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
+        self.space.release(leases).await
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.space.post().close(self.id);
+        self.space.forget_consumer(self.id);
+    }
+}
+
+/// Where a handed delivery's message lies.
+pub(crate) fn place(handed: &Handed) -> (Seq, u32) {
+    (handed.seq, handed.n)
+}

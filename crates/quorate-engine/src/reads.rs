@@ -1,0 +1,182 @@
+//! Reading: entries, messages, dead letters. All from what is on disk.
+
+use std::sync::Arc;
+
+use quorate_core::{
+    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Key, Message, MessageId, Record, Refused, Seq,
+    Timestamp, Version,
+};
+use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, StoredMessage, When};
+
+use crate::error::Error;
+use crate::space::Space;
+
+/// A message and where its deliveries are.
+#[derive(Clone, Debug)]
+pub struct MessageView {
+    /// Its id.
+    pub id: MessageId,
+    /// When it was sent.
+    pub at: Timestamp,
+    /// The message.
+    pub message: Arc<Message>,
+    /// One for each recipient.
+    pub deliveries: Vec<DeliveryView>,
+}
+
+/// Where one delivery is.
+#[derive(Clone, Debug)]
+pub struct DeliveryView {
+    /// Its id.
+    pub id: DeliveryId,
+    /// The recipient.
+    pub agent: AgentId,
+    /// Where it is.
+    pub state: DeliveryState,
+}
+
+impl Space {
+    async fn read_one(&self, what: Read) -> Result<Rows, Error> {
+        let rows = self.engine().store.read(self.number(), vec![what]).await?;
+        rows.into_iter().next().ok_or_else(|| StoreError::Read("the store gave no answer".into()).into())
+    }
+
+    /// One version of an entry, tombstones included; `None` if there was none.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, Error> {
+        match self.read_one(Read::Entry { key: key.clone(), when }).await? {
+            Rows::Entry(entry) => Ok(entry),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The versions of an entry after this one, oldest first.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, Error> {
+        self.entries_of(Read::History { key: key.clone(), after, limit }).await
+    }
+
+    /// The live entries whose key begins so, by key.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn entries(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Entry>, Error> {
+        let prefix = prefix.to_owned();
+        self.entries_of(Read::Entries { prefix, entry_type: None, author: None, after, limit }).await
+    }
+
+    /// Entries by any filter.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn entries_of(&self, what: Read) -> Result<Vec<Entry>, Error> {
+        match self.read_one(what).await? {
+            Rows::Entries(entries) => Ok(entries),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A message with the state of each delivery.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, also for an id of a history that a restore replaced; or a failure of the storage.
+    pub async fn message(&self, id: MessageId) -> Result<MessageView, Error> {
+        let missing = || Refused::new(Code::NotFound, format!("there is no message {id}"));
+        if self.published().eras.of_seq(id.seq) != id.generation {
+            return Err(missing()
+                .hint("it may be of a history that a restore from a backup replaced")
+                .into());
+        }
+        match self.read_one(Read::Message { seq: id.seq, n: id.n }).await? {
+            Rows::Message(Some(stored)) => self.with_deliveries(stored).await,
+            Rows::Message(None) => Err(missing().into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The message that bears a client's id.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn message_by_client_id(&self, id: &ClientId) -> Result<MessageView, Error> {
+        match self.read_one(Read::MessageByClientId(id.clone())).await? {
+            Rows::Message(Some(stored)) => self.with_deliveries(stored).await,
+            Rows::Message(None) => {
+                Err(Refused::new(Code::NotFound, format!("there is no message {id}")).into())
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn with_deliveries(&self, stored: StoredMessage) -> Result<MessageView, Error> {
+        let count = stored.recipients.len() as u32;
+        let states = match self.read_one(Read::Deliveries { first: stored.first, count }).await? {
+            Rows::Deliveries(states) => states,
+            other => return Err(unexpected(&other)),
+        };
+        let published = self.published();
+        let deliveries =
+            stored.recipients.iter().zip(states).enumerate().filter_map(|(index, (agent, state))| {
+                Some(DeliveryView {
+                    id: published.eras.delivery_id(DeliveryNo(stored.first.0 + index as u64)),
+                    agent: published.agents.get(*agent)?.id.clone(),
+                    state: state?,
+                })
+            });
+        Ok(MessageView {
+            id: published.eras.message_id(stored.seq, stored.n),
+            at: stored.at,
+            message: Arc::clone(&stored.message),
+            deliveries: deliveries.collect(),
+        })
+    }
+
+    /// The dead letters after this one, oldest first, of one agent or of all.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown agent, or a failure of the storage.
+    pub async fn dead_letters(
+        &self,
+        agent: Option<&AgentId>,
+        after: DeliveryNo,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, Error> {
+        let agent = match agent {
+            Some(id) => Some(
+                self.published()
+                    .agents
+                    .number(id)
+                    .ok_or_else(|| Refused::new(Code::NotFound, format!("there is no agent {id}")))?,
+            ),
+            None => None,
+        };
+        match self.read_one(Read::DeadLetters { agent, after, limit }).await? {
+            Rows::DeadLetters(letters) => Ok(letters),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Records of the log from a position on.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn log(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.engine().store.log(self.number(), from, max).await?)
+    }
+}
+
+fn unexpected(rows: &Rows) -> Error {
+    let kind = match rows {
+        Rows::Entry(_) => "an entry",
+        Rows::Entries(_) => "entries",
+        Rows::Message(_) => "a message",
+        Rows::Deliveries(_) => "deliveries",
+        Rows::DeadLetters(_) => "dead letters",
+        Rows::Seq(_) => "a position",
+    };
+    StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
+}

@@ -1,0 +1,301 @@
+//! A space as callers see it: commit, claim, consume.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, Code, Commit, ConsumerId, Durability, Epoch, Handed, LeaseRef, Message, Nack, NackThen, Op,
+    OpResult, Payload, Principal, Receipt, Refused, SpaceNo, Waiting,
+};
+use quorate_store::{Published, Read, Rows, StoreError};
+use tokio::sync::watch;
+
+use crate::check;
+use crate::engine::Engine;
+use crate::ephemeral::Ephemeral;
+use crate::error::Error;
+use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
+
+/// Numbers of ephemeral messages; they mean nothing beyond this process.
+static EPHEMERAL: AtomicU64 = AtomicU64::new(0);
+
+/// A space of a hub. Cheap to clone.
+#[derive(Clone)]
+pub struct Space {
+    engine: Arc<Engine>,
+    number: SpaceNo,
+    published: watch::Receiver<Arc<Published>>,
+    post: Arc<Post>,
+}
+
+impl Space {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        number: SpaceNo,
+        published: watch::Receiver<Arc<Published>>,
+        post: Arc<Post>,
+    ) -> Self {
+        Self { engine, number, published, post }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> SpaceNo {
+        self.number
+    }
+
+    /// The engine underneath.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The state after the last sync.
+    #[must_use]
+    pub fn published(&self) -> Arc<Published> {
+        Arc::clone(&self.published.borrow())
+    }
+
+    /// Follows the state after each sync.
+    #[must_use]
+    pub fn follow(&self) -> watch::Receiver<Arc<Published>> {
+        self.published.clone()
+    }
+
+    pub(crate) fn post(&self) -> &Post {
+        &self.post
+    }
+
+    /// Seals bytes for a message or an entry.
+    #[must_use]
+    pub fn seal(&self, bytes: impl Into<Bytes>) -> Payload {
+        Payload::seal(bytes.into(), self.engine.chance.sixteen())
+    }
+
+    /// Commits: all or nothing, on disk before this returns.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
+        check::commit(&commit)?;
+        let outcomes = self.engine.store.transact(self.number, vec![commit]).await?;
+        let outcome = outcomes.into_iter().next().ok_or(StoreError::Closed)?;
+        Ok(outcome?)
+    }
+
+    pub(crate) async fn commit_system(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+        self.commit(Commit::new(Principal::System, ops)).await
+    }
+
+    /// Sends an ephemeral message: decided here, against the published state, without the writer.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn send_ephemeral(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        message: Message,
+    ) -> Result<MessageRef, Error> {
+        let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
+        let commit = Commit::new(principal.clone(), vec![op]);
+        check::commit(&commit)?;
+        let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
+            return Err(Refused::new(Code::Invalid, "no message").into());
+        };
+        let published = self.published();
+        if let Principal::Agent(actor) = principal {
+            let agent = published.agents.by_id(actor);
+            let known =
+                agent.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no agent {actor}")))?;
+            if epoch.is_some_and(|epoch| epoch != known.epoch) {
+                return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")).into());
+            }
+            if message.from.as_ref() != Some(actor) {
+                return Err(
+                    Refused::new(Code::Forbidden, format!("agent {actor} may not send as another")).into()
+                );
+            }
+        }
+        let mut recipients = Vec::new();
+        for id in message.to.agents() {
+            let number = published.agents.number(id).ok_or_else(|| {
+                Refused::new(Code::UnknownRecipient, format!("there is no agent {id}"))
+                    .hint("nothing was sent to anybody")
+            })?;
+            if !recipients.contains(&number) {
+                recipients.push(number);
+            }
+        }
+        let number = EPHEMERAL.fetch_add(1, Ordering::Relaxed) + 1;
+        let sent_at = self.engine.clock.now().wall;
+        for agent in recipients {
+            let message = Ephemeral { number, sent_at, message: Arc::clone(&message) };
+            self.post.deliver_ephemeral(self.number, agent, message)?;
+        }
+        Ok(MessageRef::Ephemeral(number))
+    }
+
+    /// Takes deliveries from an inbox; waits for the first if there is none.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn claim(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        agent: &AgentId,
+        max: u32,
+        lease_ms: u64,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, Error> {
+        let number = self.published().agents.number(agent).ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
+        })?;
+        let (id, mut mail) = self.post.open(self.number, number);
+        let mut closing = Closing { space: self, id, waits: false };
+        let waiting = if wait.is_zero() { Waiting::No } else { Waiting::Once(id) };
+        let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting };
+        let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
+        let mut handed = match receipt.results.into_iter().next() {
+            Some(OpResult::Claimed(handed)) => handed,
+            _ => Vec::new(),
+        };
+        let mut deliveries = Vec::new();
+        if handed.is_empty() && !wait.is_zero() {
+            closing.waits = true;
+            let came = tokio::select! {
+                came = mail.recv() => came,
+                () = self.pass(wait) => None,
+            };
+            if came.is_none() {
+                // Whatever was handed over before the wait ended lies in the mailbox by the time this is answered.
+                self.commit_system(vec![Op::Close { consumer: id }]).await?;
+            }
+            closing.waits = false;
+            for mail in came.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
+                match mail {
+                    Mail::Handed(list) => handed.extend(list),
+                    Mail::Ephemeral(message) => deliveries.push(message.into_delivery()),
+                }
+            }
+        } else {
+            while let Ok(Mail::Ephemeral(message)) = mail.try_recv() {
+                deliveries.push(message.into_delivery());
+            }
+        }
+        drop(closing);
+        for one in handed {
+            deliveries.push(self.open_letter(one).await?);
+        }
+        Ok(deliveries)
+    }
+
+    /// Waits until that much time has passed on the hub's clock.
+    pub async fn pass(&self, wait: Duration) {
+        let until = self.engine.clock.now().plus(wait).mono;
+        while self.engine.clock.now().mono < until {
+            let left = until.0 - self.engine.clock.now().mono.0;
+            self.engine.clock.pass(Duration::from_millis(left)).await;
+        }
+    }
+
+    /// Opens a standing consumer with this much credit.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn consume(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        agent: &AgentId,
+        credit: u32,
+        lease_ms: u64,
+    ) -> Result<Consumer, Error> {
+        let number = self.published().agents.number(agent).ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
+        })?;
+        let (id, mail) = self.post.open(self.number, number);
+        let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: Waiting::Standing(id) };
+        let result = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await;
+        let ready = match result.map(|receipt| receipt.results.into_iter().next()) {
+            Ok(Some(OpResult::Claimed(handed))) => handed,
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                self.post.close(id);
+                return Err(error);
+            }
+        };
+        Ok(Consumer::new(self.clone(), id, mail, ready))
+    }
+
+    /// The lease under which a handed delivery is held.
+    pub(crate) fn lease_of(&self, handed: &Handed) -> LeaseRef {
+        LeaseRef { delivery: self.published.borrow().eras.delivery_id(handed.delivery), token: handed.token }
+    }
+
+    /// Adds the message to a handed delivery: from memory if it was just sent, else from the log.
+    pub(crate) async fn open_letter(&self, handed: Handed) -> Result<Delivery, Error> {
+        let lease = self.lease_of(&handed);
+        let (seq, n) = place(&handed);
+        let id = MessageRef::Durable(self.published.borrow().eras.message_id(seq, n));
+        let (sent_at, message) = match handed.message {
+            Some(sent) => sent,
+            None => {
+                let rows = self.engine.store.read(self.number, vec![Read::Message { seq, n }]).await?;
+                match rows.into_iter().next() {
+                    Some(Rows::Message(Some(stored))) => (stored.at, stored.message),
+                    _ => {
+                        return Err(StoreError::Damaged(format!("the log has no message {id}").into()).into());
+                    }
+                }
+            }
+        };
+        Ok(Delivery {
+            lease: Some(lease),
+            lease_ms: handed.lease_ms,
+            attempt: handed.attempt,
+            id,
+            sent_at,
+            message,
+        })
+    }
+
+    /// Gives deliveries back untouched. Those whose lease is over meanwhile are somebody else's already.
+    pub(crate) async fn release(&self, leases: Vec<LeaseRef>) -> Result<(), Error> {
+        for lease in leases {
+            let nack = Nack { lease, then: NackThen::Release, reason: String::new() };
+            match self.commit_system(vec![Op::Nack(nack)]).await {
+                Err(error) if error.code() != Code::StaleLease => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the head that a consumer is gone, without waiting for it.
+    pub(crate) fn forget_consumer(&self, id: ConsumerId) {
+        let commit = Commit::new(Principal::System, vec![Op::Close { consumer: id }]);
+        // If the queue is full or closed, its leases lapse: late, but not lost.
+        drop(self.engine.store.transact(self.number, vec![commit]));
+    }
+}
+
+/// Closes the mailbox of a claim, also when the caller goes away in the middle.
+struct Closing<'a> {
+    space: &'a Space,
+    id: ConsumerId,
+    /// Whether the head still counts on it.
+    waits: bool,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.space.post.close(self.id);
+        if self.waits {
+            self.space.forget_consumer(self.id);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Letting time pass. A timer only says "look now": what has lapsed, expired or fallen due is decided in core, at the
+//! head, like everything else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::{Commit, Now, Op, Principal, SpaceNo, Wake};
+use quorate_store::{Clock, Published, Store, StoreError};
+use tokio::sync::watch;
+
+/// Looks again after so long at the latest, whatever the clocks say.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// How long to wait after a sweep that could not be written.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// Sweeps one space for as long as the store is open.
+pub(crate) async fn run(
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    space: SpaceNo,
+    mut published: watch::Receiver<Arc<Published>>,
+) {
+    loop {
+        let wake = published.borrow_and_update().wake;
+        let now = clock.now();
+        if wake.is_due(now) {
+            match store.transact(space, vec![Commit::new(Principal::System, vec![Op::Sweep])]).await {
+                Ok(_) => continue,
+                Err(StoreError::Failed(_) | StoreError::Closed | StoreError::Damaged(_)) => return,
+                Err(StoreError::Busy | StoreError::Full | StoreError::Read(_)) => {
+                    clock.pass(AFTER_FAILURE).await;
+                    continue;
+                }
+            }
+        }
+        let timer = clock.pass(until(wake, now));
+        tokio::select! {
+            () = timer => {}
+            changed = published.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn until(wake: Wake, now: Now) -> Duration {
+    let wall = wake.wall.map(|at| at.0.saturating_sub(now.wall.0));
+    let mono = wake.mono.map(|at| at.0.saturating_sub(now.mono.0));
+    let ms = [wall, mono].into_iter().flatten().min();
+    // One more millisecond, so that the clock has passed the mark when we look.
+    ms.map_or(LONGEST, |ms| Duration::from_millis(ms.saturating_add(1))).min(LONGEST)
+}

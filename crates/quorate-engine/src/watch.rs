@@ -1,0 +1,108 @@
+//! Watching memory: pages the log from a position on, then follows its end. Nothing is missed, and a slow watcher holds
+//! up nobody: it reads the log at its own pace.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quorate_core::{Effect, Key, Payload, Record, Seq, Timestamp, Version, codec};
+use quorate_store::{Published, StoreError};
+use tokio::sync::watch;
+
+use crate::error::Error;
+use crate::space::Space;
+
+/// Records read at once.
+const PAGE: usize = 256;
+
+/// One change of a memory entry.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// The record that made it.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// Who made it.
+    pub author: String,
+    /// Which entry.
+    pub key: Key,
+    /// Its version since then.
+    pub version: Version,
+    /// The content; `None` if it was deleted.
+    pub content: Option<Payload>,
+}
+
+/// The changes of all entries whose key begins with a prefix, in order.
+pub struct Watch {
+    space: Space,
+    prefix: String,
+    /// The next record to read.
+    next: Seq,
+    published: watch::Receiver<Arc<Published>>,
+    found: VecDeque<Change>,
+}
+
+impl Space {
+    /// Watches the entries whose key begins so, from a record on: 1 is from the beginning.
+    #[must_use]
+    pub fn watch(&self, prefix: &str, from: Seq) -> Watch {
+        Watch {
+            space: self.clone(),
+            prefix: prefix.to_owned(),
+            next: Seq(from.0.max(1)),
+            published: self.follow(),
+            found: VecDeque::new(),
+        }
+    }
+}
+
+impl Watch {
+    /// The next change; waits for it.
+    ///
+    /// # Errors
+    /// When the storage fails or the hub is closed.
+    pub async fn next(&mut self) -> Result<Change, Error> {
+        loop {
+            if let Some(change) = self.found.pop_front() {
+                return Ok(change);
+            }
+            let head = self.published.borrow_and_update().head.seq;
+            if self.next <= head {
+                self.page().await?;
+            } else if self.published.changed().await.is_err() {
+                return Err(StoreError::Closed.into());
+            }
+        }
+    }
+
+    async fn page(&mut self) -> Result<(), Error> {
+        let records = self.space.log(self.next, PAGE).await?;
+        for record in &records {
+            self.next = Seq(record.seq.0 + 1);
+            self.changes_of(record)?;
+        }
+        Ok(())
+    }
+
+    fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
+        let unreadable = |error: codec::Unreadable| {
+            Error::from(StoreError::Damaged(format!("record {}: {error}", record.seq).into()))
+        };
+        for effect in codec::read_body(record).map_err(unreadable)?.effects {
+            let (key, version, part) = match effect {
+                Effect::Written { key, version, part, .. } => (key, version, Some(part)),
+                Effect::Deleted { key, version } => (key, version, None),
+                _ => continue,
+            };
+            if !key.as_str().starts_with(&self.prefix) {
+                continue;
+            }
+            let content = match part {
+                Some(part) => codec::part(record, part).map_err(unreadable)?,
+                None => None,
+            };
+            let author = record.principal.clone();
+            self.found.push_back(Change { seq: record.seq, at: record.at, author, key, version, content });
+        }
+        Ok(())
+    }
+}
