@@ -23,6 +23,7 @@ impl Error {
             Self::Store(StoreError::Busy) => Code::Overloaded,
             Self::Store(StoreError::Full) => Code::StorageFull,
             Self::Store(StoreError::Closed) => Code::Unavailable,
+            Self::Store(StoreError::NoSpace) => Code::NotFound,
             Self::Store(StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::Read(_)) => {
                 Code::StorageFailed
             }
@@ -38,6 +39,7 @@ impl Error {
             Self::Store(StoreError::Full) => {
                 "free some disk space; nothing was changed, and writes go on by themselves"
             }
+            Self::Store(StoreError::NoSpace) => "make the space first",
             Self::Store(StoreError::Closed) => "the hub is shutting down; connect to it again",
             Self::Store(StoreError::Failed(_) | StoreError::Damaged(_)) => {
                 "start the hub again, then repeat the call with the same idempotency key"

@@ -26,7 +26,9 @@ pub(crate) async fn run(
         if wake.is_due(now) {
             match store.transact(space, vec![Commit::new(Principal::System, vec![Op::Sweep])]).await {
                 Ok(_) => continue,
-                Err(StoreError::Failed(_) | StoreError::Closed | StoreError::Damaged(_)) => return,
+                Err(
+                    StoreError::Failed(_) | StoreError::Closed | StoreError::Damaged(_) | StoreError::NoSpace,
+                ) => return,
                 Err(StoreError::Busy | StoreError::Full | StoreError::Read(_)) => {
                     clock.pass(AFTER_FAILURE).await;
                     continue;

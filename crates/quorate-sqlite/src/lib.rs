@@ -3,7 +3,9 @@
 //! The way of a commit: [`queue`] → [`writer`] (core decides, [`write`] carries the effects into tables, one COMMIT) →
 //! answer. The line where a message becomes durable is `commit_batch` in `writer.rs`.
 
+mod answers;
 mod backup;
+mod bare;
 mod checkpoint;
 mod directory;
 mod disk;
@@ -22,6 +24,7 @@ mod writer;
 mod sabotage;
 
 pub use backup::{RestoreError, restore};
+pub use bare::{Bare, bare_loop};
 pub use directory::OpenError;
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, How, Repeat};

@@ -125,7 +125,9 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
         let record = record(connection, number, seq)?;
         let body = record.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
-        let described = body.into_iter().flat_map(|body| body.effects).find_map(|effect| match effect {
+        // The last one counts: a commit may register an agent more than once.
+        let effects = body.map_or_else(Vec::new, |body| body.effects).into_iter().rev();
+        let described = { effects }.find_map(|effect| match effect {
             Effect::AgentRegistered { number, agent } if number == agent_number => Some(agent),
             _ => None,
         });

@@ -14,25 +14,26 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 /// Prepared look-ups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
     pub(crate) space: Cell<SpaceNo>,
-    /// The day of the idempotency keys, as in the table `key_day`.
-    pub(crate) key_day: Cell<u64>,
+    /// Which table of idempotency keys is written to, and on which day it took over.
+    pub(crate) key_turn: Cell<KeyTurn>,
     entry: RefCell<Statement<'c>>,
     ended: RefCell<Statement<'c>>,
     dead: RefCell<Statement<'c>>,
     client_id: RefCell<Statement<'c>>,
     body: RefCell<Statement<'c>>,
     erased: RefCell<Statement<'c>>,
-    keys_even: RefCell<Statement<'c>>,
-    keys_odd: RefCell<Statement<'c>>,
+    keys: [RefCell<Statement<'c>>; 2],
 }
 
 impl<'c> Lookups<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
-        let day: i64 = connection.query_row("SELECT day FROM key_day", [], |row| row.get(0))?;
+        let key_turn = connection.query_row("SELECT turn, day FROM key_turn", [], |row| {
+            Ok(KeyTurn { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)? })
+        })?;
         Ok(Self {
             space: Cell::default(),
-            key_day: Cell::new(day as u64),
+            key_turn: Cell::new(key_turn),
             entry: prepare(
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
             )?,
@@ -43,18 +44,28 @@ impl<'c> Lookups<'c> {
             )?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
-            keys_even: prepare(
-                "SELECT fingerprint, seq, at, results FROM keys_even WHERE space = ?1 AND principal = ?2 AND key = ?3",
-            )?,
-            keys_odd: prepare(
-                "SELECT fingerprint, seq, at, results FROM keys_odd WHERE space = ?1 AND principal = ?2 AND key = ?3",
-            )?,
+            keys: [
+                prepare(
+                    "SELECT fingerprint, seq, at, results FROM keys_0 WHERE space = ?1 AND principal = ?2 AND key = ?3",
+                )?,
+                prepare(
+                    "SELECT fingerprint, seq, at, results FROM keys_1 WHERE space = ?1 AND principal = ?2 AND key = ?3",
+                )?,
+            ],
         })
     }
 
     fn row(&self, number: u64) -> i64 {
         row_id(self.space.get(), number)
     }
+}
+
+/// Which of the two tables of idempotency keys is written to.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyTurn {
+    pub(crate) turn: u64,
+    /// The day on which it took over.
+    pub(crate) day: u64,
 }
 
 /// The day to which an idempotency key belongs.
@@ -97,12 +108,7 @@ impl Rows for Lookups<'_> {
         key: &IdempotencyKey,
     ) -> Result<Option<Answered>, LookupFailed> {
         let what = "an idempotency key";
-        // Today's table first; yesterday's is the other one.
-        let tables = match self.key_day.get() % 2 {
-            0 => [&self.keys_even, &self.keys_odd],
-            _ => [&self.keys_odd, &self.keys_even],
-        };
-        for table in tables {
+        for table in &self.keys {
             let mut statement = table.borrow_mut();
             let found = statement
                 .query_row((self.space.get().0, principal.to_string(), key.as_str()), |row| {

@@ -94,7 +94,11 @@ impl SqliteStore {
         let sqlite = |what| move |source| OpenError::Sqlite { what, path: path.to_owned(), source };
         let connection = connect(&directory.database(), &disk, OpenFlags::default())
             .map_err(sqlite("open the database"))?;
-        set_up_writer(&connection, &options).map_err(sqlite("set up the database"))?;
+        set_up_writer(&connection).map_err(sqlite("set up the database"))?;
+        #[cfg(feature = "sabotage")]
+        if options.sabotage == Some(crate::Sabotage::SyncNormal) {
+            connection.pragma_update(None, "synchronous", "NORMAL").map_err(sqlite("set up the database"))?;
+        }
         let spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
             LoadError::Sqlite(source) => sqlite("load the state")(source),
             LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
@@ -150,17 +154,11 @@ pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlit
 }
 
 /// `FULL`: a commit is on disk before it is answered. `NORMAL` would lose acknowledged commits when the power fails.
-fn set_up_writer(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
+pub(crate) fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    #[cfg(feature = "sabotage")]
-    if options.sabotage == Some(crate::Sabotage::SyncNormal) {
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-    }
-    #[cfg(not(feature = "sabotage"))]
-    let _ = options;
     schema::migrate(connection)
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EntryHead, EntryVersion, Key, Record, ReturnCause, Seq, SpaceNo, Timestamp,
     Version, codec, row_id,
@@ -63,7 +64,8 @@ impl Reading<'_> {
                 Rows::Message(found.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
             }
             Read::Deliveries { first, count } => {
-                let numbers = (0..u64::from(*count)).map(|index| DeliveryNo(first.0 + index));
+                let count = (*count as usize).min(DELIVERIES_PER_COMMIT_MAX) as u64;
+                let numbers = (0..count).map(|index| DeliveryNo(first.0.saturating_add(index)));
                 Rows::Deliveries(numbers.map(|number| self.delivery(number)).collect::<Result<_, _>>()?)
             }
             Read::DeadLetters { agent, after, limit } => {
@@ -268,7 +270,7 @@ impl Reading<'_> {
 
 /// Why a delivery was given up.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
-    let given_up = effects.iter().find_map(|effect| match effect {
+    let given_up = effects.iter().rev().find_map(|effect| match effect {
         Effect::Returned { delivery: number, cause, reason, .. } if *number == delivery => {
             Some((cause, reason))
         }

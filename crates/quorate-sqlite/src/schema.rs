@@ -131,9 +131,9 @@ CREATE TABLE client_ids (
     PRIMARY KEY (space, client_id)
 ) STRICT, WITHOUT ROWID;
 
--- Idempotency keys of even and of odd days. A table is emptied when its next day begins: forgetting costs nothing
--- while it is not due, and a key is remembered for a day at least and two at most.
-CREATE TABLE keys_even (
+-- Idempotency keys, in two tables that take turns. On a new day the older table is emptied and takes over, so that a
+-- key is remembered for a day at least, whatever the wall clock does, and forgetting costs nothing until it is due.
+CREATE TABLE keys_0 (
     space INTEGER NOT NULL,
     principal TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -143,7 +143,7 @@ CREATE TABLE keys_even (
     results BLOB NOT NULL,
     PRIMARY KEY (space, principal, key)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE keys_odd (
+CREATE TABLE keys_1 (
     space INTEGER NOT NULL,
     principal TEXT NOT NULL,
     key TEXT NOT NULL,
@@ -153,8 +153,8 @@ CREATE TABLE keys_odd (
     results BLOB NOT NULL,
     PRIMARY KEY (space, principal, key)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE key_day (one INTEGER PRIMARY KEY CHECK (one = 1), day INTEGER NOT NULL) STRICT;
-INSERT INTO key_day VALUES (1, 0);
+CREATE TABLE key_turn (one INTEGER PRIMARY KEY CHECK (one = 1), turn INTEGER NOT NULL, day INTEGER NOT NULL) STRICT;
+INSERT INTO key_turn VALUES (1, 0, 0);
 
 CREATE TABLE erased (
     space INTEGER NOT NULL,

@@ -8,13 +8,14 @@ use quorate_core::{
 };
 use rusqlite::{Connection, Statement};
 
-use crate::lookup::{Lookups, day_of, stored_priority};
+use crate::lookup::{KeyTurn, Lookups, day_of, stored_priority};
 
 /// Prepared statements of the writer.
 pub(crate) struct Writes<'c> {
     connection: &'c Connection,
     log: Statement<'c>,
     head: Statement<'c>,
+    new_delivery: Statement<'c>,
     delivery: Statement<'c>,
     delivery_gone: Statement<'c>,
     ended: Statement<'c>,
@@ -28,8 +29,7 @@ pub(crate) struct Writes<'c> {
     client_id: Statement<'c>,
     era: Statement<'c>,
     erased: Statement<'c>,
-    key_even: Statement<'c>,
-    key_odd: Statement<'c>,
+    keys: [Statement<'c>; 2],
 }
 
 impl<'c> Writes<'c> {
@@ -42,13 +42,14 @@ impl<'c> Writes<'c> {
                 "UPDATE spaces SET seq = ?2, hash = ?3, at = ?4, generation = ?5, next_delivery = ?6, last_token = ?7,
                         acked = ?8, dead = ?9, expired = ?10, purged = ?11 WHERE number = ?1",
             )?,
+            new_delivery: prepare("INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?,
             delivery: prepare(
                 "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
             delivery_gone: prepare("DELETE FROM deliveries WHERE id = ?1")?,
-            ended: prepare("INSERT OR REPLACE INTO ended VALUES (?1, ?2, ?3, ?4)")?,
+            ended: prepare("INSERT INTO ended VALUES (?1, ?2, ?3, ?4)")?,
             ended_gone: prepare("DELETE FROM ended WHERE id = ?1")?,
-            dead: prepare("INSERT OR REPLACE INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
+            dead: prepare("INSERT INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
             dead_gone: prepare("DELETE FROM dead WHERE id = ?1")?,
             agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, 0)")?,
             agent_removed: prepare("UPDATE agents SET removed = 1 WHERE id = ?1")?,
@@ -57,8 +58,10 @@ impl<'c> Writes<'c> {
             client_id: prepare("INSERT INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
             era: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
-            key_even: prepare("INSERT INTO keys_even VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
-            key_odd: prepare("INSERT INTO keys_odd VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
+            keys: [
+                prepare("INSERT INTO keys_0 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
+                prepare("INSERT INTO keys_1 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
+            ],
         })
     }
 
@@ -202,7 +205,7 @@ impl<'c> Writes<'c> {
                 (None, Some(due)) if due > at.record.at => (1, due.0, 0, 0),
                 (None, _) => (0, at.record.at.0, 0, 0),
             };
-            self.delivery.execute((
+            self.new_delivery.execute((
                 at.row(first.0 + index as u64),
                 delivery.agent.0,
                 at.seq.0,
@@ -310,26 +313,17 @@ impl<'c> Writes<'c> {
         lookups: &Lookups<'_>,
     ) -> rusqlite::Result<()> {
         let day = day_of(receipt.at);
-        if day > lookups.key_day.get() {
-            self.forget_keys(lookups.key_day.get(), day)?;
-            lookups.key_day.set(day);
+        let KeyTurn { mut turn, day: since } = lookups.key_turn.get();
+        if day > since {
+            turn = 1 - turn;
+            self.connection.execute(&format!("DELETE FROM keys_{turn}"), [])?;
+            self.connection.execute("UPDATE key_turn SET turn = ?1, day = ?2", (turn, day))?;
+            lookups.key_turn.set(KeyTurn { turn, day });
         }
-        let table = if lookups.key_day.get() % 2 == 0 { &mut self.key_even } else { &mut self.key_odd };
         let results = codec::write_results(&receipt.results);
         let seq = receipt.seq.map(|seq| seq.0);
+        let table = &mut self.keys[turn as usize];
         table.execute((space.0, principal.to_string(), key, fingerprint, seq, receipt.at.0, results))?;
-        Ok(())
-    }
-
-    /// A new day begins: forgets the keys of the day before yesterday, and of yesterday too if it is longer ago.
-    fn forget_keys(&self, before: u64, day: u64) -> rusqlite::Result<()> {
-        if day % 2 == 0 || day > before + 1 {
-            self.connection.execute("DELETE FROM keys_even", [])?;
-        }
-        if day % 2 == 1 || day > before + 1 {
-            self.connection.execute("DELETE FROM keys_odd", [])?;
-        }
-        self.connection.execute("UPDATE key_day SET day = ?1", [day])?;
         Ok(())
     }
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quorate_core::{Commit, Decided, No, SpaceId, SpaceName, SpaceNo, Working, decide, genesis};
+use quorate_core::{Commit, Decided, No, Now, SpaceId, SpaceName, SpaceNo, Working, decide, genesis};
 use quorate_store::{Handover, Outcome, Published, SpaceInfo, StoreError, Wiring};
-use rusqlite::Connection;
-use tokio::sync::{oneshot, watch};
+use rusqlite::{Connection, Statement};
+use tokio::sync::watch;
 
+use crate::answers::{Answer, Answers, Written};
 use crate::checkpoint::Wal;
 use crate::load::Loaded;
 use crate::lookup::{Lookups, in_words};
@@ -16,31 +17,16 @@ use crate::open::Shared;
 use crate::queue::Job;
 use crate::write::Writes;
 
-/// What a job came to, to be told after the sync.
-enum Answer {
-    Transact(oneshot::Sender<Result<Vec<Outcome>, StoreError>>, Vec<Outcome>),
-    Space(oneshot::Sender<Result<SpaceNo, StoreError>>, SpaceNo),
-}
-
-impl Answer {
-    /// Tells the caller. One that no longer listens is fine: with a key it may ask again.
-    fn tell(self, failure: Option<&StoreError>) {
-        match (self, failure) {
-            (Self::Transact(to, outcomes), None) => drop(to.send(Ok(outcomes))),
-            (Self::Space(to, number), None) => drop(to.send(Ok(number))),
-            (Self::Transact(to, _), Some(error)) => drop(to.send(Err(error.clone()))),
-            (Self::Space(to, _), Some(error)) => drop(to.send(Err(error.clone()))),
-        }
-    }
-}
-
 pub(crate) struct Writer<'c> {
     connection: &'c Connection,
+    begin: Statement<'c>,
+    commit: Statement<'c>,
     writes: Writes<'c>,
     lookups: Lookups<'c>,
     spaces: BTreeMap<SpaceNo, Loaded>,
     wiring: Wiring,
     shared: Arc<Shared>,
+    answers: Answers,
     wal: Wal,
     #[cfg(feature = "sabotage")]
     sabotage: Option<crate::Sabotage>,
@@ -56,9 +42,12 @@ impl<'c> Writer<'c> {
     ) -> rusqlite::Result<Self> {
         Ok(Self {
             connection,
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
             writes: Writes::prepare(connection)?,
             lookups: Lookups::prepare(connection)?,
             spaces,
+            answers: Answers::start(Arc::clone(&wiring.sink)),
             wiring,
             wal,
             #[cfg(feature = "sabotage")]
@@ -90,8 +79,9 @@ impl<'c> Writer<'c> {
         }
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
-                self.publish(&touched, handovers);
-                answers.into_iter().for_each(|answer| answer.tell(None));
+                self.publish(&touched);
+                let handovers = handovers.into_values().filter(|handover| !is_empty(handover)).collect();
+                self.answers.tell(Written { handovers, answers });
                 Ok(())
             }
             Err(error) => {
@@ -111,7 +101,8 @@ impl<'c> Writer<'c> {
         handovers: &mut BTreeMap<SpaceNo, Handover>,
     ) -> Result<(), BatchError> {
         // The first error ends the batch, but every caller is told.
-        let mut result = self.connection.execute_batch("BEGIN IMMEDIATE").map_err(BatchError::from);
+        let mut result = self.begin.execute([]).map(drop).map_err(BatchError::from);
+        let now = self.wiring.clock.now();
         for job in jobs {
             match job {
                 Job::Space { name, answer } => {
@@ -121,6 +112,9 @@ impl<'c> Writer<'c> {
                     };
                     answers.push(Answer::Space(answer, *number.as_ref().unwrap_or(&SpaceNo(0))));
                     result = result.and(number.map(drop));
+                }
+                Job::Transact { space, answer, .. } if !self.spaces.contains_key(&space) => {
+                    Answer::Transact(answer, Vec::new()).tell(Some(&StoreError::NoSpace));
                 }
                 Job::Transact { space, commits, answer } => {
                     touched.insert(space);
@@ -132,7 +126,8 @@ impl<'c> Writer<'c> {
                                 handed: Vec::new(),
                                 dismissed: Vec::new(),
                             });
-                            result = self.one(space, commit, handover).map(|outcome| outcomes.push(outcome));
+                            result =
+                                self.one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
                         }
                     }
                     answers.push(Answer::Transact(answer, outcomes));
@@ -147,13 +142,16 @@ impl<'c> Writer<'c> {
         &mut self,
         space: SpaceNo,
         commit: Commit,
+        now: Now,
         handover: &mut Handover,
     ) -> Result<Outcome, BatchError> {
-        let Some(loaded) = self.spaces.get_mut(&space) else { return Err(BatchError::NoSpace) };
+        let Some(loaded) = self.spaces.get_mut(&space) else {
+            return Err(BatchError::Lookup("a space is missing that was there a moment ago".into()));
+        };
         #[cfg(feature = "sabotage")]
         let commit = crate::sabotage::twist(self.sabotage, commit, &loaded.working);
         self.lookups.space.set(space);
-        match decide(&mut loaded.working, &self.lookups, &commit, self.wiring.clock.now()) {
+        match decide(&mut loaded.working, &self.lookups, &commit, now) {
             Ok(decided) => {
                 self.writes.commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 #[cfg(feature = "sabotage")]
@@ -197,7 +195,7 @@ impl<'c> Writer<'c> {
                 self.writes.head(*number, &loaded.working)?;
             }
         }
-        self.connection.execute_batch("COMMIT")?;
+        self.commit.execute([])?;
         for number in touched {
             if let Some(loaded) = self.spaces.get_mut(number) {
                 loaded.working.settle();
@@ -206,16 +204,11 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// Makes the new state visible and hands deliveries over, before the callers are answered.
-    fn publish(&self, touched: &BTreeSet<SpaceNo>, handovers: BTreeMap<SpaceNo, Handover>) {
+    /// Makes the new state visible, before anybody is told of it.
+    fn publish(&self, touched: &BTreeSet<SpaceNo>) {
         for number in touched {
             if let Some(loaded) = self.spaces.get(number) {
                 self.shared.publish(*number, loaded);
-            }
-        }
-        for (_, handover) in handovers {
-            if !handover.handed.is_empty() || !handover.dismissed.is_empty() {
-                (self.wiring.sink)(handover);
             }
         }
     }
@@ -238,11 +231,14 @@ impl<'c> Writer<'c> {
     }
 }
 
+fn is_empty(handover: &Handover) -> bool {
+    handover.handed.is_empty() && handover.dismissed.is_empty()
+}
+
 /// Why a batch was not written.
 enum BatchError {
     Sqlite(rusqlite::Error),
     Lookup(Arc<str>),
-    NoSpace,
 }
 
 impl From<rusqlite::Error> for BatchError {
@@ -261,7 +257,6 @@ impl BatchError {
                 _ => StoreError::Failed(in_words(error)),
             },
             Self::Lookup(words) => StoreError::Failed(Arc::clone(words)),
-            Self::NoSpace => StoreError::Failed("a commit names a space that does not exist".into()),
         }
     }
 }

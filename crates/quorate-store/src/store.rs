@@ -38,6 +38,9 @@ pub enum StoreError {
     /// The data is not what this release wrote.
     #[error("the data is damaged: {0}")]
     Damaged(Arc<str>),
+    /// There is no such space. Nothing was changed.
+    #[error("there is no such space")]
+    NoSpace,
     /// A read failed.
     #[error("a read failed: {0}")]
     Read(Arc<str>),
@@ -48,7 +51,7 @@ impl StoreError {
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
         match self {
-            Self::Busy | Self::Full | Self::Closed | Self::Read(_) => true,
+            Self::Busy | Self::Full | Self::Closed | Self::NoSpace | Self::Read(_) => true,
             Self::Failed(_) | Self::Damaged(_) => false,
         }
     }

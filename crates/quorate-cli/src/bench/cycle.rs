@@ -1,0 +1,143 @@
+//! W1: the durable cycle in process. Each of 256 callers sends a message, the recipient gets it and acks it, and only
+//! when the ack is on disk the caller starts its next one.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use quorate_core::{AgentId, Commit, Destination, Message, Op, Principal, RegisterAgent};
+use quorate_engine::{Consumer, Delivery, Error, Space};
+use tokio::sync::{Mutex, mpsc};
+use tokio::task::JoinSet;
+
+use crate::bench::measure::Latencies;
+
+/// How a run of cycles looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cycle {
+    pub(crate) agents: usize,
+    pub(crate) callers: usize,
+    pub(crate) bytes: usize,
+    pub(crate) cycles: usize,
+    /// Whether each commit bears an idempotency key, ordered by time.
+    pub(crate) keyed: bool,
+}
+
+/// Registers the agents `a0`, `a1` and so on.
+pub(crate) async fn register(space: &Space, count: usize) -> Result<Vec<AgentId>, Error> {
+    let mut ids = Vec::with_capacity(count);
+    for index in 0..count {
+        let id = AgentId::new(format!("a{index}"))?;
+        ids.push(id);
+    }
+    for some in ids.chunks(128) {
+        let ops = some.iter().map(|id| Op::RegisterAgent(RegisterAgent::named(id.clone()))).collect();
+        space.commit(Commit::new(Principal::System, ops)).await?;
+    }
+    Ok(ids)
+}
+
+/// Runs the cycles and gives the latency of each.
+pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: Cycle) -> Result<Latencies, Error> {
+    let per_agent = cycle.callers.div_ceil(agents.len().min(cycle.callers));
+    let mut workers = JoinSet::new();
+    let mut done = Vec::new();
+    let mut waits = Vec::new();
+    for _ in 0..cycle.callers {
+        let (sender, receiver) = mpsc::channel::<()>(1);
+        done.push(sender);
+        waits.push(receiver);
+    }
+    let done = Arc::new(done);
+    // Only agents that a caller sends to need a consumer.
+    for agent in agents.iter().take(cycle.callers) {
+        let principal = Principal::Agent(agent.clone());
+        let consumer = space.consume(&principal, None, agent, per_agent as u32, 30_000).await?;
+        let consumer = Arc::new(Mutex::new(consumer));
+        for _ in 0..per_agent {
+            workers.spawn(work(
+                space.clone(),
+                principal.clone(),
+                Arc::clone(&consumer),
+                Arc::clone(&done),
+                cycle,
+            ));
+        }
+    }
+    let mut callers = JoinSet::new();
+    for (index, wait) in waits.into_iter().enumerate() {
+        let to = agents[index % agents.len()].clone();
+        let from = agents[(index + 1) % agents.len()].clone();
+        let share = cycle.cycles / cycle.callers + usize::from(index < cycle.cycles % cycle.callers);
+        callers.spawn(call(space.clone(), (from, to), index, wait, share, cycle));
+    }
+    let mut latencies = Latencies::new();
+    while let Some(finished) = callers.join_next().await {
+        latencies.add(&finished.expect("a caller does not panic")?);
+    }
+    workers.abort_all();
+    Ok(latencies)
+}
+
+async fn call(
+    space: Space,
+    (from, to): (AgentId, AgentId),
+    index: usize,
+    mut done: mpsc::Receiver<()>,
+    count: usize,
+    cycle: Cycle,
+) -> Result<Latencies, Error> {
+    let mut latencies = Latencies::new();
+    let principal = Principal::Agent(from.clone());
+    let mut content = format!("{{\"caller\":\"{index:06}\",\"pad\":\"").into_bytes();
+    content.resize(cycle.bytes.max(content.len() + 2) - 2, b'x');
+    content.extend_from_slice(b"\"}");
+    let content = bytes::Bytes::from(content);
+    for _ in 0..count {
+        let start = Instant::now();
+        let payload = space.seal(content.clone());
+        let mut message = Message::new(Destination::Agent(to.clone()), "work", payload);
+        message.from = Some(from.clone());
+        let commit = Commit::new(principal.clone(), vec![Op::send(message)]);
+        space.commit(keyed(commit, cycle)).await?;
+        if done.recv().await.is_none() {
+            break;
+        }
+        latencies.record(start.elapsed());
+    }
+    Ok(latencies)
+}
+
+fn keyed(commit: Commit, cycle: Cycle) -> Commit {
+    if !cycle.keyed {
+        return commit;
+    }
+    commit.keyed(crate::bench::measure::next_key())
+}
+
+async fn work(
+    space: Space,
+    principal: Principal,
+    consumer: Arc<Mutex<Consumer>>,
+    done: Arc<Vec<mpsc::Sender<()>>>,
+    cycle: Cycle,
+) -> Result<(), Error> {
+    loop {
+        let (delivery, grant) = {
+            let mut consumer = consumer.lock().await;
+            let Some(delivery) = consumer.next().await? else { return Ok(()) };
+            (delivery, consumer.grant(1))
+        };
+        let Delivery { lease: Some(lease), message, .. } = delivery else { continue };
+        let commit = Commit::new(principal.clone(), vec![Op::Ack(lease), grant]);
+        space.commit(keyed(commit, cycle)).await?;
+        if let Some(caller) = caller_of(&message.payload.bytes)
+            && let Some(done) = done.get(caller)
+        {
+            let _ = done.try_send(());
+        }
+    }
+}
+
+fn caller_of(payload: &[u8]) -> Option<usize> {
+    std::str::from_utf8(payload.get(11..17)?).ok()?.parse().ok()
+}

@@ -1,0 +1,77 @@
+//! The yardstick of the benchmarks: the statements that a durable cycle costs, in a bare loop, without the kernel.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::checkpoint::{Checkpointer, Wal};
+use crate::directory::{Directory, OpenError};
+use crate::disk::{Counters, Disk};
+use crate::open::{connect, set_up_writer};
+
+/// What the bare loop did.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare {
+    /// Cycles per second.
+    pub per_second: f64,
+    /// Transactions.
+    pub transactions: u64,
+    /// What the disk was asked to do.
+    pub disk: Counters,
+}
+
+/// Runs cycles of 256 bytes in a bare loop: in each transaction `batch` sends and the acks of the `batch` before them.
+///
+/// # Errors
+/// When the directory cannot be used.
+pub fn bare_loop(path: &Path, cycles: u64, batch: u64) -> Result<Bare, OpenError> {
+    let disk = Disk::new();
+    let directory = Directory::hold(path, &disk)?;
+    let sqlite = |source| OpenError::Sqlite { what: "run the bare loop", path: path.to_owned(), source };
+    let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite)?;
+    set_up_writer(&connection).map_err(sqlite)?;
+    let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;
+    let mut wal = Wal::new(Arc::clone(&disk), checkpointer.bell());
+    let start = Instant::now();
+    let transactions = cycle(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
+    let per_second = cycles as f64 / start.elapsed().as_secs_f64();
+    checkpointer.stop();
+    Ok(Bare { per_second, transactions, disk: disk.counters() })
+}
+
+fn cycle(connection: &Connection, wal: &mut Wal, cycles: u64, batch: u64) -> rusqlite::Result<u64> {
+    let mut begin = connection.prepare("BEGIN IMMEDIATE")?;
+    let mut commit = connection.prepare("COMMIT")?;
+    let mut log = connection.prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;
+    let mut delivery =
+        connection.prepare("INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?;
+    let mut gone = connection.prepare("DELETE FROM deliveries WHERE id = ?1")?;
+    let mut ended = connection.prepare("INSERT INTO ended VALUES (?1, ?2, ?3, ?4)")?;
+    let (hash, salt, payload, sent, acked) = ([7u8; 32], [7u8; 16], [b'x'; 256], [7u8; 72], [7u8; 8]);
+    let at = 1_790_000_000_000_u64;
+    let (mut seq, mut sent_so_far, mut transactions) = (0u64, 0u64, 0u64);
+    while sent_so_far < cycles + batch {
+        begin.execute([])?;
+        for index in 0..batch {
+            let number = sent_so_far + index;
+            if number < cycles {
+                seq += 1;
+                log.execute((seq, at, 1, 2, "agent:a17", hash, &sent[..], salt, &payload[..]))?;
+                delivery.execute((number, 17, seq, 0, 256, 1, 4, 2, number, 30_000, None::<u64>))?;
+            }
+            if let Some(earlier) = number.checked_sub(batch) {
+                seq += 1;
+                log.execute((seq, at, 1, 2, "agent:a17", hash, &acked[..], &[][..], &[][..]))?;
+                gone.execute([earlier])?;
+                ended.execute((earlier, 1, earlier, seq))?;
+            }
+        }
+        commit.execute([])?;
+        wal.after_batch(connection);
+        transactions += 1;
+        sent_so_far += batch;
+    }
+    Ok(transactions)
+}
