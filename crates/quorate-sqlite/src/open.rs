@@ -31,19 +31,20 @@ pub struct Options {
     pub sabotage: Option<crate::Sabotage>,
 }
 
+/// What is published of each space.
+type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>;
+
 /// What the writer and the callers share.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
-    spaces: Mutex<BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>>,
+    spaces: Mutex<Spaces>,
     failure: watch::Sender<Option<StoreError>>,
     #[cfg(feature = "sabotage")]
     pub(crate) sabotage: Option<crate::Sabotage>,
 }
 
 impl Shared {
-    pub(crate) fn lock_spaces(
-        &self,
-    ) -> MutexGuard<'_, BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>> {
+    pub(crate) fn lock_spaces(&self) -> MutexGuard<'_, Spaces> {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
