@@ -36,7 +36,9 @@ pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         bytes_written: bytes(&bare.disk),
         ..Taken::default()
     };
-    Ok(vec![Line::new("W0", "bare loop of W1's statements", cycles, taken).set("bytes", 256).set("batch", 128)])
+    Ok(vec![
+        Line::new("W0", "bare loop of W1's statements", cycles, taken).set("bytes", 256).set("batch", 128),
+    ])
 }
 
 /// W1, without and with idempotency keys.
@@ -46,7 +48,8 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         let rig = Rig::new(scale.data.as_deref()).await?;
         let agents = register(&rig.space, 30).await?;
         let cycle = Cycle { callers: 256, bytes: 256, cycles: scale.count(500_000) as usize, keyed };
-        let line = timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" }).await?;
+        let line =
+            timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" }).await?;
         lines.push(if keyed { line } else { line.target(100_000.0, "100k/s, p99 < 5 ms, 0.7 × W0") });
         rig.close().await;
     }

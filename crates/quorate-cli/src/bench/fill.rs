@@ -37,7 +37,8 @@ async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool
         if !acked {
             continue;
         }
-        let claim = Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: Waiting::No };
+        let claim =
+            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: Waiting::No };
         let receipt = space.commit(Commit::new(Principal::System, vec![claim])).await?;
         let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() else { continue };
         let eras = space.published().eras.clone();

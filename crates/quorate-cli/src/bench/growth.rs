@@ -30,8 +30,13 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         let steps = if agents == 30 { vec![0, 1, scale.millions] } else { vec![0, 1] };
         for (step, millions) in steps.into_iter().enumerate() {
             let wanted = scale.count(millions * MILLION);
-            prepare(&data, agents, wanted.saturating_sub(acked), if step == 1 { scale.count(MILLION) } else { 0 })
-                .await?;
+            prepare(
+                &data,
+                agents,
+                wanted.saturating_sub(acked),
+                if step == 1 { scale.count(MILLION) } else { 0 },
+            )
+            .await?;
             acked = acked.max(wanted);
             let found = in_child(&data, agents, cycles)?;
             let open = if step == 0 { 0 } else { scale.count(MILLION) };
@@ -82,7 +87,8 @@ async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::R
     };
     fill(&rig.space, &ids, acked, true).await?;
     // Apart from those that take part in the cycles, so that the backlog stays what it is.
-    let idle: Vec<AgentId> = (0..30).map(|index| AgentId::new(format!("idle{index}"))).collect::<Result<_, _>>()?;
+    let idle: Vec<AgentId> =
+        (0..30).map(|index| AgentId::new(format!("idle{index}"))).collect::<Result<_, _>>()?;
     if open > 0 {
         for id in &idle {
             let register = quorate_core::Op::RegisterAgent(quorate_core::RegisterAgent::named(id.clone()));
@@ -104,7 +110,12 @@ fn in_child(data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
     let binary = std::env::current_exe()?;
     let command = |until_killed: bool| {
         let mut command = Command::new(&binary);
-        command.arg("bench-child").arg(data).args(["--agents", &agents.to_string(), "--cycles", &cycles.to_string()]);
+        command.arg("bench-child").arg(data).args([
+            "--agents",
+            &agents.to_string(),
+            "--cycles",
+            &cycles.to_string(),
+        ]);
         if until_killed {
             command.arg("--until-killed");
         }

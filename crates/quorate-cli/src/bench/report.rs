@@ -81,7 +81,8 @@ impl Line {
 
     fn row(&self, yardstick: Option<f64>) -> String {
         let (p50, p99, _) = self.quantiles.unwrap_or_default();
-        let latency = if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
+        let latency =
+            if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
         let verdict = match self.target {
             Some((goal, words)) if self.per_second >= goal => format!("target {words}: reached"),
             Some((goal, words)) => format!("target {words}: at {:.0} %", 100.0 * self.per_second / goal),
@@ -91,8 +92,10 @@ impl Line {
             Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
             _ => String::new(),
         };
-        let extra: Vec<String> =
-            ["readyMs", "slower"].iter().filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?))).collect();
+        let extra: Vec<String> = ["readyMs", "slower"]
+            .iter()
+            .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
+            .collect();
         format!(
             "{:<3} {:<34} {:>10} {latency} {:>8.1} {:>7.0} MB  {verdict}{share}{}{}",
             self.workload,

@@ -31,7 +31,8 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         latencies.add(&finished??);
     }
     let taken = meter.stop(&rig.store);
-    let line = Line::new("W7", "ack + put + 2 sends, 64 callers", latencies.count(), taken).latencies(&latencies);
+    let line =
+        Line::new("W7", "ack + put + 2 sends, 64 callers", latencies.count(), taken).latencies(&latencies);
     rig.close().await;
     Ok(vec![line.set("callers", CALLERS).set("bytes", 256).target(30_000.0, "30k/s")])
 }
