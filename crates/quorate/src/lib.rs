@@ -45,3 +45,8 @@ pub use quorate_core::{Code, Counts, DeliveryId, MessageId, Priority, Refused, R
 pub use quorate_engine::Error;
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
+
+/// The README's example compiles: it is part of the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
