@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::answers::{Answer, Answers, Written};
 use crate::checkpoint::Wal;
 use crate::load::Loaded;
-use crate::lookup::{Lookups, in_words};
+use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
 use crate::queue::Job;
 use crate::write::Writes;
@@ -226,6 +226,10 @@ impl<'c> Writer<'c> {
             } else if let Some(loaded) = self.spaces.get_mut(number) {
                 loaded.working.revert();
             }
+        }
+        match KeyTurn::stored(self.connection) {
+            Ok(turn) => self.lookups.key_turn.set(turn),
+            Err(error) => return StoreError::Failed(in_words(&error)),
         }
         error.to_store_error(self.connection.is_autocommit())
     }
