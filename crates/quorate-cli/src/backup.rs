@@ -7,6 +7,7 @@ use quorate::Hub;
 use quorate_store::{Clock as _, Position, SystemClock};
 use serde_json::json;
 
+use crate::hex;
 use crate::text;
 
 /// Copies and restores.
@@ -62,17 +63,16 @@ pub(crate) async fn run(command: BackupCommand) -> anyhow::Result<()> {
 }
 
 fn tell(positions: &[Position], as_json: bool, done: &str) {
-    let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     if as_json {
         let spaces: Vec<_> = positions
             .iter()
-            .map(|one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex(&one.hash) }))
+            .map(|one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::write(&one.hash) }))
             .collect();
         text::print(json!({ "spaces": spaces }).to_string());
         return;
     }
     text::say(done);
     for Position { space, seq, hash } in positions {
-        text::print(format!("{space}\tup to record {seq}\thead {}", &hex(hash)[..16]));
+        text::print(format!("{space}\tup to record {seq}\thead {}", &hex::write(hash)[..16]));
     }
 }

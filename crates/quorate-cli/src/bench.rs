@@ -16,7 +16,11 @@ use clap::Args;
 
 use report::Line;
 
-/// Measures this machine. `W0` is the yardstick: the statements of `W1` in a bare loop.
+/// Measures this machine. `W0` is the yardstick: the statements of `W1` in a bare loop, without the kernel.
+///
+/// Example: `quorate bench W0 W1 --quick`
+///
+/// `commits` counts the transactions of the store, each with one sync; `perCommit` is what one of them carried.
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// Which workloads: W0 W1 W5 W7 W8; all if none is named.
@@ -24,6 +28,9 @@ pub(crate) struct BenchArgs {
     /// Keep each workload under 5 s.
     #[arg(long)]
     quick: bool,
+    /// Just enough to see that it works: for tests.
+    #[arg(long, hide = true)]
+    tiny: bool,
     /// Where to put the data; a temporary directory if not given. A new directory is made in it for each run.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -38,15 +45,15 @@ pub(crate) struct BenchArgs {
 /// How large and where.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
-    quick: bool,
+    part: u64,
     data: Option<PathBuf>,
     millions: u64,
 }
 
 impl Scale {
-    /// The full count, or a twentieth of it.
+    /// The full count, or a part of it.
     fn count(&self, full: u64) -> u64 {
-        if self.quick { full / 20 } else { full }
+        full / self.part
     }
 }
 
@@ -60,7 +67,12 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     if let Some(unknown) = wanted.iter().find(|name| !ALL.contains(&name.as_str())) {
         bail!("there is no workload {unknown}; there are {}", ALL.join(" "));
     }
-    let scale = Scale { quick: args.quick, data: args.data, millions: args.millions };
+    let part = match (args.tiny, args.quick) {
+        (true, _) => 500,
+        (false, true) => 20,
+        (false, false) => 1,
+    };
+    let scale = Scale { part, data: args.data, millions: args.millions };
     report::head(args.json);
     let mut yardstick = None;
     for name in &wanted {

@@ -1,11 +1,14 @@
 //! The binary `quorate`. stdout is data, stderr is everything else.
 
+mod audit;
 mod backup;
 mod bench;
 mod demo;
 mod exit;
 mod explain;
+mod hex;
 mod text;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,11 @@ struct Cli {
 enum Command {
     /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
     Demo(demo::DemoArgs),
+    /// Check that a data directory holds what was written. [ro]
+    Verify(verify::VerifyArgs),
+    /// Take the log along, to be checked without us. [ro]
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Copy a data directory while it is not in use, or bring a copy back. [rw]
     #[command(subcommand)]
     Backup(backup::BackupCommand),
@@ -55,6 +63,8 @@ async fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Demo(args) => demo::run(args).await,
+        Command::Verify(args) => verify::run(&args),
+        Command::Audit(command) => audit::run(command),
         Command::Backup(command) => backup::run(command).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),

@@ -1,0 +1,110 @@
+//! `quorate audit`: the log for other programs, offline and read-only.
+
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Subcommand;
+use jiff::Timestamp;
+use quorate_core::{Seq, SpaceName};
+use quorate_sqlite::{ExportError, ExportLine, Fields};
+use serde_json::{Map, Value, json};
+
+use crate::hex;
+use crate::text;
+
+/// The log for other programs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum AuditCommand {
+    /// Print the log as JSON lines, to be checked without us: see docs/audit.md.
+    /// Example: `quorate audit export --data team > log.jsonl` [ro]
+    Export {
+        /// The data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// One space only.
+        #[arg(long)]
+        space: Option<SpaceName>,
+        /// From this record on.
+        #[arg(long, default_value_t = 1, value_name = "SEQ")]
+        from: u64,
+    },
+    /// Print where each space stands, one JSON line each. Keep it elsewhere: with it, `verify` finds also a history that was
+    /// rewritten as a whole. Example: `quorate audit checkpoint --data team >> heads.jsonl` [ro]
+    Checkpoint {
+        /// The data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+    },
+}
+
+pub(crate) fn run(command: AuditCommand) -> anyhow::Result<()> {
+    match command {
+        AuditCommand::Export { data, space, from } => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let exported = quorate_sqlite::export(&data, space.as_ref(), Seq(from), |line| {
+                writeln!(out, "{}", to_json(&line))
+            });
+            match exported.and_then(|()| Ok(out.flush()?)) {
+                // Whoever read had enough.
+                Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+                Err(ExportError::Open(error)) => Err(error.into()),
+                other => Ok(other?),
+            }
+        }
+        AuditCommand::Checkpoint { data } => {
+            let report = quorate_sqlite::verify(&data, None)?;
+            anyhow::ensure!(report.ok, "the data is not what was written; run `quorate verify` first");
+            for space in report.spaces {
+                let hash = hex::write(&space.head_hash);
+                let at = time(space.head_at.0);
+                let line = json!({ "space": space.name, "seq": space.head_seq.0, "hash": hash, "at": at });
+                text::print(line.to_string());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// RFC 3339 with milliseconds.
+fn time(ms: u64) -> String {
+    let known = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    known.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
+}
+
+fn to_json(line: &ExportLine) -> Value {
+    let mut fields = json!({
+        "space": line.space,
+        "seq": line.seq.0,
+        "at": time(line.at.0),
+        "atMs": line.at.0,
+        "format": line.format,
+        "kind": line.kind,
+        "kindNumber": line.kind_number,
+        "principal": line.principal,
+        "body": STANDARD.encode(&line.body),
+        "effects": line.effects.iter().map(effect).collect::<Vec<_>>(),
+        "hash": hex::write(&line.hash),
+    });
+    if let Some(previous) = &line.previous {
+        fields["previous"] = hex::write(previous).into();
+    }
+    fields
+}
+
+fn effect(fields: &Fields) -> Value {
+    let described = fields.iter().map(|(name, value)| ((*name).to_owned(), value_of(value)));
+    Value::Object(described.collect::<Map<_, _>>())
+}
+
+fn value_of(value: &quorate_sqlite::Value) -> Value {
+    use quorate_sqlite::Value as Described;
+    match value {
+        Described::Text(text) => text.as_str().into(),
+        Described::Number(number) => (*number).into(),
+        Described::Share(share) => (*share).into(),
+        Described::List(list) => list.iter().map(value_of).collect(),
+        Described::Group(fields) => effect(fields),
+    }
+}

@@ -1,0 +1,121 @@
+//! `quorate verify`: is the data what was written? Offline and read-only.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use quorate_core::Seq;
+use quorate_sqlite::{Bad, Checkpoint, Report};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::exit::{DAMAGED, Ended};
+use crate::hex;
+use crate::text;
+
+/// Checks every record, every payload and every table of a data directory. Nothing in it is changed.
+///
+/// Example: `quorate verify --data team --checkpoint heads.jsonl`
+///
+/// Exit codes: 0 all is well, 64 wrong usage, 65 damaged data, 74 it cannot be read.
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// The data directory.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// What `quorate audit checkpoint` said earlier: finds also a history that was cut off or rewritten as a whole.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A checkpoint as it stands in a file.
+#[derive(Deserialize)]
+struct Stored {
+    space: String,
+    seq: u64,
+    hash: String,
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
+    let checkpoints = args.checkpoint.as_ref().map(|file| read_checkpoints(file)).transpose()?;
+    let report = quorate_sqlite::verify(&args.data, checkpoints.as_deref())?;
+    if args.json {
+        text::print(to_json(&report).to_string());
+    } else {
+        tell(&report, checkpoints.as_ref().map_or(0, Vec::len));
+    }
+    match report.first_bad {
+        None => Ok(()),
+        Some(bad) => Err(Ended {
+            code: DAMAGED,
+            message: format!("the data is not what was written: {} at record {}{}", bad.damage, bad.seq, in_space(&bad)),
+            hint: "nothing was changed; keep the directory, and restore a backup into a new one".into(),
+        }
+        .into()),
+    }
+}
+
+fn in_space(bad: &Bad) -> String {
+    if bad.space.is_empty() { String::new() } else { format!(" of space {}", text::clean(&bad.space)) }
+}
+
+fn to_json(report: &Report) -> Value {
+    let spaces: Vec<Value> = report
+        .spaces
+        .iter()
+        .map(|space| {
+            json!({
+                "space": space.name,
+                "records": space.records,
+                "seq": space.head_seq.0,
+                "hash": hex::write(&space.head_hash),
+                "erased": space.erased,
+            })
+        })
+        .collect();
+    let bad = report.first_bad.as_ref().map(|bad| {
+        json!({ "space": bad.space, "seq": bad.seq.0, "damage": bad.damage.as_str(), "detail": bad.detail })
+    });
+    json!({ "ok": report.ok, "spaces": spaces, "firstBad": bad })
+}
+
+fn tell(report: &Report, checkpoints: usize) {
+    for space in &report.spaces {
+        let bad = report.first_bad.as_ref().filter(|bad| bad.space == space.name);
+        let mark = if bad.is_none() { "✓" } else { "✗" };
+        text::print(format!(
+            "{mark} {}: {} of {} records   head {}…   {} erased",
+            text::clean(&space.name),
+            space.records,
+            space.head_seq,
+            &hex::write(&space.head_hash)[..16],
+            space.erased
+        ));
+    }
+    if let Some(bad) = &report.first_bad {
+        text::print(format!("✗ {} at record {}{}", bad.damage, bad.seq, in_space(bad)));
+        for line in bad.detail.lines() {
+            text::print(format!("    {}", text::clean(line)));
+        }
+    } else if checkpoints == 0 {
+        text::say("no checkpoint given: a history rewritten as a whole would not show (quorate audit checkpoint makes one)");
+    }
+    text::say(format!("{:.2} s", report.seconds));
+}
+
+fn read_checkpoints(file: &PathBuf) -> anyhow::Result<Vec<Checkpoint>> {
+    let content = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let values = serde_json::Deserializer::from_str(&content).into_iter::<Stored>();
+    let mut found = Vec::new();
+    for value in values {
+        let wrong = || format!("{} is not what `quorate audit checkpoint` prints", file.display());
+        let Stored { space, seq, hash } = value.with_context(wrong)?;
+        let hash = hex::read(&hash).with_context(wrong)?;
+        found.push(Checkpoint { space, seq: Seq(seq), hash });
+    }
+    anyhow::ensure!(!found.is_empty(), "{} holds no checkpoint", file.display());
+    Ok(found)
+}
