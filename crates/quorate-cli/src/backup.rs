@@ -66,7 +66,9 @@ fn tell(positions: &[Position], as_json: bool, done: &str) {
     if as_json {
         let spaces: Vec<_> = positions
             .iter()
-            .map(|one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::write(&one.hash) }))
+            .map(
+                |one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::write(&one.hash) }),
+            )
             .collect();
         text::print(json!({ "spaces": spaces }).to_string());
         return;

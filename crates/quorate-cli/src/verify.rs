@@ -51,7 +51,12 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
         None => Ok(()),
         Some(bad) => Err(Ended {
             code: DAMAGED,
-            message: format!("the data is not what was written: {} at record {}{}", bad.damage, bad.seq, in_space(&bad)),
+            message: format!(
+                "the data is not what was written: {} at record {}{}",
+                bad.damage,
+                bad.seq,
+                in_space(&bad)
+            ),
             hint: "nothing was changed; keep the directory, and restore a backup into a new one".into(),
         }
         .into()),
@@ -101,13 +106,16 @@ fn tell(report: &Report, checkpoints: usize) {
             text::print(format!("    {}", text::clean(line)));
         }
     } else if checkpoints == 0 {
-        text::say("no checkpoint given: a history rewritten as a whole would not show (quorate audit checkpoint makes one)");
+        text::say(
+            "no checkpoint given: a history rewritten as a whole would not show (quorate audit checkpoint makes one)",
+        );
     }
     text::say(format!("{:.2} s", report.seconds));
 }
 
 fn read_checkpoints(file: &PathBuf) -> anyhow::Result<Vec<Checkpoint>> {
-    let content = std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let content =
+        std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
     let values = serde_json::Deserializer::from_str(&content).into_iter::<Stored>();
     let mut found = Vec::new();
     for value in values {

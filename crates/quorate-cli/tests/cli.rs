@@ -49,7 +49,15 @@ fn the_demo_tells_its_story_on_stderr_only() {
     let output = quorate(&["demo", "--documents", "40"]);
     let story = text(&output.stderr);
     assert!(output.status.success(), "{story}");
-    for word in ["no LLM", "death", "kill -9", "restart", "0 new messages", "40 of 40 results, 0 done twice", "verify    ✓"] {
+    for word in [
+        "no LLM",
+        "death",
+        "kill -9",
+        "restart",
+        "0 new messages",
+        "40 of 40 results, 0 done twice",
+        "verify    ✓",
+    ] {
         assert!(story.contains(word), "{word} is missing in:\n{story}");
     }
     assert!(output.stdout.is_empty());
@@ -81,9 +89,13 @@ fn verify_names_the_first_bad_record_and_exits_with_65() {
     let (_directory, data, _) = demo();
     let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
     let id: i64 = connection
-        .query_row("SELECT id FROM log WHERE length(payload) > 0 ORDER BY id LIMIT 1 OFFSET 5", [], |row| row.get(0))
+        .query_row("SELECT id FROM log WHERE length(payload) > 0 ORDER BY id LIMIT 1 OFFSET 5", [], |row| {
+            row.get(0)
+        })
         .expect("a record");
-    connection.execute("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = ?1", [id]).expect("edited");
+    connection
+        .execute("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = ?1", [id])
+        .expect("edited");
     drop(connection);
     let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
     let found = json(&output);
@@ -99,15 +111,24 @@ fn a_checkpoint_shows_a_history_that_was_cut_off() {
     let checkpoint = quorate(&["audit", "checkpoint", "--data", &data.to_string_lossy()]);
     let file = data.with_extension("jsonl");
     fs::write(&file, &checkpoint.stdout).expect("written");
-    let good = quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
+    let good =
+        quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
     assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
     let mut later: Value = serde_json::from_slice(&checkpoint.stdout).expect("one line");
     later["seq"] = Value::from(later["seq"].as_u64().expect("a number") + 1);
     fs::write(&file, later.to_string()).expect("written");
-    let bad = quorate(&["verify", "--json", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
+    let bad = quorate(&[
+        "verify",
+        "--json",
+        "--data",
+        &data.to_string_lossy(),
+        "--checkpoint",
+        &file.to_string_lossy(),
+    ]);
     assert_eq!((bad.status.code(), &json(&bad)["firstBad"]["damage"]), (Some(65), &Value::from("truncated")));
     fs::write(&file, "no JSON").expect("written");
-    let wrong = quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
+    let wrong =
+        quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(text(&wrong.stderr).contains("quorate audit checkpoint"), "{}", text(&wrong.stderr));
 }
@@ -120,7 +141,8 @@ fn wrong_directories_get_a_clear_error_and_stay_as_they_are() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(!missing.exists());
     fs::write(directory.path().join("notes.txt"), "mine").expect("written");
-    let output = quorate(&["backup", "create", "--data", &directory.path().to_string_lossy(), "--to", "unused"]);
+    let output =
+        quorate(&["backup", "create", "--data", &directory.path().to_string_lossy(), "--to", "unused"]);
     assert_eq!(output.status.code(), Some(65), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("notes.txt"), "{}", text(&output.stderr));
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
@@ -138,14 +160,30 @@ fn wrong_usage_has_its_own_exit_code() {
 fn a_backup_is_a_directory_that_verifies_and_restores() {
     let (directory, data, _) = demo();
     let (copy, back) = (directory.path().join("copy"), directory.path().join("back"));
-    let made = quorate(&["backup", "create", "--json", "--data", &data.to_string_lossy(), "--to", &copy.to_string_lossy()]);
+    let made = quorate(&[
+        "backup",
+        "create",
+        "--json",
+        "--data",
+        &data.to_string_lossy(),
+        "--to",
+        &copy.to_string_lossy(),
+    ]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let position = json(&made)["spaces"][0]["seq"].clone();
     assert!(quorate(&["verify", "--data", &copy.to_string_lossy()]).status.success());
-    let again = quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--to", &copy.to_string_lossy()]);
+    let again =
+        quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--to", &copy.to_string_lossy()]);
     assert!(!again.status.success(), "a backup overwrites nothing");
-    let restored =
-        quorate(&["backup", "restore", "--json", "--from", &copy.to_string_lossy(), "--data", &back.to_string_lossy()]);
+    let restored = quorate(&[
+        "backup",
+        "restore",
+        "--json",
+        "--from",
+        &copy.to_string_lossy(),
+        "--data",
+        &back.to_string_lossy(),
+    ]);
     assert_eq!(restored.status.code(), Some(0), "{}", text(&restored.stderr));
     assert_eq!(json(&restored)["spaces"][0]["seq"].as_u64(), position.as_u64().map(|seq| seq + 1));
     assert!(quorate(&["verify", "--data", &back.to_string_lossy()]).status.success());
@@ -156,8 +194,10 @@ fn a_backup_is_a_directory_that_verifies_and_restores() {
 fn the_python_script_of_the_documentation_checks_an_export() {
     let (directory, data, _) = demo();
     let page = fs::read_to_string(repository().join("docs/audit.md")).expect("docs/audit.md");
-    let script = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
-    let imports: Vec<_> = script.lines().filter(|line| line.starts_with("import") || line.starts_with("from")).collect();
+    let script =
+        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
+    let imports: Vec<_> =
+        script.lines().filter(|line| line.starts_with("import") || line.starts_with("from")).collect();
     assert!(imports.iter().all(|line| !line.contains("quorate")), "{imports:?}");
     assert!(script.lines().count() <= 30, "{} lines", script.lines().count());
     let (file, log) = (directory.path().join("check.py"), directory.path().join("log.jsonl"));
@@ -165,7 +205,11 @@ fn the_python_script_of_the_documentation_checks_an_export() {
     let export = quorate(&["audit", "export", "--data", &data.to_string_lossy()]);
     fs::write(&log, &export.stdout).expect("written");
     let check = |log: &Path| {
-        let python = Command::new("python3").arg(&file).arg(log).output().expect("python3 is there: cargo xtask test sees to it");
+        let python = Command::new("python3")
+            .arg(&file)
+            .arg(log)
+            .output()
+            .expect("python3 is there: cargo xtask test sees to it");
         (python.status.code(), text(&python.stdout) + &text(&python.stderr))
     };
     let (code, said) = check(&log);
@@ -184,7 +228,8 @@ fn the_python_script_of_the_documentation_checks_an_export() {
 fn an_export_holds_everything_but_the_payloads() {
     let (_directory, data, _) = demo();
     let export = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "default"]);
-    let lines: Vec<Value> = text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> =
+        text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for (index, line) in lines.iter().enumerate() {
         assert_eq!(line["seq"].as_u64(), Some(index as u64 + 1));
         assert!(line["at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() == 24), "{}", line["at"]);
@@ -203,7 +248,9 @@ fn bench_measures_and_prints_one_object_a_line() {
     let mut seen = Vec::new();
     for line in text(&output.stdout).lines() {
         let found: Value = serde_json::from_str(line).expect("JSON");
-        for field in ["perSecond", "p99Us", "commits", "perCommit", "fsyncs", "bytesWritten", "cpuSeconds", "settings"] {
+        for field in
+            ["perSecond", "p99Us", "commits", "perCommit", "fsyncs", "bytesWritten", "cpuSeconds", "settings"]
+        {
             assert!(!found[field].is_null(), "{field} in {line}");
         }
         assert!(found["fsyncs"].as_u64() >= found["commits"].as_u64(), "every commit was synced: {line}");

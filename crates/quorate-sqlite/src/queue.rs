@@ -113,7 +113,7 @@ impl Queue {
             if waiting.jobs.is_empty() {
                 state.spaces.remove(&space);
             }
-            state.turn = SpaceNo(space.0 + 1);
+            state.turn = SpaceNo(space.0.wrapping_add(1));
         }
         Some(batch)
     }

@@ -2,6 +2,7 @@
 //! of its space, carries the effects into tables, syncs once, and only then answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use quorate_core::{Commit, Decided, No, Now, SpaceId, SpaceName, SpaceNo, Working, decide, genesis};
@@ -59,16 +60,15 @@ impl<'c> Writer<'c> {
     /// Works until the queue is closed and empty, or the storage fails.
     pub(crate) fn run(mut self) {
         while let Some(batch) = self.shared.queue.take() {
-            if let Err(error) = self.batch(batch) {
-                self.shared.fail(error);
+            if self.batch(batch).is_break() {
                 return;
             }
             self.wal.after_batch(self.connection);
         }
     }
 
-    /// One transaction: many commits, one sync. An error means that nothing more may be acknowledged.
-    fn batch(&mut self, jobs: Vec<Job>) -> Result<(), StoreError> {
+    /// One transaction: many commits, one sync. A break means that nothing more may be acknowledged.
+    fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
         let mut handovers = BTreeMap::new();
@@ -82,13 +82,17 @@ impl<'c> Writer<'c> {
                 self.publish(&touched);
                 let handovers = handovers.into_values().filter(|handover| !is_empty(handover)).collect();
                 self.answers.tell(Written { handovers, answers });
-                Ok(())
+                ControlFlow::Continue(())
             }
             Err(error) => {
                 let error = self.give_up(&error, &touched);
-                let fatal = !matches!(error, StoreError::Full);
+                let go_on = matches!(error, StoreError::Full);
+                if !go_on {
+                    // Known to everybody before anybody is told of it.
+                    self.shared.fail(error.clone());
+                }
                 answers.into_iter().for_each(|answer| answer.tell(Some(&error)));
-                if fatal { Err(error) } else { Ok(()) }
+                if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             }
         }
     }
