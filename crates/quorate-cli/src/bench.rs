@@ -1,43 +1,103 @@
-//! `quorate bench`.
-#![allow(missing_docs, clippy::print_stdout)]
+//! `quorate bench`: the workloads of the performance page, each waiting for its durable answer.
 
+mod cas;
 mod cycle;
+mod fill;
+mod growth;
 mod measure;
+mod report;
+mod rig;
+mod step;
 
-use quorate_engine::Engine;
-use quorate_sqlite::{Options, SqliteStore};
-use quorate_store::{Chance, SystemClock};
+use std::path::PathBuf;
 
-pub(crate) async fn probe(n: usize, keyed: bool) {
-    let dir = tempfile::tempdir().expect("dir");
-    let mut sq = None;
-    let engine = Engine::start(SystemClock::new(), Chance::system(), |w| {
-        let s = SqliteStore::open(dir.path(), Options::default(), w)?;
-        sq = Some(s.clone());
-        Ok::<_, quorate_sqlite::OpenError>(s as _)
-    })
-    .expect("open");
-    let space = engine.space("default".parse().expect("x")).await.expect("space");
-    let agents = cycle::register(&space, 30).await.expect("reg");
-    let c = cycle::Cycle { agents: 30, callers: 256, bytes: 256, cycles: n, keyed };
-    let d0 = tempfile::tempdir().expect("d");
-    let b = quorate_sqlite::bare_loop(d0.path(), n as u64, 128).expect("bare");
-    println!("W0 {:.0}/s sync avg us {}", b.per_second, b.disk.wal.sync_ns_total / 1000 / b.disk.wal.syncs);
-    let start = std::time::Instant::now();
-    let l = cycle::run(&space, &agents, c).await.expect("run");
-    let t = start.elapsed();
-    let s = sq.expect("s").disk_counters();
-    println!(
-        "{} cycles {:.0}/s p50 {} p99 {} p999 {} wal syncs {} db syncs {} wal MB {} db MB {} sync avg us {}",
-        l.count(),
-        n as f64 / t.as_secs_f64(),
-        l.at(0.5),
-        l.at(0.99),
-        l.at(0.999),
-        s.wal.syncs,
-        s.database.syncs,
-        s.wal.written_bytes >> 20,
-        s.database.written_bytes >> 20,
-        s.wal.sync_ns_total / 1000 / s.wal.syncs.max(1)
-    );
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use report::Line;
+
+/// Measures this machine. `W0` is the yardstick: the statements of `W1` in a bare loop.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// Which workloads: W0 W1 W5 W7 W8; all if none is named.
+    workloads: Vec<String>,
+    /// Keep each workload under 5 s.
+    #[arg(long)]
+    quick: bool,
+    /// Where to put the data; a temporary directory if not given. A new directory is made in it for each run.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// For W8: how many acked messages the log holds at most, in millions.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    millions: u64,
+}
+
+/// How large and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    quick: bool,
+    data: Option<PathBuf>,
+    millions: u64,
+}
+
+impl Scale {
+    /// The full count, or a twentieth of it.
+    fn count(&self, full: u64) -> u64 {
+        if self.quick { full / 20 } else { full }
+    }
+}
+
+const ALL: [&str; 5] = ["W0", "W1", "W5", "W7", "W8"];
+
+pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    let wanted: Vec<String> = match args.workloads.as_slice() {
+        [] => ALL.map(String::from).to_vec(),
+        some => some.iter().map(|name| name.to_uppercase()).collect(),
+    };
+    if let Some(unknown) = wanted.iter().find(|name| !ALL.contains(&name.as_str())) {
+        bail!("there is no workload {unknown}; there are {}", ALL.join(" "));
+    }
+    let scale = Scale { quick: args.quick, data: args.data, millions: args.millions };
+    report::head(args.json);
+    let mut yardstick = None;
+    for name in &wanted {
+        let lines = one(name, &scale).await.with_context(|| format!("workload {name} failed"))?;
+        for line in lines {
+            if line.workload == "W0" {
+                yardstick = Some(line.per_second);
+            }
+            line.print(args.json, yardstick);
+        }
+    }
+    Ok(())
+}
+
+async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    match name {
+        "W0" => cycle::bare(scale),
+        "W1" => cycle::measure(scale).await,
+        "W5" => cas::measure(scale).await,
+        "W7" => step::measure(scale).await,
+        _ => growth::measure(scale).await,
+    }
+}
+
+/// One measurement of W8, in a process of its own so that its memory is its own: opens a directory, says how long that
+/// took, runs cycles, and with `until_killed` goes on until somebody ends it.
+#[derive(Args, Debug)]
+pub(crate) struct BenchChildArgs {
+    directory: PathBuf,
+    #[arg(long)]
+    agents: usize,
+    #[arg(long)]
+    cycles: u64,
+    #[arg(long)]
+    until_killed: bool,
+}
+
+pub(crate) async fn child(args: BenchChildArgs) -> anyhow::Result<()> {
+    growth::child(&args.directory, args.agents, args.cycles, args.until_killed).await
 }

@@ -1,9 +1,68 @@
-//! The binary.
+//! The binary `quorate`. stdout is data, stderr is everything else.
+
+mod backup;
 mod bench;
+mod demo;
+mod exit;
+mod explain;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Where AI agents work together: durable messages and shared memory, with everything on record.
+///
+/// Each command is tagged [ro] if it only reads or [rw] if it writes.
+#[derive(Parser, Debug)]
+#[command(name = "quorate", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
+    Demo(demo::DemoArgs),
+    /// Copy a data directory while it is not in use, or bring a copy back. [rw]
+    #[command(subcommand)]
+    Backup(backup::BackupCommand),
+    /// Measure this machine. [rw]
+    Bench(bench::BenchArgs),
+    /// Say what an error code means and what to do about it. [ro]
+    Explain(explain::ExplainArgs),
+    #[command(hide = true)]
+    DemoHub(demo::HubArgs),
+    #[command(hide = true)]
+    BenchChild(bench::BenchChildArgs),
+}
+
 #[tokio::main]
-async fn main() {
-    let n = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
-    bench::probe(n, std::env::args().nth(2).is_some()).await;
+async fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not errors.
+            let usage = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = error.print();
+            return if usage { exit::usage() } else { ExitCode::SUCCESS };
+        }
+    };
+    let result = match cli.command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Backup(command) => backup::run(command).await,
+        Command::Bench(args) => bench::run(args).await,
+        Command::Explain(args) => explain::run(&args),
+        Command::DemoHub(args) => demo::hub(args).await,
+        Command::BenchChild(args) => bench::child(args).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
 }

@@ -235,3 +235,6 @@ impl<'a> Reader<'a> {
         if self.is_done() { Ok(()) } else { self.wrong("the end") }
     }
 }
+
+#[cfg(test)]
+mod tests;

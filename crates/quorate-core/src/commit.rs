@@ -25,12 +25,20 @@ pub enum Principal {
     Agent(AgentId),
 }
 
+impl Principal {
+    /// As it stands in the log.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::System => "system".to_owned(),
+            Self::Agent(id) => ["agent:", id.as_str()].concat(),
+        }
+    }
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System => f.write_str("system"),
-            Self::Agent(id) => write!(f, "agent:{id}"),
-        }
+        f.write_str(&self.to_text())
     }
 }
 

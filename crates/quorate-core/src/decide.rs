@@ -9,7 +9,7 @@ mod leases;
 mod memory;
 mod send;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::chain::{self, Header};
@@ -43,6 +43,17 @@ pub struct Handed {
     pub message: Option<(Timestamp, Arc<Message>)>,
 }
 
+/// A delivery that ended, as it was before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndedOpen {
+    /// Which one.
+    pub delivery: DeliveryNo,
+    /// How it ended.
+    pub state: EndState,
+    /// What it was.
+    pub open: Open,
+}
+
 /// What a commit did.
 #[derive(Debug)]
 pub struct Decided {
@@ -52,8 +63,8 @@ pub struct Decided {
     pub record: Option<Record>,
     /// What happened, in order; the record's body says the same.
     pub effects: Vec<Effect>,
-    /// Deliveries that ended, as they were.
-    pub ended: Vec<(DeliveryNo, Open)>,
+    /// Deliveries that ended, as they were, in the order of the effects.
+    pub ended: Vec<EndedOpen>,
     /// Deliveries for consumers that were waiting.
     pub handed: Vec<(ConsumerId, Handed)>,
     /// Consumers that wait no longer, because their agent was started again or removed.
@@ -172,14 +183,13 @@ struct Draft<'a> {
     messages: u32,
     /// Deliveries of this commit so far.
     deliveries: usize,
-    ended: Vec<(DeliveryNo, Open)>,
+    ended: Vec<EndedOpen>,
     handed: Vec<(ConsumerId, Handed)>,
     dismissed: Vec<ConsumerId>,
     prolonged: Vec<DeliveryNo>,
     /// What this commit did to rows that look-ups do not see yet.
-    entries: HashMap<Key, EntryHead>,
-    ended_here: HashMap<DeliveryNo, (EndState, Token)>,
-    sent_here: HashMap<ClientId, ([u8; 32], OpResult)>,
+    entries: BTreeMap<Key, EntryHead>,
+    sent_here: BTreeMap<ClientId, ([u8; 32], OpResult)>,
     erased_here: Vec<(Seq, u32)>,
 }
 
@@ -201,9 +211,8 @@ impl<'a> Draft<'a> {
             handed: Vec::new(),
             dismissed: Vec::new(),
             prolonged: Vec::new(),
-            entries: HashMap::new(),
-            ended_here: HashMap::new(),
-            sent_here: HashMap::new(),
+            entries: BTreeMap::new(),
+            sent_here: BTreeMap::new(),
             erased_here: Vec::new(),
         }
     }
@@ -271,17 +280,19 @@ impl<'a> Draft<'a> {
         self.effects.push(effect);
     }
 
+    /// How a delivery ended in this very commit, if it did.
+    fn ended_here(&self, delivery: DeliveryNo) -> Option<&EndedOpen> {
+        self.ended.iter().rev().find(|ended| ended.delivery == delivery)
+    }
+
     /// Keeps what an ending delivery was, for its row in the dead letters and for a repeated ack.
     fn end(&mut self, delivery: DeliveryNo, state: EndState, effect: Effect) {
-        if let Some(open) = self.working.open(delivery).copied() {
-            self.ended_here.insert(delivery, (state, open.token().unwrap_or_default()));
-            self.ended.push((delivery, open));
-        }
-        let agent = self.working.open(delivery).map(Open::agent);
+        let open = self.working.open(delivery).copied();
         self.emit(effect);
-        // The end of a lease makes room for the next one.
-        if let Some(agent) = agent {
-            self.working.stir(agent);
+        if let Some(open) = open {
+            self.ended.push(EndedOpen { delivery, state, open });
+            // The end of a lease makes room for the next one.
+            self.working.stir(open.agent());
         }
     }
 
@@ -300,7 +311,7 @@ impl<'a> Draft<'a> {
         }
         let sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
         let kind = if sweep { RecordKind::Sweep } else { RecordKind::Commit };
-        let principal = self.commit.principal.to_string();
+        let principal = self.commit.principal.to_text();
         let record = append(self.working, kind, principal, at, &self.parts, &self.effects);
         Decided {
             receipt: Receipt { seq: Some(record.seq), at, results },

@@ -26,7 +26,7 @@ pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry,
     Receipt, RegisterAgent, Waiting,
 };
-pub use decide::{Decided, Handed, No, decide, genesis, restored};
+pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};

@@ -160,7 +160,8 @@ impl Wake {
 #[derive(Debug)]
 enum Undo {
     Delivery(DeliveryNo, Option<(Open, Option<Lease>)>),
-    Agent(AgentNo, Option<Agent>),
+    // Boxed: rare and large, while most of the journal is deliveries.
+    Agent(AgentNo, Option<Box<Agent>>),
     Consumer(ConsumerId, Option<Consumer>),
     Fairness(AgentNo, inbox::Fairness),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
@@ -390,7 +391,7 @@ impl Working {
         {
             match undo {
                 Undo::Delivery(number, before) => self.put_delivery(number, before),
-                Undo::Agent(number, before) => self.put_agent(number, before),
+                Undo::Agent(number, before) => self.put_agent(number, before.map(|agent| *agent)),
                 Undo::Consumer(id, before) => self.put_consumer(id, before),
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
                 Undo::Numbers { next_delivery, last_token, last_epoch } => {
@@ -511,7 +512,7 @@ impl Working {
     }
 
     fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
-        self.journal.push(Undo::Agent(number, self.agents.get(number).cloned()));
+        self.journal.push(Undo::Agent(number, self.agents.get(number).cloned().map(Box::new)));
         self.put_agent(number, new);
     }
 

@@ -155,8 +155,8 @@ impl Space {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
         let (id, mut mail) = self.post.open(self.number, number);
-        let mut closing = Closing { space: self, id, waits: false };
         let waiting = if wait.is_zero() { Waiting::No } else { Waiting::Once(id) };
+        let mut closing = Closing { space: self, id, waits: !wait.is_zero(), mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let mut handed = match receipt.results.into_iter().next() {
@@ -164,8 +164,8 @@ impl Space {
             _ => Vec::new(),
         };
         let mut deliveries = Vec::new();
-        if handed.is_empty() && !wait.is_zero() {
-            closing.waits = true;
+        closing.waits = closing.waits && handed.is_empty();
+        if closing.waits {
             let came = tokio::select! {
                 came = mail.recv() => came,
                 () = self.pass(wait) => None,
@@ -218,16 +218,16 @@ impl Space {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
         let (id, mail) = self.post.open(self.number, number);
+        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: Waiting::Standing(id) };
-        let result = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await;
-        let ready = match result.map(|receipt| receipt.results.into_iter().next()) {
-            Ok(Some(OpResult::Claimed(handed))) => handed,
-            Ok(_) => Vec::new(),
-            Err(error) => {
-                self.post.close(id);
-                return Err(error);
-            }
+        let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
+        let ready = match receipt.results.into_iter().next() {
+            Some(OpResult::Claimed(handed)) => handed,
+            _ => Vec::new(),
         };
+        // From here on the consumer looks after itself.
+        closing.waits = false;
+        closing.mailbox = false;
         Ok(Consumer::new(self.clone(), id, mail, ready))
     }
 
@@ -283,17 +283,21 @@ impl Space {
     }
 }
 
-/// Closes the mailbox of a claim, also when the caller goes away in the middle.
+/// Looks after a consumer while it is being made or waits: the caller may go away at any point.
 struct Closing<'a> {
     space: &'a Space,
     id: ConsumerId,
-    /// Whether the head still counts on it.
+    /// Whether the head may count on it.
     waits: bool,
+    /// Whether it has a mailbox that nobody else will close.
+    mailbox: bool,
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.space.post.close(self.id);
+        if self.mailbox {
+            self.space.post.close(self.id);
+        }
         if self.waits {
             self.space.forget_consumer(self.id);
         }

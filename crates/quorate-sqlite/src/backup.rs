@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use quorate_core::{Generation, Now, Seq, SpaceName, Timestamp, restored};
 use quorate_store::Position;
+use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::directory::{OpenError, check_whole, database_of, make_private, sync_directory};
@@ -27,7 +27,10 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
     {
         let mut copy = Connection::open(&partial)?;
         // All pages in one step: one snapshot, whatever is written meanwhile.
-        rusqlite::backup::Backup::new(connection, &mut copy)?.run_to_completion(-1, Duration::ZERO, None)?;
+        match Backup::new(connection, &mut copy)?.step(-1)? {
+            StepResult::Done => {}
+            _ => return Err(ReadError::Other("the database was locked; try again".into())),
+        }
         // The copy is one file: no log beside it that could be forgotten.
         copy.pragma_update(None, "journal_mode", "DELETE")?;
     }

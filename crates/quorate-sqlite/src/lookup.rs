@@ -28,9 +28,7 @@ pub(crate) struct Lookups<'c> {
 impl<'c> Lookups<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
-        let key_turn = connection.query_row("SELECT turn, day FROM key_turn", [], |row| {
-            Ok(KeyTurn { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)? })
-        })?;
+        let key_turn = KeyTurn::stored(connection)?;
         Ok(Self {
             space: Cell::default(),
             key_turn: Cell::new(key_turn),
@@ -66,6 +64,14 @@ pub(crate) struct KeyTurn {
     pub(crate) turn: u64,
     /// The day on which it took over.
     pub(crate) day: u64,
+}
+
+impl KeyTurn {
+    pub(crate) fn stored(connection: &Connection) -> rusqlite::Result<Self> {
+        connection.query_row("SELECT turn, day FROM key_turn", [], |row| {
+            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)? })
+        })
+    }
 }
 
 /// The day to which an idempotency key belongs.
@@ -111,7 +117,7 @@ impl Rows for Lookups<'_> {
         for table in &self.keys {
             let mut statement = table.borrow_mut();
             let found = statement
-                .query_row((self.space.get().0, principal.to_string(), key.as_str()), |row| {
+                .query_row((self.space.get().0, principal.to_text(), key.as_str()), |row| {
                     Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?, row.get::<_, Vec<u8>>(3)?))
                 })
                 .optional()

@@ -31,19 +31,20 @@ pub struct Options {
     pub sabotage: Option<crate::Sabotage>,
 }
 
+/// What is published of each space.
+type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>;
+
 /// What the writer and the callers share.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
-    spaces: Mutex<BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>>,
+    spaces: Mutex<Spaces>,
     failure: watch::Sender<Option<StoreError>>,
     #[cfg(feature = "sabotage")]
     pub(crate) sabotage: Option<crate::Sabotage>,
 }
 
 impl Shared {
-    pub(crate) fn lock_spaces(
-        &self,
-    ) -> MutexGuard<'_, BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>> {
+    pub(crate) fn lock_spaces(&self) -> MutexGuard<'_, Spaces> {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,12 +128,13 @@ impl SqliteStore {
     }
 
     fn stop(&self) {
-        self.shared.queue.close();
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Threads { writer, checkpointer }) = threads {
-            // Readers and checkpointer first: the writer's connection is then the last one and tidies the log away.
+            // Readers and checkpointer first: the writer's connection is then the last one, and as such carries the
+            // write-ahead log over and removes it.
             checkpointer.stop();
             self.readers.stop();
+            self.shared.queue.close();
             // A panic of the writer was reported when it happened.
             let _ = writer.join();
         }
@@ -171,6 +173,8 @@ fn start_writer(
     directory: Directory,
 ) -> JoinHandle<()> {
     let run = move || {
+        let watched = Arc::clone(&shared);
+        let _if_it_panics = FailOnPanic(watched);
         match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal) {
             Ok(writer) => writer.run(),
             Err(error) => shared.fail(StoreError::Failed(crate::lookup::in_words(&error))),
@@ -180,6 +184,17 @@ fn start_writer(
         drop(directory);
     };
     thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("the system gives us a thread")
+}
+
+/// If the writer panics, nobody knows what was written: that is a failure of the storage like any other.
+struct FailOnPanic(Arc<Shared>);
+
+impl Drop for FailOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(StoreError::Failed("the writer panicked; this is a bug".into()));
+        }
+    }
 }
 
 impl Store for SqliteStore {

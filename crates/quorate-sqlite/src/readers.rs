@@ -1,5 +1,6 @@
 //! Threads that read. SQLite blocks, so it is kept off the callers' threads; the queue is bounded.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +88,8 @@ fn work(connection: &Connection, jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
-            Ok(job) => job(connection),
+            // A panic is a bug and was reported when it happened; it costs one answer, not the thread.
+            Ok(job) => drop(catch_unwind(AssertUnwindSafe(|| job(connection)))),
             Err(_) => return,
         }
     }

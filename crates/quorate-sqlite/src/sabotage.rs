@@ -1,6 +1,6 @@
 //! Deliberate bugs, compiled for tests only: each must turn a test red, or the tests prove nothing.
 
-use quorate_core::{Commit, Decided, Effect, Op, SpaceNo, Working, row_id};
+use quorate_core::{Commit, Decided, Effect, EndedOpen, Op, SpaceNo, Working, row_id};
 use rusqlite::Connection;
 
 /// A deliberate bug.
@@ -56,7 +56,8 @@ pub(crate) fn after_write(
     }
     for effect in &decided.effects {
         if let Effect::Acked { delivery, .. } = effect
-            && let Some((_, open)) = decided.ended.iter().find(|(number, _)| number == delivery)
+            && let Some(EndedOpen { open, .. }) =
+                decided.ended.iter().find(|ended| ended.delivery == *delivery)
         {
             connection.execute(
                 "INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, 256, 1, 4, 0, 0, 0, NULL)",

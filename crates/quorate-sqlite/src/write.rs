@@ -3,8 +3,8 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use quorate_core::{
-    Commit, Counts, Decided, DeliveryNo, Effect, EndState, Generation, Key, Message, NewDelivery, Next, Open,
-    OpenState, Principal, Receipt, Record, Seq, SpaceNo, Token, Version, Working, codec, row_id,
+    Commit, Counts, Decided, DeliveryNo, Effect, EndState, EndedOpen, Generation, Key, Message, NewDelivery,
+    Next, Open, OpenState, Principal, Receipt, Record, Seq, SpaceNo, Token, Version, Working, codec, row_id,
 };
 use rusqlite::{Connection, Statement};
 
@@ -247,7 +247,7 @@ impl<'c> Writes<'c> {
     }
 
     fn end(&mut self, at: &mut At<'_>, number: DeliveryNo, state: EndState) -> rusqlite::Result<()> {
-        let before = at.ended.next().filter(|(ended, _)| *ended == number).map(|(_, open)| open);
+        let before = at.ended.next().filter(|ended| ended.delivery == number).map(|ended| &ended.open);
         let token = before.and_then(Open::token).unwrap_or(Token(0));
         self.delivery_gone.execute([at.row(number.0)])?;
         self.ended.execute((at.row(number.0), state.number(), token.0, at.seq.0))?;
@@ -323,7 +323,7 @@ impl<'c> Writes<'c> {
         let results = codec::write_results(&receipt.results);
         let seq = receipt.seq.map(|seq| seq.0);
         let table = &mut self.keys[turn as usize];
-        table.execute((space.0, principal.to_string(), key, fingerprint, seq, receipt.at.0, results))?;
+        table.execute((space.0, principal.to_text(), key, fingerprint, seq, receipt.at.0, results))?;
         Ok(())
     }
 
@@ -361,7 +361,7 @@ struct At<'a> {
     /// Messages of this record so far.
     n: u32,
     /// Deliveries that ended, as they were, in the order of the effects.
-    ended: std::slice::Iter<'a, (DeliveryNo, Open)>,
+    ended: std::slice::Iter<'a, EndedOpen>,
 }
 
 impl At<'_> {

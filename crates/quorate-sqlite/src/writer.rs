@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::answers::{Answer, Answers, Written};
 use crate::checkpoint::Wal;
 use crate::load::Loaded;
-use crate::lookup::{Lookups, in_words};
+use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
 use crate::queue::Job;
 use crate::write::Writes;
@@ -227,7 +227,11 @@ impl<'c> Writer<'c> {
                 loaded.working.revert();
             }
         }
-        error.into_store_error(self.connection.is_autocommit())
+        match KeyTurn::stored(self.connection) {
+            Ok(turn) => self.lookups.key_turn.set(turn),
+            Err(error) => return StoreError::Failed(in_words(&error)),
+        }
+        error.to_store_error(self.connection.is_autocommit())
     }
 }
 
@@ -250,7 +254,7 @@ impl From<rusqlite::Error> for BatchError {
 impl BatchError {
     /// A full disk is the one failure after which we go on: the write was refused, so it is certain that nothing was
     /// applied. After any other the disk may hold what memory does not know, so nothing more is acknowledged.
-    fn into_store_error(&self, rolled_back: bool) -> StoreError {
+    fn to_store_error(&self, rolled_back: bool) -> StoreError {
         match self {
             Self::Sqlite(error) => match error.sqlite_error_code() {
                 Some(rusqlite::ErrorCode::DiskFull) if rolled_back => StoreError::Full,

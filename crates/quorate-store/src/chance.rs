@@ -9,7 +9,7 @@ pub struct Chance(Source);
 #[derive(Debug)]
 enum Source {
     /// The system's, drawn in blocks: one call to the kernel serves many payloads.
-    System(Mutex<Block>),
+    System(Box<Mutex<Block>>),
     /// The same sequence for the same seed: for tests.
     Seeded(Mutex<u64>),
 }
@@ -24,7 +24,7 @@ impl Chance {
     /// Real chance.
     #[must_use]
     pub fn system() -> Arc<Self> {
-        Arc::new(Self(Source::System(Mutex::new(Block { bytes: [0; 1024], used: 1024 }))))
+        Arc::new(Self(Source::System(Box::new(Mutex::new(Block { bytes: [0; 1024], used: 1024 })))))
     }
 
     /// The same sequence for the same seed.

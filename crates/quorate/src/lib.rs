@@ -1,1 +1,52 @@
-//! Quorate.
+//! Where AI agents work together: durable messages and shared memory, in your process, on disk.
+//!
+//! A [`Hub`] is a data directory. Agents join it, send each other messages, take them under a lease, and end each step
+//! of their work with one commit: acknowledged means on disk, and a step happens once or not at all.
+//!
+//! ```
+//! use quorate::{Failure, Hub, Work};
+//!
+//! async fn review(work: Work<String>) -> Result<String, Failure> {
+//!     Ok(format!("{}: looks good", work.payload))
+//! }
+//!
+//! # async fn hello(directory: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+//! let hub = Hub::open(directory).await?;
+//! let _reviewer = hub.agent("reviewer").on("review", review).run().await?;
+//! let alice = hub.agent("alice").join().await?;
+//! alice.send("reviewer", "review", "my draft").await?;
+//! let answer = alice.receive(std::time::Duration::from_secs(5)).await?.ok_or("no answer")?;
+//! assert_eq!(answer.payload::<String>()?, "my draft: looks good");
+//! alice.step(&answer).commit().await?;
+//! hub.close().await;
+//! # Ok(())
+//! # }
+//! # let directory = tempfile::tempdir().unwrap();
+//! # tokio::runtime::Runtime::new().unwrap().block_on(hello(&directory.path().join("team"))).unwrap();
+//! ```
+
+mod agent;
+mod handler;
+mod hub;
+mod memory;
+mod run;
+mod send;
+mod step;
+
+pub use agent::{Agent, AgentBuilder, Received};
+pub use handler::{Failure, Work};
+pub use hub::{Hub, OpenHubError, Settings};
+pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
+pub use run::Running;
+pub use send::{Sending, Sent};
+pub use step::Step;
+
+pub use quorate_core::{Code, Counts, DeliveryId, MessageId, Priority, Refused, Role, Seq};
+pub use quorate_engine::Error;
+pub use quorate_sqlite::OpenError;
+pub use quorate_store::{Position, SetClock};
+
+/// The README's example compiles: it is part of the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

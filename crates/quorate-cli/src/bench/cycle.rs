@@ -9,17 +9,67 @@ use quorate_engine::{Consumer, Delivery, Error, Space};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
-use crate::bench::measure::Latencies;
+use crate::bench::Scale;
+use crate::bench::measure::{Latencies, Meter, Taken, bytes, next_key, syncs};
+use crate::bench::report::Line;
+use crate::bench::rig::{Rig, new_directory};
 
 /// How a run of cycles looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cycle {
-    pub(crate) agents: usize,
     pub(crate) callers: usize,
     pub(crate) bytes: usize,
     pub(crate) cycles: usize,
     /// Whether each commit bears an idempotency key, ordered by time.
     pub(crate) keyed: bool,
+}
+
+/// W0: the same statements in a bare loop.
+pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let directory = new_directory(scale.data.as_deref())?;
+    let cycles = scale.count(500_000);
+    let bare = quorate_sqlite::bare_loop(&directory.path().join("data"), cycles, 128)?;
+    let taken = Taken {
+        seconds: cycles as f64 / bare.per_second,
+        syncs: syncs(&bare.disk),
+        wal_syncs: bare.transactions,
+        bytes_written: bytes(&bare.disk),
+        ..Taken::default()
+    };
+    Ok(vec![
+        Line::new("W0", "bare loop of W1's statements", cycles, taken).set("bytes", 256).set("batch", 128),
+    ])
+}
+
+/// W1, without and with idempotency keys.
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for keyed in [false, true] {
+        let rig = Rig::new(scale.data.as_deref()).await?;
+        let agents = register(&rig.space, 30).await?;
+        let cycle = Cycle { callers: 256, bytes: 256, cycles: scale.count(500_000) as usize, keyed };
+        let line =
+            timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" }).await?;
+        lines.push(if keyed { line } else { line.target(100_000.0, "100k/s, p99 < 5 ms, 0.7 × W0") });
+        rig.close().await;
+    }
+    Ok(lines)
+}
+
+/// Runs cycles and measures them.
+pub(crate) async fn timed(
+    rig: &Rig,
+    agents: &[AgentId],
+    cycle: Cycle,
+    workload: &'static str,
+    variant: &str,
+) -> anyhow::Result<Line> {
+    let meter = Meter::start(&rig.store);
+    let latencies = run(&rig.space, agents, cycle).await?;
+    let taken = meter.stop(&rig.store);
+    let line = Line::new(workload, variant, latencies.count(), taken).latencies(&latencies);
+    let line = line.set("agents", agents.len()).set("callers", cycle.callers).set("bytes", cycle.bytes);
+    Ok(line.set("keyed", cycle.keyed).set("synchronous", "FULL"))
 }
 
 /// Registers the agents `a0`, `a1` and so on.
@@ -111,7 +161,7 @@ fn keyed(commit: Commit, cycle: Cycle) -> Commit {
     if !cycle.keyed {
         return commit;
     }
-    commit.keyed(crate::bench::measure::next_key())
+    commit.keyed(next_key())
 }
 
 async fn work(

@@ -1,10 +1,12 @@
-//! What a run measures.
+//! What a run measures: latencies, processor time, memory, and what the disk was asked to do.
 
+use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use quorate_core::IdempotencyKey;
+use quorate_sqlite::{Counters, SqliteStore};
 
 /// Latencies in microseconds.
 pub(crate) struct Latencies(Histogram<u64>);
@@ -19,6 +21,7 @@ impl Latencies {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so nothing is out of range.
         let _ = self.0.add(&other.0);
     }
 
@@ -36,4 +39,66 @@ pub(crate) fn next_key() -> IdempotencyKey {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
     IdempotencyKey::new(format!("{number:032x}")).expect("hexadecimal digits are a key")
+}
+
+/// Readings at the start of a run.
+pub(crate) struct Meter {
+    start: Instant,
+    disk: Counters,
+    cpu: f64,
+}
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) seconds: f64,
+    pub(crate) syncs: u64,
+    pub(crate) wal_syncs: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) peak_memory: u64,
+}
+
+impl Meter {
+    pub(crate) fn start(store: &SqliteStore) -> Self {
+        Self { start: Instant::now(), disk: store.disk_counters(), cpu: cpu_seconds() }
+    }
+
+    pub(crate) fn stop(&self, store: &SqliteStore) -> Taken {
+        let seconds = self.start.elapsed().as_secs_f64();
+        let (before, after) = (self.disk, store.disk_counters());
+        Taken {
+            seconds,
+            syncs: syncs(&after) - syncs(&before),
+            wal_syncs: after.wal.syncs - before.wal.syncs,
+            bytes_written: bytes(&after) - bytes(&before),
+            cpu_seconds: cpu_seconds() - self.cpu,
+            peak_memory: peak_memory(),
+        }
+    }
+}
+
+pub(crate) fn syncs(disk: &Counters) -> u64 {
+    disk.database.syncs + disk.wal.syncs + disk.other.syncs
+}
+
+pub(crate) fn bytes(disk: &Counters) -> u64 {
+    disk.database.written_bytes + disk.wal.written_bytes + disk.other.written_bytes
+}
+
+/// Processor time of this process, user and system; 0 where the system does not say.
+pub(crate) fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    // Fields 14 and 15 of the whole line, in ticks of 10 ms.
+    let ticks: f64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    ticks / 100.0
+}
+
+/// The most memory that this process ever had; 0 where the system does not say.
+pub(crate) fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }

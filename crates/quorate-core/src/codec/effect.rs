@@ -124,8 +124,9 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         }
         6 => {
             let lease_ms = input.number()?;
-            let mut deliveries = Vec::with_capacity(input.count(2)?);
-            for _ in 0..deliveries.capacity() {
+            let count = input.count(2)?;
+            let mut deliveries = Vec::with_capacity(count);
+            for _ in 0..count {
                 deliveries.push((DeliveryNo(input.number()?), Token(input.number()?)));
             }
             Effect::Leased { lease_ms, deliveries }
@@ -197,8 +198,9 @@ fn write_deliveries(out: &mut Writer, deliveries: &[NewDelivery]) {
 }
 
 fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, Unreadable> {
-    let mut deliveries = Vec::with_capacity(input.count(2)?);
-    for _ in 0..deliveries.capacity() {
+    let count = input.count(2)?;
+    let mut deliveries = Vec::with_capacity(count);
+    for _ in 0..count {
         let agent = AgentNo(input.number()?);
         let lease = match input.option()? {
             Some(token) => Some((Token(token), input.number()?)),
@@ -215,8 +217,9 @@ fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     let entry_type = input.text()?.into();
     let content_type = Some(input.text()?).filter(|kind| !kind.is_empty()).map(Into::into);
     let part = input.narrow()?;
-    let mut depends_on = Vec::with_capacity(input.count(2)?);
-    for _ in 0..depends_on.capacity() {
+    let count = input.count(2)?;
+    let mut depends_on = Vec::with_capacity(count);
+    for _ in 0..count {
         depends_on.push((input.id()?, Version(input.number()?)));
     }
     Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on })

@@ -86,8 +86,9 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             count: input.narrow()?,
         },
         3 => {
-            let mut handed = Vec::with_capacity(input.count(6)?);
-            for _ in 0..handed.capacity() {
+            let count = input.count(6)?;
+            let mut handed = Vec::with_capacity(count);
+            for _ in 0..count {
                 handed.push(Handed {
                     delivery: DeliveryNo(input.number()?),
                     token: Token(input.number()?),

@@ -179,12 +179,8 @@ impl Draft<'_> {
         if self.working.open(number).is_some() {
             return Ok(None);
         }
-        match self.ended_here.get(&number) {
-            Some((EndState::Dead, _)) => {
-                let last = self.ended.iter().rev().find(|(ended, _)| *ended == number);
-                Ok(last.map(|(_, open)| Dead::of(open)))
-            }
-            Some(_) => Ok(None),
+        match self.ended_here(number) {
+            Some(ended) => Ok((ended.state == EndState::Dead).then(|| Dead::of(&ended.open))),
             None => Ok(self.rows.dead(number)?),
         }
     }

@@ -21,11 +21,11 @@ impl Draft<'_> {
 
     /// A repeated ack with the same token gets the same answer.
     fn ack_again(&self, lease: LeaseRef, number: DeliveryNo) -> Result<OpResult, No> {
-        if let Some((state, token)) = self.ended_here.get(&number) {
-            if *state == EndState::Acked && *token == lease.token {
+        if let Some(ended) = self.ended_here(number) {
+            if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
                 return Ok(OpResult::Acked { seq: self.seq });
             }
-            return Err(stale_lease(lease, state.as_str()).into());
+            return Err(stale_lease(lease, ended.state.as_str()).into());
         }
         match self.rows.ended(number)? {
             Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
@@ -62,7 +62,7 @@ impl Draft<'_> {
         if self.working.open(number).is_some() {
             return Ok(self.held(lease, number).map(drop)?);
         }
-        let here = self.ended_here.get(&number).map(|(state, _)| *state);
+        let here = self.ended_here(number).map(|ended| ended.state);
         let state = match here {
             Some(state) => Some(state),
             None => self.rows.ended(number)?.map(|ended| ended.state),

@@ -144,7 +144,7 @@ impl Draft<'_> {
         before: &SentBefore,
         fingerprint: &[u8; 32],
     ) -> Result<OpResult, Refused> {
-        if before.fingerprint != *fingerprint || before.principal != self.commit.principal.to_string() {
+        if before.fingerprint != *fingerprint || before.principal != self.commit.principal.to_text() {
             return Err(used_id(id));
         }
         let id = self.working.eras().message_id(before.seq, before.n);

@@ -36,6 +36,12 @@ impl Working {
             Some(consumer) => self.consumers.insert(id, consumer),
             None => self.consumers.remove(&id),
         };
+        // Most changes are of the credit alone, and leave the line as it is.
+        if let (Some(old), Some(new)) = (old, new)
+            && (old.agent, old.turn, old.credit > 0) == (new.agent, new.turn, new.credit > 0)
+        {
+            return;
+        }
         if let Some(old) = old {
             let inbox = self.inbox_mut(old.agent);
             inbox.consumers -= 1;
@@ -53,7 +59,9 @@ impl Working {
     /// Takes credit from a consumer for deliveries that go to it; it goes to the end of the line, or leaves.
     pub(crate) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
         let Some(consumer) = self.consumer(id).copied() else { return };
-        let turn = self.next_turn();
+        // Alone in the line there is nobody to go behind.
+        let alone = self.inbox(consumer.agent).line.len() == 1;
+        let turn = if alone { consumer.turn } else { self.next_turn() };
         let credit = consumer.credit.saturating_sub(count);
         self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, turn, ..consumer }));
     }

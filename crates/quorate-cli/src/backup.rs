@@ -1,0 +1,78 @@
+//! `quorate backup`: a copy while nobody works, and back with a new generation.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use quorate::Hub;
+use quorate_store::{Clock as _, Position, SystemClock};
+use serde_json::json;
+
+use crate::text;
+
+/// Copies and restores.
+#[derive(Subcommand, Debug)]
+pub(crate) enum BackupCommand {
+    /// Copy a data directory. Example: `quorate backup create --data team --to team-copy` [ro]
+    Create {
+        /// The data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// A new directory for the copy.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring a copy back into a new data directory. Example: `quorate backup restore --from team-copy --data team2` [rw]
+    Restore {
+        /// The copy; it is not changed.
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// A new data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) async fn run(command: BackupCommand) -> anyhow::Result<()> {
+    match command {
+        BackupCommand::Create { data, to, json } => {
+            if !data.exists() {
+                return Err(quorate::OpenError::Missing { path: data }.into());
+            }
+            let hub = Hub::open(&data).await?;
+            let copied = hub.backup(&to).await;
+            hub.close().await;
+            tell(&copied?, json, &format!("copied to {}", to.display()));
+        }
+        BackupCommand::Restore { from, data, json } => {
+            let now = SystemClock::new().now().wall;
+            let restored = quorate_sqlite::restore(&from, &data, now)?;
+            tell(&restored, json, &format!("restored to {}", data.display()));
+            if !json {
+                text::say("a new generation has begun: tokens and versions go up, never back");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(positions: &[Position], as_json: bool, done: &str) {
+    let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    if as_json {
+        let spaces: Vec<_> = positions
+            .iter()
+            .map(|one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex(&one.hash) }))
+            .collect();
+        text::print(json!({ "spaces": spaces }).to_string());
+        return;
+    }
+    text::say(done);
+    for Position { space, seq, hash } in positions {
+        text::print(format!("{space}\tup to record {seq}\thead {}", &hex(hash)[..16]));
+    }
+}

@@ -1,0 +1,84 @@
+//! W5: compare and set on 1,000 keys, chosen uniformly at random. Only successes count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use quorate_core::{AgentId, Code, Commit, Key, Op, OpResult, Principal, PutEntry, Version};
+use quorate_engine::{Error, Space};
+use tokio::task::JoinSet;
+
+use crate::bench::Scale;
+use crate::bench::cycle::register;
+use crate::bench::measure::{Latencies, Meter};
+use crate::bench::report::Line;
+use crate::bench::rig::Rig;
+
+const KEYS: u64 = 1_000;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    let runs = [(1, 10_000, (4_000.0, "4k/s")), (32, 200_000, (50_000.0, "50k/s"))];
+    for (callers, count, (goal, words)) in runs {
+        let rig = Rig::new(scale.data.as_deref()).await?;
+        let agents = register(&rig.space, callers).await?;
+        let versions: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
+        let meter = Meter::start(&rig.store);
+        let mut running = JoinSet::new();
+        for (index, agent) in agents.into_iter().enumerate() {
+            let share = scale.count(count) / callers as u64;
+            running.spawn(call(rig.space.clone(), agent, index as u64, share, Arc::clone(&versions)));
+        }
+        let mut latencies = Latencies::new();
+        while let Some(finished) = running.join_next().await {
+            latencies.add(&finished??);
+        }
+        let taken = meter.stop(&rig.store);
+        let line = Line::new("W5", format!("in-process, {callers} callers"), latencies.count(), taken);
+        lines.push(line.latencies(&latencies).set("keys", KEYS).set("callers", callers).target(goal, words));
+        rig.close().await;
+    }
+    Ok(lines)
+}
+
+/// Writes until it has had its share of successes. What a key is at is known from the last answer, as a client knows it
+/// that keeps what it read.
+async fn call(
+    space: Space,
+    agent: AgentId,
+    seed: u64,
+    share: u64,
+    versions: Arc<Vec<AtomicU64>>,
+) -> Result<Latencies, Error> {
+    let principal = Principal::Agent(agent);
+    let mut state = seed;
+    let mut latencies = Latencies::new();
+    while latencies.count() < share {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = (state >> 33) % KEYS;
+        let known = &versions[key as usize];
+        let start = Instant::now();
+        let put = PutEntry {
+            key: Key::new(format!("bench/{key:04}"))?,
+            entry_type: "bench".into(),
+            content: space.seal(format!("{{\"value\":{state}}}")),
+            content_type: None,
+            expect: Some(Version(known.load(Ordering::Acquire))),
+            depends_on: Vec::new(),
+        };
+        match space.commit(Commit::new(principal.clone(), vec![Op::Put(put)])).await {
+            Ok(receipt) => {
+                if let Some(OpResult::Written { version }) = receipt.results.first() {
+                    known.fetch_max(version.0, Ordering::AcqRel);
+                }
+                latencies.record(start.elapsed());
+            }
+            Err(error) if error.code() == Code::VersionConflict => {
+                let current = error.refused().and_then(|refused| refused.facts.current_version);
+                known.fetch_max(current.unwrap_or(0), Ordering::AcqRel);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,51 @@
+//! Filling a log fast: many messages in one commit.
+
+use quorate_core::limits::CLAIM_MAX;
+use quorate_core::{AgentId, Commit, Destination, Message, Op, OpResult, Principal, Waiting};
+use quorate_engine::{Error, Space};
+use tokio::task::JoinSet;
+
+/// Messages in one commit.
+const AT_ONCE: u64 = CLAIM_MAX as u64;
+/// Commits on their way at once.
+const LANES: usize = 8;
+
+/// Sends this many messages, spread over the agents; acks them if asked to.
+pub(crate) async fn fill(space: &Space, agents: &[AgentId], count: u64, acked: bool) -> anyhow::Result<()> {
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let share = count / LANES as u64 / AT_ONCE;
+        // Each lane has agents of its own, so that it acks what it sent.
+        let own: Vec<AgentId> = agents.iter().skip(lane).step_by(LANES).cloned().collect();
+        lanes.spawn(fill_lane(space.clone(), own, share, acked));
+    }
+    while let Some(finished) = lanes.join_next().await {
+        finished??;
+    }
+    Ok(())
+}
+
+async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool) -> Result<(), Error> {
+    let content = bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)));
+    for index in 0..commits {
+        let agent = &agents[index as usize % agents.len()];
+        let ops = (0..AT_ONCE).map(|_| {
+            let payload = space.seal(content.clone());
+            Op::send(Message::new(Destination::Agent(agent.clone()), "fill", payload))
+        });
+        space.commit(Commit::new(Principal::System, ops.collect())).await?;
+        if !acked {
+            continue;
+        }
+        let claim =
+            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: Waiting::No };
+        let receipt = space.commit(Commit::new(Principal::System, vec![claim])).await?;
+        let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() else { continue };
+        let eras = space.published().eras.clone();
+        let acks = handed.iter().map(|one| {
+            Op::Ack(quorate_core::LeaseRef { delivery: eras.delivery_id(one.delivery), token: one.token })
+        });
+        space.commit(Commit::new(Principal::System, acks.collect())).await?;
+    }
+    Ok(())
+}

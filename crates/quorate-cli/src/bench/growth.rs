@@ -1,0 +1,159 @@
+//! W8: growth. W1 again with more and more acked messages in the log and a million open ones, with 30 and with 3,000
+//! agents; and how long a hub takes to be ready after `kill -9`. Each measurement is a process of its own.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use quorate_core::AgentId;
+use serde_json::{Value, json};
+
+use crate::bench::Scale;
+use crate::bench::cycle::{self, Cycle};
+use crate::bench::fill::fill;
+use crate::bench::measure::{Taken, peak_memory};
+use crate::bench::report::Line;
+use crate::bench::rig::{Rig, new_directory};
+
+const MILLION: u64 = 1_000_000;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for agents in [30, 3_000] {
+        let directory = new_directory(scale.data.as_deref())?;
+        let data = directory.path().join("data");
+        let cycles = scale.count(300_000);
+        let mut acked = 0;
+        let mut first = None;
+        let steps = if agents == 30 { vec![0, 1, scale.millions] } else { vec![0, 1] };
+        for (step, millions) in steps.into_iter().enumerate() {
+            let wanted = scale.count(millions * MILLION);
+            prepare(
+                &data,
+                agents,
+                wanted.saturating_sub(acked),
+                if step == 1 { scale.count(MILLION) } else { 0 },
+            )
+            .await?;
+            acked = acked.max(wanted);
+            let found = in_child(&data, agents, cycles)?;
+            let open = if step == 0 { 0 } else { scale.count(MILLION) };
+            let rate = found["perSecond"].as_f64().unwrap_or_default();
+            let base = *first.get_or_insert(rate);
+            let variant = format!("{agents} agents, {} acked, {} open", short(acked), short(open));
+            lines.push(
+                line_of(variant, &found)
+                    .set("acked", acked)
+                    .set("open", open)
+                    .set("agents", agents)
+                    .set("slower", format!("{:.0} %", 100.0 * (1.0 - rate / base)))
+                    .set("readyMs", found["readyMs"].clone()),
+            );
+        }
+    }
+    Ok(lines)
+}
+
+fn short(count: u64) -> String {
+    if count >= MILLION { format!("{} M", count / MILLION) } else { format!("{} k", count / 1000) }
+}
+
+fn line_of(variant: String, found: &Value) -> Line {
+    let number = |name: &str| found[name].as_u64().unwrap_or(0);
+    let rate = found["perSecond"].as_f64().unwrap_or_default();
+    let done = number("done");
+    let taken = Taken {
+        seconds: if rate > 0.0 { done as f64 / rate } else { 0.0 },
+        syncs: number("fsyncs"),
+        wal_syncs: number("commits"),
+        bytes_written: number("bytesWritten"),
+        cpu_seconds: found["cpuSeconds"].as_f64().unwrap_or_default(),
+        peak_memory: number("peakMemoryBytes"),
+    };
+    let mut line = Line::new("W8", variant, done, taken);
+    line.quantiles = Some((number("p50Us"), number("p99Us"), number("p999Us")));
+    line
+}
+
+/// Brings the log to its size.
+async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::Result<()> {
+    let rig = Rig::open(data).await?;
+    let ids = if rig.space.published().agents.is_empty() {
+        cycle::register(&rig.space, agents).await?
+    } else {
+        names(agents)?
+    };
+    fill(&rig.space, &ids, acked, true).await?;
+    // Apart from those that take part in the cycles, so that the backlog stays what it is.
+    let idle: Vec<AgentId> =
+        (0..30).map(|index| AgentId::new(format!("idle{index}"))).collect::<Result<_, _>>()?;
+    if open > 0 {
+        for id in &idle {
+            let register = quorate_core::Op::RegisterAgent(quorate_core::RegisterAgent::named(id.clone()));
+            let commit = quorate_core::Commit::new(quorate_core::Principal::System, vec![register]);
+            rig.space.commit(commit).await?;
+        }
+        fill(&rig.space, &idle, open, false).await?;
+    }
+    rig.close().await;
+    Ok(())
+}
+
+fn names(count: usize) -> anyhow::Result<Vec<AgentId>> {
+    Ok((0..count).map(|index| AgentId::new(format!("a{index}"))).collect::<Result<_, _>>()?)
+}
+
+/// Lets a child work, kills it with -9, and lets a second one start on what is left.
+fn in_child(data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
+    let binary = std::env::current_exe()?;
+    let command = |until_killed: bool| {
+        let mut command = Command::new(&binary);
+        command.arg("bench-child").arg(data).args([
+            "--agents",
+            &agents.to_string(),
+            "--cycles",
+            &cycles.to_string(),
+        ]);
+        if until_killed {
+            command.arg("--until-killed");
+        }
+        command.stdout(Stdio::piped());
+        command
+    };
+    let mut victim = command(true).spawn()?;
+    let lines = BufReader::new(victim.stdout.take().context("the child has an output")?).lines();
+    // Once it has said something it is in the middle of its cycles.
+    for line in lines.take(1) {
+        line?;
+    }
+    victim.kill()?;
+    victim.wait()?;
+    let output = command(false).output()?;
+    anyhow::ensure!(output.status.success(), "the second child failed");
+    let last = output.stdout.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
+    serde_json::from_slice(last).context("the child's last line is JSON")
+}
+
+pub(crate) async fn child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let rig = Rig::open(data).await?;
+    let ready_ms = start.elapsed().as_millis() as u64;
+    let ids = names(agents)?;
+    let cycle = Cycle { callers: 256, bytes: 256, cycles: cycles as usize, keyed: false };
+    loop {
+        let small = Cycle { cycles: 5_000, ..cycle };
+        let line = cycle::timed(&rig, &ids, if until_killed { small } else { cycle }, "W8", "").await?;
+        let mut found = line.to_json();
+        found["readyMs"] = json!(ready_ms);
+        found["done"] = json!(line.done);
+        found["peakMemoryBytes"] = json!(peak_memory());
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{found}")?;
+        out.flush()?;
+        if !until_killed {
+            return Ok(());
+        }
+    }
+}

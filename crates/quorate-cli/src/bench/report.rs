@@ -1,0 +1,143 @@
+//! One line a measurement: JSON for programs, a table with the targets beside for people.
+
+use std::io::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::bench::measure::{Latencies, Taken};
+
+/// A measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) workload: &'static str,
+    pub(crate) variant: String,
+    pub(crate) per_second: f64,
+    pub(crate) quantiles: Option<(u64, u64, u64)>,
+    /// Transactions of the store, each with one sync, and what each carried.
+    pub(crate) transactions: u64,
+    pub(crate) done: u64,
+    pub(crate) taken: Taken,
+    pub(crate) settings: Map<String, Value>,
+    /// What to reach, in words and as a number a second.
+    pub(crate) target: Option<(f64, &'static str)>,
+}
+
+impl Line {
+    pub(crate) fn new(workload: &'static str, variant: impl Into<String>, done: u64, taken: Taken) -> Self {
+        Self {
+            workload,
+            variant: variant.into(),
+            per_second: if taken.seconds > 0.0 { done as f64 / taken.seconds } else { 0.0 },
+            quantiles: None,
+            transactions: taken.wal_syncs,
+            done,
+            taken,
+            settings: Map::new(),
+            target: None,
+        }
+    }
+
+    pub(crate) fn latencies(mut self, latencies: &Latencies) -> Self {
+        self.quantiles = Some((latencies.at(0.5), latencies.at(0.99), latencies.at(0.999)));
+        self
+    }
+
+    pub(crate) fn set(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.settings.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) fn target(mut self, per_second: f64, words: &'static str) -> Self {
+        self.target = Some((per_second, words));
+        self
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let (p50, p99, p999) = self.quantiles.unwrap_or_default();
+        json!({
+            "workload": self.workload,
+            "variant": self.variant,
+            "perSecond": self.per_second.round(),
+            "p50Us": p50,
+            "p99Us": p99,
+            "p999Us": p999,
+            "commits": self.transactions,
+            "perCommit": ratio(self.done, self.transactions),
+            "fsyncs": self.taken.syncs,
+            "bytesWritten": self.taken.bytes_written,
+            "cpuSeconds": self.taken.cpu_seconds,
+            "peakMemoryBytes": self.taken.peak_memory,
+            "settings": self.settings,
+        })
+    }
+
+    /// Prints it; beside W1 its share of the yardstick, when that was measured in the same run.
+    pub(crate) fn print(&self, as_json: bool, yardstick: Option<f64>) {
+        let mut out = std::io::stdout().lock();
+        let line = if as_json { self.to_json().to_string() } else { self.row(yardstick) };
+        // Whoever reads may have gone; there is nobody left to tell.
+        let _ = writeln!(out, "{line}");
+    }
+
+    fn row(&self, yardstick: Option<f64>) -> String {
+        let (p50, p99, _) = self.quantiles.unwrap_or_default();
+        let latency =
+            if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
+        let verdict = match self.target {
+            Some((goal, words)) if self.per_second >= goal => format!("target {words}: reached"),
+            Some((goal, words)) => format!("target {words}: at {:.0} %", 100.0 * self.per_second / goal),
+            None => String::new(),
+        };
+        let share = match yardstick {
+            Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
+            _ => String::new(),
+        };
+        let extra: Vec<String> = ["readyMs", "slower"]
+            .iter()
+            .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
+            .collect();
+        format!(
+            "{:<3} {:<34} {:>10} {latency} {:>8.1} {:>7.0} MB  {verdict}{share}{}{}",
+            self.workload,
+            self.variant,
+            thousands(self.per_second),
+            ratio(self.done, self.transactions),
+            self.taken.peak_memory as f64 / 1e6,
+            if extra.is_empty() { "" } else { "  " },
+            extra.join(", "),
+        )
+    }
+}
+
+/// The names of the columns.
+pub(crate) fn head(as_json: bool) {
+    if as_json {
+        return;
+    }
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(
+        out,
+        "{:<3} {:<34} {:>10} {:>8} {:>8} {:>8} {:>10}",
+        "", "workload", "per second", "p50", "p99", "per sync", "memory"
+    );
+}
+
+fn ratio(done: u64, transactions: u64) -> f64 {
+    if transactions == 0 { 0.0 } else { (10.0 * done as f64 / transactions as f64).round() / 10.0 }
+}
+
+fn us(microseconds: u64) -> String {
+    if microseconds < 10_000 { format!("{microseconds} µs") } else { format!("{} ms", microseconds / 1000) }
+}
+
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}

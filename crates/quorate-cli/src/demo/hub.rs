@@ -1,0 +1,106 @@
+//! The hub of the demo, in a process of its own so that it can be killed.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use quorate::{Agent, Hub, Received};
+use serde_json::{Value, json};
+
+use crate::demo::documents;
+
+/// A hub that tells what happens, one JSON line each.
+#[derive(Args, Debug)]
+pub(crate) struct HubArgs {
+    data: PathBuf,
+    #[arg(long)]
+    documents: u32,
+}
+
+const AGENTS: [&str; 2] = ["ada", "ben"];
+
+pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let hub = Hub::open(&args.data).await?;
+    let counts = hub.counts();
+    let open = counts.ready + counts.scheduled + counts.leased;
+    tell(&json!({ "event": "ready", "ms": start.elapsed().as_millis() as u64, "open": open }))?;
+    let fresh = hub.space().published().agents.is_empty();
+    let planner = hub.agent("planner").join().await?;
+    let ada = hub.agent("ada").join().await?;
+    let ben = hub.agent("ben").join().await?;
+    send(&hub, &planner, args.documents).await?;
+    let ben = tokio::spawn(work(ben));
+    if fresh {
+        die_in_the_middle(ada).await?;
+        let ada = hub.agent("ada").join().await?;
+        back(&ada).await?;
+        work(ada).await?;
+    } else {
+        work(ada).await?;
+    }
+    ben.await??;
+    tell(&json!({ "event": "finished" }))?;
+    hub.close().await;
+    Ok(())
+}
+
+fn tell(event: &Value) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{event}")?;
+    Ok(out.flush()?)
+}
+
+/// Sends every document under an id of its own: sending it again sends nothing.
+async fn send(hub: &Hub, planner: &Agent, documents: u32) -> anyhow::Result<()> {
+    let before = hub.space().published().head.seq;
+    let mut new = 0;
+    for number in 1..=documents {
+        let to = AGENTS[number as usize % AGENTS.len()];
+        let document = json!({ "number": number, "text": documents::text(number) });
+        let sent = planner.send(to, "count", document).id(format!("document-{number}")).await?;
+        new += u32::from(sent.seq.is_some_and(|seq| seq > before));
+    }
+    tell(&json!({ "event": "sent", "count": documents, "new": new }))
+}
+
+/// Works until the inbox is empty. Each step is one commit: the result is written and the input is done, or neither.
+async fn work(agent: Agent) -> anyhow::Result<()> {
+    while let Some(received) = agent.receive(Duration::ZERO).await? {
+        one(&agent, &received).await?;
+    }
+    Ok(())
+}
+
+async fn one(agent: &Agent, received: &Received) -> anyhow::Result<()> {
+    let document: Value = received.payload()?;
+    let number = document["number"].as_u64().unwrap_or(0);
+    let words = documents::count(document["text"].as_str().unwrap_or_default());
+    agent.step(received).put(&format!("words/{number:05}"), "count", words).commit().await?;
+    tell(&json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }))
+}
+
+/// Takes a document and is never heard of again: no ack, no nack, nothing.
+async fn die_in_the_middle(ada: Agent) -> anyhow::Result<()> {
+    for _ in 0..10 {
+        if let Some(received) = ada.receive(Duration::ZERO).await? {
+            one(&ada, &received).await?;
+        }
+    }
+    if let Some(received) = ada.receive(Duration::ZERO).await? {
+        let document: Value = received.payload()?;
+        tell(&json!({ "event": "died", "document": document["number"] }))?;
+    }
+    Ok(())
+}
+
+/// The first thing that the new start gets is what the old one left.
+async fn back(ada: &Agent) -> anyhow::Result<()> {
+    if let Some(received) = ada.receive(Duration::ZERO).await? {
+        let document: Value = received.payload()?;
+        tell(&json!({ "event": "back", "document": document["number"], "attempt": received.attempt() }))?;
+        one(ada, &received).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! `quorate explain CODE`: the page of an error code, offline.
+
+use clap::Args;
+use quorate_core::Code;
+
+use crate::exit::Ended;
+use crate::text;
+
+/// Says what an error code means. Example: `quorate explain STALE_LEASE`
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// The code, as it stands in brackets behind `error`; without one, all codes are listed.
+    code: Option<String>,
+}
+
+macro_rules! pages {
+    ($($code:ident => $file:literal),* $(,)?) => {
+        /// The page of a code.
+        fn page(code: Code) -> &'static str {
+            match code {
+                $(Code::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)*
+            }
+        }
+    };
+}
+
+pages! {
+    Invalid => "INVALID",
+    Forbidden => "FORBIDDEN",
+    NotFound => "NOT_FOUND",
+    UnknownRecipient => "UNKNOWN_RECIPIENT",
+    Timeout => "TIMEOUT",
+    Conflict => "CONFLICT",
+    VersionConflict => "VERSION_CONFLICT",
+    StaleLease => "STALE_LEASE",
+    StaleEpoch => "STALE_EPOCH",
+    Duplicate => "DUPLICATE",
+    Cancelled => "CANCELLED",
+    Expired => "EXPIRED",
+    TooLarge => "TOO_LARGE",
+    LimitExceeded => "LIMIT_EXCEEDED",
+    QueueFull => "QUEUE_FULL",
+    StorageFailed => "STORAGE_FAILED",
+    Unavailable => "UNAVAILABLE",
+    Overloaded => "OVERLOADED",
+    StorageFull => "STORAGE_FULL",
+}
+
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
+    let Some(wanted) = &args.code else {
+        for code in Code::ALL {
+            text::print(format!("{code:<18} {}", summary(page(code))));
+        }
+        return Ok(());
+    };
+    let upper = wanted.to_uppercase().replace('-', "_");
+    match Code::ALL.into_iter().find(|code| code.as_str() == upper) {
+        Some(code) => {
+            text::print(page(code).trim_end());
+            Ok(())
+        }
+        None => Err(Ended {
+            code: 3,
+            message: format!("there is no error code {}", text::clean(wanted)),
+            hint: "quorate explain lists them all".into(),
+        }
+        .into()),
+    }
+}
+
+/// The first sentence under the title.
+fn summary(page: &str) -> &str {
+    page.lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_page_with_a_summary() {
+        for code in Code::ALL {
+            assert!(page(code).starts_with(&format!("# {code}")), "{code}");
+            assert!(summary(page(code)).len() > 10, "{code}");
+        }
+    }
+}

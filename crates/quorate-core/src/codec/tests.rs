@@ -1,0 +1,209 @@
+//! The bytes of the log. A change of what these tests expect breaks every log that was ever written.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::{self, Header};
+use crate::effect::{NewDelivery, Next, RecordKind, ReturnCause};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
+use crate::message::{Destination, Message, MessageType, Priority};
+use crate::registry::{Agent, Role};
+use crate::time::Timestamp;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::seal(Bytes::copy_from_slice(text.as_bytes()), [7; 16])
+}
+
+fn message(text: &str) -> Message {
+    let mut message = Message::new(Destination::Agent("bob".parse().unwrap()), "review", payload(text));
+    message.from = Some("alice".parse().unwrap());
+    message.client_id = Some("m-1".parse().unwrap());
+    message.kind = MessageType::Query;
+    message.priority = Priority { level: 2, rank: 7 };
+    message.expires_at = Some(Timestamp(1_800_000_060_000));
+    message.deliver_at = Some(Timestamp(1_800_000_001_000));
+    message.reply_to = Some("carol".parse().unwrap());
+    message.content_type = Some("application/json".into());
+    message.in_reply_to = Some("msg_0-1-0".into());
+    message.correlation_id = Some("c".into());
+    message.causation_id = Some("msg_0-1-0".into());
+    message.session_id = Some("ses_1".into());
+    message.budget = Some("b".into());
+    message.hops = 3;
+    message.traceparent = Some("00-t-s-01".into());
+    message.origin = Some("native".into());
+    message.confidence = Some(0.75);
+    message.rationale = Some("because".into());
+    message.metadata = Some("{}".into());
+    message
+}
+
+/// One of each, in the order of their tags.
+fn one_of_each() -> Vec<Effect> {
+    let key: Key = "plan/a".parse().unwrap();
+    let agent = Agent {
+        id: "bob".parse().unwrap(),
+        name: "Bob".into(),
+        role: Role::Specialist,
+        capabilities: vec!["review".into()],
+        supported_actions: vec!["review".into(), "ping".into()],
+        epoch: Epoch(9),
+        removed: false,
+    };
+    let lease = Some((Token(5), 30_000));
+    let deliveries =
+        vec![NewDelivery { agent: AgentNo(2), lease: None }, NewDelivery { agent: AgentNo(300), lease }];
+    let (delivery, token) = (DeliveryNo(17), Token(5));
+    vec![
+        Effect::SpaceCreated {
+            name: "default".parse().unwrap(),
+            id: SpaceId([1; 16]),
+            generation: Generation(0),
+        },
+        Effect::Restored { generation: Generation(460_000) },
+        Effect::AgentRegistered { number: AgentNo(2), agent },
+        Effect::AgentRemoved { number: AgentNo(2) },
+        Effect::Sent { message: Arc::new(message("\"hi\"")), part: 0, first: DeliveryNo(17), deliveries },
+        Effect::Leased { lease_ms: 30_000, deliveries: vec![(delivery, token), (DeliveryNo(18), Token(6))] },
+        Effect::Acked { delivery, token },
+        Effect::Returned {
+            delivery,
+            token,
+            cause: ReturnCause::Nacked,
+            reason: "busy".into(),
+            next: Next::Scheduled(Timestamp(1_800_000_001_000)),
+        },
+        Effect::Expired { delivery },
+        Effect::Redriven {
+            delivery,
+            agent: AgentNo(2),
+            seq: Seq(5),
+            n: 1,
+            priority: Priority::URGENT,
+            attempts_max: 4,
+            expires_at: Some(Timestamp(1_800_000_060_000)),
+        },
+        Effect::Purged { delivery },
+        Effect::Written {
+            key: key.clone(),
+            version: Version(3),
+            entry_type: "plan".into(),
+            content_type: Some("text/plain".into()),
+            part: 1,
+            depends_on: vec![("plan/b".parse().unwrap(), Version(2))],
+        },
+        Effect::Deleted { key, version: Version(4) },
+        Effect::Erased { seq: Seq(5), part: 0 },
+    ]
+}
+
+fn record_of(parts: &[Payload], effects: &[Effect]) -> Record {
+    Record {
+        seq: Seq(42),
+        at: Timestamp(1_800_000_000_000),
+        format: FORMAT,
+        kind: RecordKind::Commit.number(),
+        principal: "agent:alice".into(),
+        hash: [0; 32],
+        body: write_body(parts, effects),
+        salts: parts.iter().flat_map(|part| part.salt).collect(),
+        payload: parts.iter().flat_map(|part| part.bytes.to_vec()).collect::<Vec<u8>>().into(),
+    }
+}
+
+#[test]
+fn the_bytes_of_format_1_are_frozen() {
+    let body = write_body(&[payload("\"hi\""), payload("plain")], &one_of_each());
+    expect!["0204f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b052ed5a8409aaa653615a9012f7e56a9e808d2fcb91486cd393823887ceadda2020e01190764656661756c7401010101010101010101010101010101000203e0891c03200203626f620903426f6202010672657669657702067265766965770470696e6704010205a1010011020200ac0206b0ea010105616c69636502036d2d310303626f62060672657669657707106170706c69636174696f6e2f6a736f6e0c056361726f6c0d096d73675f302d312d300e01630f096d73675f302d312d3010057365735f31110162130930302d742d732d303114066e617469766516076265636175736517027b7d050108870409e0f4f4c2b1340ae8a7f1c2b1340b0412031580808080808080f43f0608b0ea01021105120607021105080f110500046275737901e8a7f1c2b1340901110a0d11020501030004e1f4f4c2b1340b01110c2206706c616e2f610304706c616e0a746578742f706c61696e010106706c616e2f62020d0806706c616e2f61040e020500"].assert_eq(&hex(&body));
+}
+
+#[test]
+fn the_hash_of_a_record_is_frozen() {
+    let header = Header {
+        seq: Seq(42),
+        at: Timestamp(1_800_000_000_000),
+        format: 1,
+        kind: RecordKind::Commit.number(),
+        principal: "agent:alice",
+    };
+    let hash = chain::record_hash(&chain::first_previous(SpaceId([1; 16])), &header, b"body");
+    expect!["49aa809f10741554a9e106f15b9c3f134c815030c0f6dbb1a94fe5eaf0296f0c"].assert_eq(&hex(&hash));
+}
+
+#[test]
+fn everything_reads_back_as_it_was_written() {
+    let parts = [payload("\"hi\""), payload("plain")];
+    let record = record_of(&parts, &one_of_each());
+    let body = read_body(&record).unwrap();
+    assert_eq!(body.effects, one_of_each());
+    assert_eq!(part(&record, 1).unwrap(), Some(parts[1].clone()));
+    assert_eq!(part(&record, 2).unwrap(), None);
+}
+
+#[test]
+fn a_body_of_another_format_is_not_guessed_at() {
+    let mut record = record_of(&[], &[]);
+    record.format = 2;
+    assert_eq!(read_body(&record).unwrap_err().what, "a format that this release knows");
+}
+
+#[test]
+fn results_read_back_as_they_were_written() {
+    use crate::commit::OpResult;
+    use crate::decide::Handed;
+    use crate::ids::MessageId;
+    let id = MessageId { generation: Generation(1), seq: Seq(2), n: 3 };
+    let handed = Handed {
+        delivery: DeliveryNo(1),
+        token: Token(2),
+        attempt: 3,
+        lease_ms: 4,
+        seq: Seq(5),
+        n: 6,
+        message: None,
+    };
+    let results = vec![
+        OpResult::Done,
+        OpResult::Registered { epoch: Epoch(1) },
+        OpResult::Sent { id, first: DeliveryNo(9), count: 2 },
+        OpResult::Claimed(vec![handed]),
+        OpResult::Acked { seq: Seq(8) },
+        OpResult::Purged { count: 4 },
+        OpResult::Written { version: Version(7) },
+    ];
+    assert_eq!(read_results(&write_results(&results)).unwrap(), results);
+}
+
+proptest! {
+    #[test]
+    fn damaged_bodies_are_refused_without_a_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
+        let mut record = record_of(&[payload("\"hi\""), payload("plain")], &one_of_each());
+        if let Some(byte) = record.body.get_mut(at) {
+            *byte = with;
+        }
+        record.body.truncate(cut);
+        // Any answer will do, as long as there is one.
+        let _ = read_body(&record);
+        let _ = read_results(&record.body);
+    }
+
+    #[test]
+    fn numbers_read_back(value: u64) {
+        let mut out = Writer(Vec::new());
+        out.number(value);
+        out.option(value.checked_sub(1));
+        let mut input = Reader::new(&out.0);
+        prop_assert_eq!(input.number().unwrap(), value);
+        prop_assert_eq!(input.option().unwrap(), value.checked_sub(1));
+        prop_assert!(input.is_done());
+    }
+}

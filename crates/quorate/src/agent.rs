@@ -1,0 +1,289 @@
+//! An agent that takes part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_core::limits::LEASE_MS_DEFAULT;
+use quorate_core::{
+    AgentId, Code, Commit, Epoch, LeaseRef, Message, Op, OpResult, Principal, Refused, RegisterAgent, Role,
+    Timestamp,
+};
+use quorate_engine::{Delivery, Error, MessageRef, Space};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::handler::{Failure, Handler, Work, handler};
+use crate::memory::Memory;
+use crate::run::{self, Running};
+use crate::send::Sending;
+use crate::step::Step;
+
+/// Describes an agent before it joins.
+#[must_use]
+pub struct AgentBuilder {
+    space: Space,
+    id: String,
+    name: Option<String>,
+    role: Role,
+    capabilities: Vec<String>,
+    handlers: HashMap<String, Arc<dyn Handler>>,
+    at_once: u32,
+    lease: Duration,
+}
+
+impl AgentBuilder {
+    pub(crate) fn new(space: Space, id: String) -> Self {
+        Self {
+            space,
+            id,
+            name: None,
+            role: Role::default(),
+            capabilities: Vec::new(),
+            handlers: HashMap::new(),
+            at_once: 1,
+            lease: Duration::from_millis(LEASE_MS_DEFAULT),
+        }
+    }
+
+    /// What people call it; the id if nothing is said.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What it is in the group; a worker if nothing is said.
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Something it can do.
+    pub fn can(mut self, capability: impl Into<String>) -> Self {
+        self.capabilities.push(capability.into());
+        self
+    }
+
+    /// How it answers an action: a plain async function with a typed payload. What it returns is sent back to whoever
+    /// asked, in the same commit that ends the delivery.
+    pub fn on<P, R, F, Fut>(mut self, action: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        self.handlers.insert(action.into(), handler(function));
+        self
+    }
+
+    /// How many deliveries it works on at once; one if nothing is said.
+    pub fn at_once(mut self, count: u32) -> Self {
+        self.at_once = count.max(1);
+        self
+    }
+
+    /// How long it may be silent before its work is given to somebody else; 30 s if nothing is said. While a handler
+    /// works, its lease is prolonged by itself.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Joins with a new epoch: an earlier start of the same agent can change nothing any more.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn join(self) -> Result<Agent, Error> {
+        let id = AgentId::for_agent(&self.id)?;
+        let actions = self.handlers.keys().cloned().collect();
+        let register = RegisterAgent {
+            name: self.name.unwrap_or_else(|| self.id.clone()),
+            role: self.role,
+            capabilities: self.capabilities,
+            supported_actions: actions,
+            ..RegisterAgent::named(id.clone())
+        };
+        let principal = Principal::Agent(id.clone());
+        let receipt = self.space.commit(Commit::new(principal, vec![Op::RegisterAgent(register)])).await?;
+        let Some(OpResult::Registered { epoch }) = receipt.results.first() else {
+            return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
+        };
+        let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        Ok(Agent { space: self.space, id, epoch: *epoch, lease_ms })
+    }
+
+    /// Joins, and works on what comes until it is stopped.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn run(mut self) -> Result<Running, Error> {
+        let handlers = std::mem::take(&mut self.handlers);
+        let at_once = self.at_once;
+        // The names were taken out with the handlers; they are part of what the agent says of itself.
+        self.handlers = handlers.clone();
+        let agent = self.join().await?;
+        run::start(agent, handlers, at_once).await
+    }
+}
+
+/// An agent that joined. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    pub(crate) space: Space,
+    pub(crate) id: AgentId,
+    pub(crate) epoch: Epoch,
+    pub(crate) lease_ms: u64,
+}
+
+impl Agent {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    pub(crate) fn principal(&self) -> Principal {
+        Principal::Agent(self.id.clone())
+    }
+
+    pub(crate) fn commit_of(&self, ops: Vec<Op>) -> Commit {
+        Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
+    }
+
+    /// Sends a message. Await it: then it is on disk.
+    pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Sending {
+        Sending::new(self.clone(), vec![to.into()], action.into(), to_json(payload))
+    }
+
+    /// Sends a message to several agents: to all of them or, if one is unknown, to none.
+    pub fn send_all<T: Into<String>>(
+        &self,
+        to: impl IntoIterator<Item = T>,
+        action: impl Into<String>,
+        payload: impl Serialize,
+    ) -> Sending {
+        Sending::new(self.clone(), to.into_iter().map(Into::into).collect(), action.into(), to_json(payload))
+    }
+
+    /// Takes the next delivery from the inbox; waits for it, but not longer than this.
+    ///
+    /// # Errors
+    /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
+    pub async fn receive(&self, wait: Duration) -> Result<Option<Received>, Error> {
+        let taken =
+            self.space.claim(&self.principal(), Some(self.epoch), &self.id, 1, self.lease_ms, wait).await?;
+        Ok(taken.into_iter().next().map(Received))
+    }
+
+    /// Ends a delivery, together with whatever is added: all of it in one commit.
+    pub fn step(&self, done: &Received) -> Step {
+        Step::new(self.clone(), done.0.lease)
+    }
+
+    /// A commit that ends no delivery.
+    pub fn commit(&self) -> Step {
+        Step::new(self.clone(), None)
+    }
+
+    /// Gives a delivery back to be tried again after a while; a dead letter after the last try.
+    ///
+    /// # Errors
+    /// `STALE_LEASE` if it is somebody else's already, or a failure of the storage.
+    pub async fn give_back(&self, delivery: &Received, delay: Duration, reason: &str) -> Result<(), Error> {
+        let Some(lease) = delivery.0.lease else { return Ok(()) };
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let then = quorate_core::NackThen::Retry { delay_ms };
+        let nack = quorate_core::Nack { lease, then, reason: reason.to_owned() };
+        self.space.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
+    }
+
+    /// Keeps a delivery for longer, counted from now.
+    ///
+    /// # Errors
+    /// `STALE_LEASE` if it is somebody else's already, or a failure of the storage.
+    pub async fn extend(&self, delivery: &Received, lease: Duration) -> Result<(), Error> {
+        let Some(held) = delivery.0.lease else { return Ok(()) };
+        self.prolong(held, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await
+    }
+
+    pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
+        let extend = quorate_core::Extend { lease, lease_ms };
+        self.space.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+    }
+
+    /// Shared memory, read and written in this agent's name.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory::new(self.space.clone(), self.principal(), Some(self.epoch))
+    }
+}
+
+/// A message in this agent's hands, under a lease.
+#[derive(Clone, Debug)]
+pub struct Received(pub(crate) Delivery);
+
+impl Received {
+    /// The payload, typed.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not of that shape.
+    pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        from_json(&self.0.message.payload.bytes)
+    }
+
+    /// The payload, byte for byte as it was sent.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.message.payload.bytes
+    }
+
+    /// The message with all its fields.
+    #[must_use]
+    pub fn message(&self) -> &Message {
+        &self.0.message
+    }
+
+    /// Who sent it; empty for the hub itself.
+    #[must_use]
+    pub fn from(&self) -> &str {
+        self.0.message.from.as_ref().map_or("", AgentId::as_str)
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn action(&self) -> &str {
+        &self.0.message.action
+    }
+
+    /// The id of the message.
+    #[must_use]
+    pub fn id(&self) -> MessageRef {
+        self.0.id
+    }
+
+    /// The how many-th try this is, counted from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u16 {
+        self.0.attempt
+    }
+
+    /// When it was sent, in milliseconds since 1970.
+    #[must_use]
+    pub fn sent_at(&self) -> Timestamp {
+        self.0.sent_at
+    }
+}
+
+pub(crate) fn to_json(value: impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(&value).map_err(|error| {
+        Refused::new(Code::Invalid, format!("the payload cannot be written as JSON: {error}")).into()
+    })
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let kind = std::any::type_name::<T>();
+        Refused::new(Code::Invalid, format!("the payload cannot be read as {kind}: {error}")).into()
+    })
+}

@@ -1,0 +1,139 @@
+//! Handlers: plain async functions with typed payloads.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quorate_core::Op;
+use quorate_engine::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::agent::{Agent, Received, from_json, to_json};
+
+/// A piece of work: the payload, and what goes into the commit that ends it.
+pub struct Work<P> {
+    /// The payload, typed.
+    pub payload: P,
+    received: Received,
+    agent: Agent,
+    extra: Extra,
+}
+
+/// What a handler adds to the commit that ends its delivery.
+pub(crate) type Extra = Arc<Mutex<Result<Vec<Op>, Error>>>;
+
+impl<P> Work<P> {
+    /// The message that brought it.
+    #[must_use]
+    pub fn message(&self) -> &Received {
+        &self.received
+    }
+
+    /// The agent that works on it.
+    #[must_use]
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Sends a message in the commit that ends this piece of work: if the work fails, it is not sent.
+    pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
+        let mut draft = crate::send::Draft::new(vec![to.into()], action.into(), to_json(payload));
+        let message = self.received.message();
+        draft.correlation = message.correlation_id.clone().or_else(|| Some(self.received.id().to_string()));
+        draft.answers = Some(self.received.id().to_string());
+        draft.hops = message.hops.saturating_add(1);
+        self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
+    }
+
+    /// Writes a memory entry in the commit that ends this piece of work.
+    pub fn put(&self, key: &str, entry_type: &str, content: impl Serialize) {
+        let op = quorate_core::Key::new(key).map_err(Error::from).and_then(|key| {
+            Ok(Op::Put(quorate_core::PutEntry {
+                key,
+                entry_type: entry_type.to_owned(),
+                content: self.agent.space.seal(to_json(content)?),
+                content_type: None,
+                expect: None,
+                depends_on: Vec::new(),
+            }))
+        });
+        self.add(op);
+    }
+
+    fn add(&self, op: Result<Op, Error>) {
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&mut *extra, op) {
+            (Ok(ops), Ok(op)) => ops.push(op),
+            (Ok(_), Err(error)) => *extra = Err(error),
+            // The first mistake is the one to tell.
+            (Err(_), _) => {}
+        }
+    }
+}
+
+/// Why a handler could not do its work.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    pub(crate) reason: String,
+    pub(crate) again: bool,
+}
+
+impl Failure {
+    /// Trying again may help: after 1, 2 and 4 seconds, then it is a dead letter.
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), again: true }
+    }
+
+    /// Trying again would not help: a dead letter at once.
+    pub fn dead(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), again: false }
+    }
+}
+
+/// Any error means: try again.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::retry(error.to_string())
+    }
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
+
+/// A handler whose types are hidden.
+pub(crate) trait Handler: Send + Sync {
+    /// Works on a delivery. The answer is JSON.
+    fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer;
+}
+
+struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
+
+impl<P, R, F, Fut> Handler for Typed<F, P>
+where
+    P: DeserializeOwned + Send + 'static,
+    R: Serialize + Send + 'static,
+    F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+{
+    fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer {
+        // A payload of another shape stays so, however often it is tried.
+        let payload: P = match from_json(received.bytes()) {
+            Ok(payload) => payload,
+            Err(error) => return Box::pin(async move { Err(Failure::dead(error.to_string())) }),
+        };
+        let done = (self.0)(Work { payload, received, agent, extra });
+        Box::pin(async move {
+            let answer = done.await?;
+            to_json(answer).map_err(|error| Failure::dead(error.to_string()))
+        })
+    }
+}
+
+pub(crate) fn handler<P, R, F, Fut>(function: F) -> Arc<dyn Handler>
+where
+    P: DeserializeOwned + Send + 'static,
+    R: Serialize + Send + 'static,
+    F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+{
+    Arc::new(Typed(function, std::marker::PhantomData))
+}

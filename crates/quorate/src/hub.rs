@@ -1,0 +1,136 @@
+//! The hub: a data directory, opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Principal, SpaceName};
+use quorate_engine::{Engine, Error, Space};
+use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock};
+
+use crate::agent::AgentBuilder;
+use crate::memory::Memory;
+
+/// How to open a hub.
+#[derive(Clone)]
+pub struct Settings {
+    /// The space to work in.
+    pub space: String,
+    /// What time it is. Give a [`SetClock`](crate::SetClock) to test what time brings about.
+    pub clock: Arc<dyn Clock>,
+    /// Random bytes.
+    pub chance: Arc<Chance>,
+    /// How the data is kept.
+    pub store: Options,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            space: "default".into(),
+            clock: SystemClock::new(),
+            chance: Chance::system(),
+            store: Options::default(),
+        }
+    }
+}
+
+/// A hub in this process. Cheap to clone; the data directory is free again after [`Hub::close`].
+#[derive(Clone)]
+pub struct Hub {
+    space: Space,
+}
+
+/// Why a hub could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenHubError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] quorate_sqlite::OpenError),
+    /// The space cannot be used.
+    #[error(transparent)]
+    Space(#[from] Error),
+}
+
+impl Hub {
+    /// Opens a data directory; makes it if there is none.
+    ///
+    /// # Errors
+    /// When it is in use, not ours, damaged, or cannot be written. Nothing is changed then.
+    pub async fn open(directory: impl AsRef<Path>) -> Result<Self, OpenHubError> {
+        Self::open_with(directory, Settings::default()).await
+    }
+
+    /// Opens a data directory with settings.
+    ///
+    /// # Errors
+    /// As [`Hub::open`].
+    pub async fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Self, OpenHubError> {
+        let name = SpaceName::new(&settings.space).map_err(Error::from)?;
+        let engine = Engine::start(settings.clock, settings.chance, |wiring| {
+            SqliteStore::open(directory.as_ref(), settings.store, wiring).map(|store| store as _)
+        })?;
+        let space = engine.space(name).await?;
+        Ok(Self { space })
+    }
+
+    /// An agent, to be described and then to join or run.
+    pub fn agent(&self, id: impl Into<String>) -> AgentBuilder {
+        AgentBuilder::new(self.space.clone(), id.into())
+    }
+
+    /// Shared memory, read and written in the name of the hub itself. Agents have their own view: `agent.memory()`.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory::new(self.space.clone(), Principal::System, None)
+    }
+
+    /// How many deliveries are in each state.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.space.published().counts
+    }
+
+    /// The space underneath, for everything that has no verb of its own.
+    #[must_use]
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// The first dead letters of an agent, or of all.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown agent, or a failure of the storage.
+    pub async fn dead_letters(&self, agent: Option<&str>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
+        let agent = agent.map(AgentId::new).transpose()?;
+        self.space.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await
+    }
+
+    /// Gives out a dead letter again, with all its tries.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if it is none, or a failure of the storage.
+    pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
+        let delivery: DeliveryId = self.space.published().eras.delivery_id(letter.delivery);
+        let commit = quorate_core::Commit::new(Principal::System, vec![Op::Redrive { delivery }]);
+        self.space.commit(commit).await.map(drop)
+    }
+
+    /// Writes a copy of everything while work goes on. Says how far it reaches in each space.
+    ///
+    /// # Errors
+    /// When the directory is not empty or cannot be written.
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
+        Ok(self.space.engine().store().backup(to.as_ref()).await?)
+    }
+
+    /// Ends when the storage has failed for good: stop the process then, and start it again.
+    pub async fn failure(&self) -> StoreError {
+        self.space.engine().failure().await
+    }
+
+    /// Writes what is queued, and lets go of the data directory.
+    pub async fn close(self) {
+        self.space.engine().close().await;
+    }
+}

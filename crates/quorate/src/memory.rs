@@ -1,0 +1,209 @@
+//! Shared memory: versioned entries, compare and set, history, watching.
+
+use quorate_core::{
+    Commit, DeleteEntry, Epoch, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp, Version,
+};
+use quorate_engine::{Change, Error, Space, Watch};
+use quorate_store::{Entry, StoreError, When};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::agent::{from_json, to_json};
+
+/// Shared memory, in somebody's name.
+#[derive(Clone)]
+pub struct Memory {
+    space: Space,
+    principal: Principal,
+    epoch: Option<Epoch>,
+}
+
+/// One version of an entry.
+#[derive(Clone, Debug)]
+pub struct MemoryEntry {
+    /// Which entry.
+    pub key: String,
+    /// Its version.
+    pub version: u64,
+    /// What kind of thing it holds.
+    pub entry_type: String,
+    /// Who wrote it: `agent:ID` or `system`.
+    pub author: String,
+    /// When, in milliseconds since 1970.
+    pub at: Timestamp,
+    /// The record that wrote it.
+    pub seq: Seq,
+    /// The entries it was built on, with the versions they had.
+    pub depends_on: Vec<(String, u64)>,
+    content: Option<Payload>,
+}
+
+impl MemoryEntry {
+    fn of(entry: Entry) -> Self {
+        let Entry { key, version, content } = entry;
+        Self {
+            key: key.to_string(),
+            version: version.head.version.0,
+            entry_type: version.entry_type,
+            author: version.author,
+            at: version.at,
+            seq: version.head.seq,
+            depends_on: version
+                .depends_on
+                .into_iter()
+                .map(|(key, version)| (key.to_string(), version.0))
+                .collect(),
+            content,
+        }
+    }
+
+    /// Whether this version ends the entry.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        self.content.is_none()
+    }
+
+    /// The content, typed.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not of that shape, or was erased.
+    pub fn content<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        from_json(self.bytes())
+    }
+
+    /// The content, byte for byte as it was written; empty for a tombstone.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.content.as_ref().map_or(&[], |content| &content.bytes)
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(space: Space, principal: Principal, epoch: Option<Epoch>) -> Self {
+        Self { space, principal, epoch }
+    }
+
+    /// Writes an entry, whatever it was. Gives its version.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn put(&self, key: &str, entry_type: &str, content: impl Serialize) -> Result<u64, Error> {
+        self.write(key, entry_type, content, None, &[]).await
+    }
+
+    /// Writes an entry if it is at this version; 0 = if there is none. Gives its new version.
+    ///
+    /// # Errors
+    /// `VERSION_CONFLICT` with the current version, or a failure of the storage.
+    pub async fn put_if(
+        &self,
+        key: &str,
+        entry_type: &str,
+        content: impl Serialize,
+        version: u64,
+    ) -> Result<u64, Error> {
+        self.write(key, entry_type, content, Some(version), &[]).await
+    }
+
+    /// Writes an entry and says what it was built on.
+    ///
+    /// # Errors
+    /// `VERSION_CONFLICT` with the current version, or a failure of the storage.
+    pub async fn write(
+        &self,
+        key: &str,
+        entry_type: &str,
+        content: impl Serialize,
+        version: Option<u64>,
+        depends_on: &[&str],
+    ) -> Result<u64, Error> {
+        let put = PutEntry {
+            key: Key::new(key)?,
+            entry_type: entry_type.to_owned(),
+            content: self.space.seal(to_json(content)?),
+            content_type: None,
+            expect: version.map(Version),
+            depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
+        };
+        self.version_of(Op::Put(put)).await
+    }
+
+    /// Deletes an entry; its history stays. Gives the version of the tombstone.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `VERSION_CONFLICT`, or a failure of the storage.
+    pub async fn delete(&self, key: &str, version: Option<u64>) -> Result<u64, Error> {
+        let delete = DeleteEntry { key: Key::new(key)?, expect: version.map(Version) };
+        self.version_of(Op::Delete(delete)).await
+    }
+
+    async fn version_of(&self, op: Op) -> Result<u64, Error> {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
+        match self.space.commit(commit).await?.results.first() {
+            Some(OpResult::Written { version }) => Ok(version.0),
+            _ => Err(StoreError::Read("a write was not answered".into()).into()),
+        }
+    }
+
+    /// The entry as it is now; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn get(&self, key: &str) -> Result<Option<MemoryEntry>, Error> {
+        let found = self.at(key, When::Now).await?;
+        Ok(found.filter(|entry| !entry.is_deleted()))
+    }
+
+    /// The entry at a version, after a record, or at a time; tombstones included.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn at(&self, key: &str, when: When) -> Result<Option<MemoryEntry>, Error> {
+        Ok(self.space.entry(&Key::new(key)?, when).await?.map(MemoryEntry::of))
+    }
+
+    /// The versions of an entry after this one, oldest first.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn history(&self, key: &str, after: u64, limit: usize) -> Result<Vec<MemoryEntry>, Error> {
+        let found = self.space.history(&Key::new(key)?, Version(after), limit).await?;
+        Ok(found.into_iter().map(MemoryEntry::of).collect())
+    }
+
+    /// The first live entries whose key begins so, by key; to go on, give the last key that came.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<MemoryEntry>, Error> {
+        let after = after.map(Key::new).transpose()?;
+        Ok(self.space.entries(prefix, after, limit).await?.into_iter().map(MemoryEntry::of).collect())
+    }
+
+    /// Watches the entries whose key begins so, from a record on; 1 is from the beginning. Nothing is missed.
+    #[must_use]
+    pub fn watch(&self, prefix: &str, from: Seq) -> MemoryWatch {
+        MemoryWatch(self.space.watch(prefix, from))
+    }
+}
+
+/// The changes of entries, in order.
+pub struct MemoryWatch(Watch);
+
+/// One change of an entry.
+pub type MemoryChange = Change;
+
+impl MemoryWatch {
+    /// The next change; waits for it.
+    ///
+    /// # Errors
+    /// When the storage fails or the hub is closed.
+    pub async fn next(&mut self) -> Result<MemoryChange, Error> {
+        self.0.next().await
+    }
+}

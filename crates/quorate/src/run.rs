@@ -1,0 +1,245 @@
+//! An agent at work: takes deliveries, runs handlers, ends each with one commit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op};
+use quorate_engine::{Consumer, Error};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::agent::{Agent, Received};
+use crate::handler::{Extra, Failure, Handler};
+use crate::send::Draft;
+
+/// Waits before the second, third and fourth try.
+const RETRY_MS: [u64; 5] = [1_000, 2_000, 4_000, 8_000, 16_000];
+
+/// An agent at work. Stops when it is told to, or when it is dropped.
+pub struct Running {
+    agent: Agent,
+    stop: watch::Sender<bool>,
+    task: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Running {
+    /// The agent, to send and to read with.
+    #[must_use]
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Takes no more, lets running handlers finish, and gives the rest back untouched.
+    ///
+    /// # Errors
+    /// What ended the agent earlier, if anything did: `STALE_EPOCH` when it was started again elsewhere.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        let _ = self.stop.send(true);
+        self.finish().await
+    }
+
+    /// Works until something ends it.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub async fn finish(&mut self) -> Result<(), Error> {
+        match self.task.take() {
+            Some(task) => task.await.unwrap_or(Ok(())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+pub(crate) async fn start(
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn Handler>>,
+    at_once: u32,
+) -> Result<Running, Error> {
+    let consumer = agent
+        .space
+        .consume(&agent.principal(), Some(agent.epoch), &agent.id, at_once, agent.lease_ms)
+        .await?;
+    let (stop, stopped) = watch::channel(false);
+    let desk = Arc::new(Desk { agent: agent.clone(), handlers });
+    let task = tokio::spawn(desk.work(consumer, at_once, stopped));
+    Ok(Running { agent, stop, task: Some(task) })
+}
+
+/// Where an agent works.
+struct Desk {
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn Handler>>,
+}
+
+impl Desk {
+    async fn work(
+        self: Arc<Self>,
+        mut consumer: Consumer,
+        at_once: u32,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<(), Error> {
+        let hands = Arc::new(Semaphore::new(at_once as usize));
+        let mut running = JoinSet::new();
+        loop {
+            let next = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => break,
+                next = consumer.next() => next?,
+            };
+            // Nothing more comes: the agent was started again elsewhere, or the hub is closed.
+            let Some(delivery) = next else { break };
+            let Ok(hand) = Arc::clone(&hands).acquire_owned().await else { break };
+            let desk = Arc::clone(&self);
+            let more = consumer.grant(1);
+            running.spawn(async move {
+                desk.one(Received(delivery), more).await;
+                drop(hand);
+            });
+            while running.try_join_next().is_some() {}
+        }
+        while running.join_next().await.is_some() {}
+        consumer.close().await
+    }
+
+    /// Works on one delivery and ends it, in one commit that also makes room for the next.
+    async fn one(&self, received: Received, more: Op) {
+        let Some(lease) = received.0.lease else {
+            // At most once, so whatever comes of it, it is over.
+            let _ = self.handle(&received, Extra::new(Mutex::new(Ok(Vec::new())))).await;
+            let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
+            return;
+        };
+        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let done = tokio::select! {
+            done = self.handle(&received, Arc::clone(&extra)) => done,
+            // The lease is lost: the work is somebody else's, so this try is called off.
+            () = self.keep(lease) => return self.go_on(more).await,
+        };
+        let ops = done.and_then(|answer| self.ending(&received, lease, answer, &extra));
+        let refusal = match ops {
+            Ok(mut ops) => {
+                ops.push(more.clone());
+                self.agent.space.commit(self.agent.commit_of(ops)).await.err()
+            }
+            Err(failure) => return self.give_back(&received, lease, failure, more).await,
+        };
+        match refusal {
+            None => {}
+            Some(error) if error.code() == Code::StaleLease => self.go_on(more).await,
+            // The step was refused as a whole, so the input comes again or becomes a dead letter.
+            Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), more).await,
+        }
+    }
+
+    /// Runs the handler. A panic is a failure that may pass.
+    async fn handle(&self, received: &Received, extra: Extra) -> Result<Vec<u8>, Failure> {
+        let action = received.action();
+        let Some(handler) = self.handlers.get(action) else {
+            return Err(Failure::dead(format!("agent {} has no handler for {action:?}", self.agent.id())));
+        };
+        let work = tokio::spawn(handler.work(self.agent.clone(), received.clone(), extra));
+        // Called off with us: a lost lease cancels the handler.
+        let work = AbortOnDrop(work);
+        work.await
+    }
+
+    /// Keeps the lease for as long as the handler works; ends when it is lost.
+    async fn keep(&self, lease: LeaseRef) {
+        loop {
+            self.agent.space.pass(Duration::from_millis(self.agent.lease_ms / 3)).await;
+            match self.agent.prolong(lease, self.agent.lease_ms).await {
+                Err(error)
+                    if matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound) =>
+                {
+                    return;
+                }
+                // Anything else may pass; the lease has time left.
+                _ => {}
+            }
+        }
+    }
+
+    /// The commit that ends a delivery: ack, what the handler added, and the answer.
+    fn ending(
+        &self,
+        received: &Received,
+        lease: LeaseRef,
+        answer: Vec<u8>,
+        extra: &Extra,
+    ) -> Result<Vec<Op>, Failure> {
+        let mut ops = vec![Op::Ack(lease)];
+        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ops.extend(added.map_err(|error| Failure::dead(error.to_string()))?);
+        let message = received.message();
+        if let Some(to) = wants_answer(message) {
+            let mut draft = Draft::new(vec![to], message.action.clone(), Ok(answer));
+            draft.kind = MessageType::Response;
+            draft.priority = message.priority;
+            draft.correlation = message.correlation_id.clone().or_else(|| Some(received.id().to_string()));
+            draft.answers = Some(received.id().to_string());
+            draft.hops = message.hops.saturating_add(1);
+            let answer = draft.message(&self.agent.space, &self.agent.id);
+            ops.push(Op::send(answer.map_err(|error| Failure::dead(error.to_string()))?));
+        }
+        Ok(ops)
+    }
+
+    async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: Op) {
+        let then = if failure.again {
+            let index = usize::from(received.attempt()).saturating_sub(1).min(RETRY_MS.len() - 1);
+            NackThen::Retry { delay_ms: RETRY_MS[index] }
+        } else {
+            NackThen::Dead
+        };
+        let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
+        let nack = Op::Nack(Nack { lease, then, reason });
+        let given = self.agent.space.commit(self.agent.commit_of(vec![nack, more.clone()])).await;
+        // If it cannot be given back, its lease lapses and it comes back by itself.
+        if given.is_err() {
+            self.go_on(more).await;
+        }
+    }
+
+    /// Makes room for the next delivery when there was no commit to put that into.
+    async fn go_on(&self, more: Op) {
+        let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
+    }
+}
+
+/// Who gets the answer: commands and queries want one, events and answers do not.
+fn wants_answer(message: &Message) -> Option<String> {
+    match message.kind {
+        MessageType::Command | MessageType::Query => {
+            message.reply_to.as_ref().or(message.from.as_ref()).map(ToString::to_string)
+        }
+        MessageType::Event | MessageType::Response => None,
+    }
+}
+
+struct AbortOnDrop(JoinHandle<Result<Vec<u8>, Failure>>);
+
+impl Future for AbortOnDrop {
+    type Output = Result<Vec<u8>, Failure>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0)
+            .poll(context)
+            .map(|joined| joined.unwrap_or_else(|_| Err(Failure::retry("the handler panicked"))))
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

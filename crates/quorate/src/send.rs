@@ -1,0 +1,179 @@
+//! Sending, with what may be said of a message.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::time::Duration;
+
+use quorate_core::{
+    AgentId, ClientId, Destination, Durability, IdempotencyKey, Message, MessageType, Op, OpResult, Priority,
+    Seq,
+};
+use quorate_engine::{Error, MessageRef, Space};
+
+use crate::agent::Agent;
+
+/// A message that is about to be sent. Await it.
+#[must_use = "a message is sent when it is awaited"]
+pub struct Sending {
+    agent: Agent,
+    draft: Draft,
+    key: Option<String>,
+}
+
+/// What is to be sent, before it is checked.
+pub(crate) struct Draft {
+    pub(crate) to: Vec<String>,
+    pub(crate) action: String,
+    pub(crate) payload: Result<Vec<u8>, Error>,
+    pub(crate) id: Option<String>,
+    pub(crate) kind: MessageType,
+    pub(crate) priority: Priority,
+    pub(crate) expires_in: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) attempts: Option<u16>,
+    pub(crate) correlation: Option<String>,
+    pub(crate) answers: Option<String>,
+    pub(crate) hops: u16,
+    pub(crate) durability: Durability,
+}
+
+/// A message that is on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Its id.
+    pub id: MessageRef,
+    /// Its record; `None` if it lives in memory only.
+    pub seq: Option<Seq>,
+}
+
+impl Sending {
+    pub(crate) fn new(
+        agent: Agent,
+        to: Vec<String>,
+        action: String,
+        payload: Result<Vec<u8>, Error>,
+    ) -> Self {
+        Self { agent, draft: Draft::new(to, action, payload), key: None }
+    }
+
+    /// An id of your own: sending the same message with the same id again sends nothing and gives the same answer.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.draft.id = Some(id.into());
+        self
+    }
+
+    /// An idempotency key: for a day, the same call with the same key has one effect and one answer.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// What the message is; a command if nothing is said.
+    pub fn kind(mut self, kind: MessageType) -> Self {
+        self.draft.kind = kind;
+        self
+    }
+
+    /// Which goes first.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.draft.priority = priority;
+        self
+    }
+
+    /// Not to be handed out after this time.
+    pub fn expires_in(mut self, time: Duration) -> Self {
+        self.draft.expires_in = Some(time);
+        self
+    }
+
+    /// Not to be handed out before this time.
+    pub fn delay(mut self, time: Duration) -> Self {
+        self.draft.delay = Some(time);
+        self
+    }
+
+    /// How often it is tried before it becomes a dead letter; four times if nothing is said.
+    pub fn attempts(mut self, attempts: u16) -> Self {
+        self.draft.attempts = Some(attempts);
+        self
+    }
+
+    /// In memory only, at most once: fast, and gone if the recipient or the hub is.
+    pub fn ephemeral(mut self) -> Self {
+        self.draft.durability = Durability::Ephemeral;
+        self
+    }
+
+    async fn go(self) -> Result<Sent, Error> {
+        let Self { agent, draft, key } = self;
+        let ephemeral = draft.durability == Durability::Ephemeral;
+        let message = draft.message(&agent.space, &agent.id)?;
+        if ephemeral {
+            let id = agent.space.send_ephemeral(&agent.principal(), Some(agent.epoch), message)?;
+            return Ok(Sent { id, seq: None });
+        }
+        let mut commit = agent.commit_of(vec![Op::send(message)]);
+        if let Some(key) = key {
+            commit = commit.keyed(IdempotencyKey::new(key)?);
+        }
+        let receipt = agent.space.commit(commit).await?;
+        match receipt.results.first() {
+            Some(OpResult::Sent { id, .. }) => Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq) }),
+            _ => Err(quorate_store::StoreError::Read("a send was not answered".into()).into()),
+        }
+    }
+}
+
+impl IntoFuture for Sending {
+    type Output = Result<Sent, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.go())
+    }
+}
+
+impl Draft {
+    pub(crate) fn new(to: Vec<String>, action: String, payload: Result<Vec<u8>, Error>) -> Self {
+        Self {
+            to,
+            action,
+            payload,
+            id: None,
+            kind: MessageType::default(),
+            priority: Priority::default(),
+            expires_in: None,
+            delay: None,
+            attempts: None,
+            correlation: None,
+            answers: None,
+            hops: 0,
+            durability: Durability::default(),
+        }
+    }
+
+    /// The message, with times counted from now.
+    pub(crate) fn message(self, space: &Space, from: &AgentId) -> Result<Message, Error> {
+        let mut to = self.to.into_iter().map(AgentId::new).collect::<Result<Vec<_>, _>>()?;
+        let to = match to.len() {
+            1 => Destination::Agent(to.remove(0)),
+            _ => Destination::Agents(to),
+        };
+        let mut message = Message::new(to, self.action, space.seal(self.payload?));
+        let now = space.engine().clock().now().wall;
+        let from_now = |time: Duration| now.plus_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        message.from = Some(from.clone());
+        message.client_id = self.id.map(ClientId::new).transpose()?;
+        message.kind = self.kind;
+        message.priority = self.priority;
+        message.expires_at = self.expires_in.map(from_now);
+        message.deliver_at = self.delay.map(from_now);
+        message.attempts_max = self.attempts.unwrap_or(message.attempts_max);
+        message.correlation_id = self.correlation;
+        message.in_reply_to = self.answers.clone();
+        message.causation_id = self.answers;
+        message.hops = self.hops;
+        message.durability = self.durability;
+        Ok(message)
+    }
+}

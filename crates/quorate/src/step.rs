@@ -1,0 +1,94 @@
+//! The step: everything that a piece of work changes, in one commit.
+
+use quorate_core::{DeleteEntry, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, Version};
+use quorate_engine::Error;
+use serde::Serialize;
+
+use crate::agent::{Agent, to_json};
+use crate::send::Draft;
+
+/// A commit in the making: all of it happens, or nothing.
+#[must_use = "a step takes effect when it is committed"]
+pub struct Step {
+    agent: Agent,
+    ops: Result<Vec<Op>, Error>,
+    key: Option<String>,
+}
+
+impl Step {
+    pub(crate) fn new(agent: Agent, done: Option<LeaseRef>) -> Self {
+        Self { agent, ops: Ok(done.map(Op::Ack).into_iter().collect()), key: None }
+    }
+
+    fn add(mut self, op: Result<Op, Error>) -> Self {
+        self.ops = self.ops.and_then(|mut ops| {
+            ops.push(op?);
+            Ok(ops)
+        });
+        self
+    }
+
+    /// Sends a message.
+    pub fn send(self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Self {
+        let draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
+        let message = draft.message(&self.agent.space, &self.agent.id);
+        self.add(message.map(Op::send))
+    }
+
+    /// Writes a memory entry, whatever it was.
+    pub fn put(self, key: &str, entry_type: &str, content: impl Serialize) -> Self {
+        let op = put_op(&self.agent, key, entry_type, content, None);
+        self.add(op)
+    }
+
+    /// Writes a memory entry if it is at this version; 0 = if there is none.
+    pub fn put_if(self, key: &str, entry_type: &str, content: impl Serialize, version: u64) -> Self {
+        let op = put_op(&self.agent, key, entry_type, content, Some(version));
+        self.add(op)
+    }
+
+    /// Deletes a memory entry.
+    pub fn delete(self, key: &str) -> Self {
+        let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None })).map_err(Error::from);
+        self.add(op)
+    }
+
+    /// An idempotency key: for a day, the same step with the same key has one effect and one answer.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Commits. When this returns, everything is on disk; its record is the answer.
+    ///
+    /// # Errors
+    /// The refusal, which changed nothing, or a failure of the storage.
+    pub async fn commit(self) -> Result<Option<Seq>, Error> {
+        self.receipt().await.map(|receipt| receipt.seq)
+    }
+
+    async fn receipt(self) -> Result<Receipt, Error> {
+        let mut commit = self.agent.commit_of(self.ops?);
+        if let Some(key) = self.key {
+            commit = commit.keyed(IdempotencyKey::new(key)?);
+        }
+        self.agent.space.commit(commit).await
+    }
+}
+
+fn put_op(
+    agent: &Agent,
+    key: &str,
+    entry_type: &str,
+    content: impl Serialize,
+    expect: Option<u64>,
+) -> Result<Op, Error> {
+    Ok(Op::Put(PutEntry {
+        key: Key::new(key)?,
+        entry_type: entry_type.to_owned(),
+        content: agent.space.seal(to_json(content)?),
+        content_type: None,
+        expect: expect.map(Version),
+        depends_on: Vec::new(),
+    }))
+}
