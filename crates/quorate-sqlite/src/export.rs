@@ -68,7 +68,7 @@ pub enum ExportError {
 }
 
 /// Hands out the records of one space or of all, from a position on. The log is taken as it is: whether it is sound is
-/// the business of [`crate::verify`].
+/// the business of [`verify`](crate::verify()).
 ///
 /// # Errors
 /// When the directory cannot be read, there is no such space, or a line was not taken.

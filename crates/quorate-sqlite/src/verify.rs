@@ -127,7 +127,8 @@ pub struct Report {
 }
 
 /// Verifies the data in a directory that no hub uses, against itself and against checkpoints if there are any. The
-/// directory is left exactly as it is; see [`crate::offline`] for when a temporary copy is made.
+/// directory is left exactly as it is. When a write-ahead log was left behind by a crash, a temporary copy is verified,
+/// because SQLite cannot read one without writing beside it.
 ///
 /// Without a checkpoint a history that was rewritten as a whole, or cut off together with its head, is not found out.
 ///

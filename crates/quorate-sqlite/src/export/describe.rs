@@ -1,6 +1,9 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
-use quorate_core::{AgentNo, Destination, Effect, Message, NewDelivery, Next, Priority, Timestamp};
+use quorate_core::{
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Key, Message, NewDelivery, Next, Priority, Timestamp,
+    Token, Version,
+};
 
 /// A value of a field.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,108 +27,106 @@ fn text(text: impl ToString) -> Value {
     Value::Text(text.to_string())
 }
 
+fn number(number: impl Into<u64>) -> Value {
+    Value::Number(number.into())
+}
+
+fn words(words: &[String]) -> Value {
+    Value::List(words.iter().map(text).collect())
+}
+
 /// What an effect says: first its name under `effect`, then its fields. Agents are named by `agents`; times are in
 /// milliseconds since 1970; deliveries are named by their number, the last part of their id.
 #[must_use]
 pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
-    let mut fields = vec![("effect", text(effect.as_str()))];
-    let mut add = |name, value| fields.push((name, value));
-    match effect {
+    let fields = match effect {
         Effect::SpaceCreated { name, id, generation } => {
-            add("name", text(name));
-            add("id", text(id.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>()));
-            add("generation", Value::Number(generation.0));
+            let id = id.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            vec![("name", text(name)), ("id", text(id)), ("generation", number(generation.0))]
         }
-        Effect::Restored { generation } => add("generation", Value::Number(generation.0)),
-        Effect::AgentRegistered { number, agent } => {
-            add("agent", text(&agent.id));
-            add("number", Value::Number(number.0));
-            add("name", text(&agent.name));
-            add("role", text(agent.role.as_str()));
-            add("capabilities", Value::List(agent.capabilities.iter().map(text).collect()));
-            add("supportedActions", Value::List(agent.supported_actions.iter().map(text).collect()));
-            add("epoch", Value::Number(agent.epoch.0));
-        }
-        Effect::AgentRemoved { number } => {
-            add("agent", text(agents(*number)));
-            add("number", Value::Number(number.0));
+        Effect::Restored { generation } => vec![("generation", number(generation.0))],
+        Effect::AgentRegistered { number, agent } => registered(*number, agent),
+        Effect::AgentRemoved { number: agent } => {
+            vec![("agent", text(agents(*agent))), ("number", number(agent.0))]
         }
         Effect::Sent { message, part, first, deliveries } => {
-            add("part", Value::Number(u64::from(*part)));
-            envelope(message, &mut add);
-            add("deliveries", new_deliveries(first.0, deliveries, agents));
+            let mut fields = vec![("part", number(*part))];
+            envelope(message, &mut fields);
+            fields.push(("deliveries", new_deliveries(first.0, deliveries, agents)));
+            fields
         }
         Effect::Leased { lease_ms, deliveries } => {
-            let lease = |(delivery, token): &(quorate_core::DeliveryNo, quorate_core::Token)| {
-                let fields = [("delivery", delivery.0), ("token", token.0)];
-                Value::Group(fields.map(|(name, number)| (name, Value::Number(number))).into())
-            };
-            add("leaseMs", Value::Number(*lease_ms));
-            add("deliveries", Value::List(deliveries.iter().map(lease).collect()));
+            let leases = deliveries.iter().map(|(delivery, token)| Value::Group(held(*delivery, *token)));
+            vec![("leaseMs", number(*lease_ms)), ("deliveries", Value::List(leases.collect()))]
         }
-        Effect::Acked { delivery, token } => {
-            add("delivery", Value::Number(delivery.0));
-            add("token", Value::Number(token.0));
-        }
+        Effect::Acked { delivery, token } => held(*delivery, *token),
         Effect::Returned { delivery, token, cause, reason, next } => {
-            add("delivery", Value::Number(delivery.0));
-            add("token", Value::Number(token.0));
-            add("cause", text(cause.as_str()));
+            let mut fields = held(*delivery, *token);
+            fields.push(("cause", text(cause.as_str())));
             if !reason.is_empty() {
-                add("reason", text(reason));
+                fields.push(("reason", text(reason)));
             }
-            let (word, due) = match next {
-                Next::Ready => ("ready", None),
-                Next::Scheduled(due) => ("scheduled", Some(due)),
-                Next::Dead => ("dead", None),
-                Next::Expired => ("expired", None),
-            };
-            add("next", text(word));
-            if let Some(due) = due {
-                add("dueMs", Value::Number(due.0));
-            }
+            fields.extend(whereto(*next));
+            fields
         }
-        Effect::Expired { delivery } | Effect::Purged { delivery } => {
-            add("delivery", Value::Number(delivery.0));
-        }
+        Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
         Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
-            add("delivery", Value::Number(delivery.0));
-            add("agent", text(agents(*agent)));
-            add("seq", Value::Number(seq.0));
-            add("n", Value::Number(u64::from(*n)));
-            add("priority", shown_priority(*priority));
-            add("maxAttempts", Value::Number(u64::from(*attempts_max)));
-            if let Some(at) = expires_at {
-                add("expiresAtMs", Value::Number(at.0));
-            }
+            let mut fields = vec![("delivery", number(delivery.0)), ("agent", text(agents(*agent)))];
+            fields.extend([
+                ("seq", number(seq.0)),
+                ("n", number(*n)),
+                ("priority", shown_priority(*priority)),
+            ]);
+            fields.push(("maxAttempts", number(*attempts_max)));
+            fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
+            fields
         }
         Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
-            add("key", text(key));
-            add("version", Value::Number(version.0));
-            add("type", text(entry_type));
-            if let Some(content_type) = content_type {
-                add("contentType", text(content_type));
-            }
-            add("part", Value::Number(u64::from(*part)));
-            let depends = depends_on.iter().map(|(key, version)| {
-                Value::Group(vec![("key", text(key)), ("version", Value::Number(version.0))])
-            });
-            add("dependsOn", Value::List(depends.collect()));
+            let mut fields = entry(key, *version);
+            fields.push(("type", text(entry_type)));
+            fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
+            let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
+            fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
+            fields
         }
-        Effect::Deleted { key, version } => {
-            add("key", text(key));
-            add("version", Value::Number(version.0));
-        }
-        Effect::Erased { seq, part } => {
-            add("seq", Value::Number(seq.0));
-            add("part", Value::Number(u64::from(*part)));
-        }
+        Effect::Deleted { key, version } => entry(key, *version),
+        Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
+    };
+    [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
+}
+
+fn registered(agent: AgentNo, described: &Agent) -> Fields {
+    vec![
+        ("agent", text(&described.id)),
+        ("number", number(agent.0)),
+        ("name", text(&described.name)),
+        ("role", text(described.role.as_str())),
+        ("capabilities", words(&described.capabilities)),
+        ("supportedActions", words(&described.supported_actions)),
+        ("epoch", number(described.epoch.0)),
+    ]
+}
+
+fn held(delivery: DeliveryNo, token: Token) -> Fields {
+    vec![("delivery", number(delivery.0)), ("token", number(token.0))]
+}
+
+fn entry(key: &Key, version: Version) -> Fields {
+    vec![("key", text(key)), ("version", number(version.0))]
+}
+
+fn whereto(next: Next) -> Fields {
+    match next {
+        Next::Ready => vec![("next", text("ready"))],
+        Next::Scheduled(due) => vec![("next", text("scheduled")), ("dueMs", number(due.0))],
+        Next::Dead => vec![("next", text("dead"))],
+        Next::Expired => vec![("next", text("expired"))],
     }
-    fields
 }
 
 /// The fields of a message that are set.
-fn envelope(message: &Message, add: &mut impl FnMut(&'static str, Value)) {
+fn envelope(message: &Message, fields: &mut Fields) {
+    let mut add = |name, value| fields.push((name, value));
     if let Some(from) = &message.from {
         add("from", text(from));
     }
@@ -160,19 +161,19 @@ fn envelope(message: &Message, add: &mut impl FnMut(&'static str, Value)) {
         }
     }
     add("priority", shown_priority(message.priority));
-    add("maxAttempts", Value::Number(u64::from(message.attempts_max)));
+    add("maxAttempts", number(message.attempts_max));
     let ms = |at: Timestamp| at.0;
     let numbers = [
         ("expiresAtMs", message.expires_at.map(ms)),
         ("deliverAtMs", message.deliver_at.map(ms)),
         ("hops", Some(u64::from(message.hops)).filter(|hops| *hops > 0)),
     ];
-    for (name, number) in numbers {
-        if let Some(number) = number {
-            add(name, Value::Number(number));
+    for (name, value) in numbers {
+        if let Some(value) = value {
+            add(name, number(value));
         }
     }
-    if let Some(confidence) = message.confidence {
+    if let Some(confidence) = message.confidence.filter(|confidence| confidence.is_finite()) {
         add("confidence", Value::Share(confidence));
     }
 }
@@ -180,12 +181,12 @@ fn envelope(message: &Message, add: &mut impl FnMut(&'static str, Value)) {
 fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentNo) -> String) -> Value {
     let one = |(index, delivery): (usize, &NewDelivery)| {
         let mut fields = vec![
-            ("delivery", Value::Number(first.saturating_add(index as u64))),
+            ("delivery", number(first.saturating_add(index as u64))),
             ("agent", text(agents(delivery.agent))),
         ];
         if let Some((token, lease_ms)) = delivery.lease {
-            fields.push(("token", Value::Number(token.0)));
-            fields.push(("leaseMs", Value::Number(lease_ms)));
+            fields.push(("token", number(token.0)));
+            fields.push(("leaseMs", number(lease_ms)));
         }
         Value::Group(fields)
     };
@@ -193,6 +194,5 @@ fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentN
 }
 
 fn shown_priority(priority: Priority) -> Value {
-    let level = Value::Number(u64::from(priority.level));
-    Value::Group(vec![("level", level), ("rank", Value::Number(u64::from(priority.rank)))])
+    Value::Group(vec![("level", number(priority.level)), ("rank", number(priority.rank))])
 }

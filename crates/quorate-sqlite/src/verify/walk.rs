@@ -72,6 +72,8 @@ impl<'a> Walk<'a> {
             let at = (row.place, row.record.as_ref().ok().map(|record| record.hash));
             bad = self.next(row)?;
             rest.last = Some(at);
+            // When the bad record is an earlier one or a missing one, this row already comes after it.
+            rest.total = u64::from(bad.as_ref().is_some_and(|bad| bad.seq.0 < at.0));
             Ok(Go::On)
         });
         match bad {
@@ -234,6 +236,7 @@ impl Rest {
     fn in_words(&self) -> String {
         match (self.total, self.bad) {
             (0, _) => "no record comes after it".into(),
+            (1, 0) => "the one record after it is intact".into(),
             (total, 0) => format!("the {total} records after it are intact"),
             (total, bad) => format!("of the {total} records after it {bad} are damaged or do not follow on"),
         }
