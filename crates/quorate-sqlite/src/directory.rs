@@ -173,7 +173,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// A directory with files of others is not ours to write to.
-fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.to_owned(), source };
     if !path.is_dir() {
         return Err(OpenError::Foreign { path: path.to_owned(), why: "it is not a directory".into() });
@@ -199,19 +199,37 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
     let mut lock = opened.map_err(io("write to"))?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            // Only for the message: an unreadable lock file still means that somebody holds it.
-            let _ = lock.read_to_string(&mut holder);
-            let holder = if holder.trim().is_empty() { "unknown".into() } else { holder.trim().to_owned() };
-            return Err(OpenError::InUse { path: path.to_owned(), holder });
-        }
+        Err(TryLockError::WouldBlock) => return Err(in_use(path, lock)),
         Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
     }
     lock.set_len(0)
         .and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()))
         .map_err(io("write to"))?;
     Ok(lock)
+}
+
+/// Keeps hubs out while somebody only reads; several may read. Nothing is written, and where no hub has ever been (a
+/// backup has no lock file) there is nothing to hold.
+pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
+    let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+    let lock = match File::open(path.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io("read the lock of")(error)),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(in_use(path, lock)),
+        Err(TryLockError::Error(source)) => Err(io("lock")(source)),
+    }
+}
+
+fn in_use(path: &Path, mut lock: File) -> OpenError {
+    let mut holder = String::new();
+    // Only for the message: an unreadable lock file still means that somebody holds it.
+    let _ = lock.read_to_string(&mut holder);
+    let holder = if holder.trim().is_empty() { "unknown".into() } else { holder.trim().to_owned() };
+    OpenError::InUse { path: path.to_owned(), holder }
 }
 
 /// Finds copies that lack a part before SQLite would take them for something else.

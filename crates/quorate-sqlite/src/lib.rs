@@ -9,8 +9,10 @@ mod bare;
 mod checkpoint;
 mod directory;
 mod disk;
+mod export;
 mod load;
 mod lookup;
+mod offline;
 mod open;
 mod queue;
 mod read;
@@ -29,6 +31,8 @@ pub use directory::OpenError;
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, How, Repeat};
 pub use disk::{Counters, Disk, FileCounters, FileKind};
+pub use export::{ExportError, ExportLine, Fields, Value, checkpoints, describe, export};
 pub use open::{Options, SqliteStore};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
+pub use verify::{Bad, Checkpoint, Damage, Report, SpaceReport, verify};

@@ -1,0 +1,234 @@
+//! The log for people and for other programs: record by record, offline and read-only, with everything that is needed
+//! to compute the hashes again. Payloads are not part of it; their digests are, inside the body.
+
+mod describe;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use quorate_core::chain::first_previous;
+use quorate_core::{
+    AgentNo, Effect, Record, RecordKind, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, codec, row_id,
+};
+use rusqlite::{Connection, OptionalExtension as _};
+
+pub use describe::{Fields, Value, describe};
+
+use crate::directory::OpenError;
+use crate::load;
+use crate::offline::Offline;
+use crate::verify::Checkpoint;
+
+/// Records that are read at a time.
+const PAGE: usize = 32;
+
+/// One record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExportLine {
+    /// The space.
+    pub space: String,
+    /// Its position.
+    pub seq: Seq,
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The format of its body.
+    pub format: u8,
+    /// The word for its kind; `unknown` if this release knows none.
+    pub kind: &'static str,
+    /// The number of its kind, as it is hashed.
+    pub kind_number: u8,
+    /// Who acted.
+    pub principal: String,
+    /// The body, as it is hashed.
+    pub body: Vec<u8>,
+    /// What the body says, for reading: one list of fields for each effect, `effect` first.
+    pub effects: Vec<Fields>,
+    /// The chain up to here.
+    pub hash: [u8; 32],
+    /// What the record is chained to; on the first line of each space only, since the others follow on.
+    pub previous: Option<[u8; 32]>,
+}
+
+/// Why an export stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// There is no such space.
+    #[error("there is no space {0}")]
+    NoSpace(SpaceName),
+    /// The line was not taken.
+    #[error("failed to write the export")]
+    Write(#[from] io::Error),
+}
+
+/// Hands out the records of one space or of all, from a position on. The log is taken as it is: whether it is sound is
+/// the business of [`verify`](crate::verify()).
+///
+/// # Errors
+/// When the directory cannot be read, there is no such space, or a line was not taken.
+pub fn export(
+    dir: &Path,
+    space: Option<&SpaceName>,
+    from: Seq,
+    mut each: impl FnMut(ExportLine) -> io::Result<()>,
+) -> Result<(), ExportError> {
+    let offline = Offline::open(dir)?;
+    let mut spaces = spaces(&offline)?;
+    if let Some(name) = space {
+        spaces.retain(|found| found.name == name.as_str());
+        if spaces.is_empty() {
+            return Err(ExportError::NoSpace(name.clone()));
+        }
+    }
+    for space in &spaces {
+        export_space(&offline, space, Seq(from.0.max(1)), &mut each)?;
+    }
+    Ok(())
+}
+
+/// Where each space stands: what to write down elsewhere, so that a later verification has something to go by. The
+/// heads are taken as they are; verify first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn checkpoints(dir: &Path) -> Result<Vec<Checkpoint>, OpenError> {
+    let offline = Offline::open(dir)?;
+    Ok(spaces(&offline)?
+        .into_iter()
+        .map(|Space { name, seq, hash, .. }| Checkpoint { space: name, seq, hash })
+        .collect())
+}
+
+struct Space {
+    number: SpaceNo,
+    name: String,
+    id: SpaceId,
+    seq: Seq,
+    hash: [u8; 32],
+}
+
+fn spaces(offline: &Offline) -> Result<Vec<Space>, OpenError> {
+    let read = || {
+        let mut statement =
+            offline.connection.prepare("SELECT number, name, id, seq, hash FROM spaces ORDER BY number")?;
+        let rows = statement.query_map([], |row| {
+            Ok(Space {
+                number: SpaceNo(row.get(0)?),
+                name: row.get(1)?,
+                id: SpaceId(row.get(2)?),
+                seq: Seq(row.get(3)?),
+                hash: row.get(4)?,
+            })
+        })?;
+        rows.collect::<rusqlite::Result<Vec<Space>>>()
+    };
+    read().map_err(|source| offline.failed("read the spaces", source))
+}
+
+fn export_space(
+    offline: &Offline,
+    space: &Space,
+    from: Seq,
+    each: &mut impl FnMut(ExportLine) -> io::Result<()>,
+) -> Result<(), ExportError> {
+    let connection = &offline.connection;
+    let failed = |source| offline.failed("read the log", source);
+    let mut previous = match from {
+        Seq(1) => Some(first_previous(space.id)),
+        Seq(later) => {
+            let before = load::record(connection, space.number, Seq(later - 1)).map_err(failed)?;
+            before.map(|record| record.hash)
+        }
+    };
+    let mut names = Names { connection, space: space.number, known: HashMap::new() };
+    let mut next = from.0;
+    loop {
+        let records = page(connection, space.number, next).map_err(failed)?;
+        let Some(last) = records.last().map(|record| record.seq.0) else { return Ok(()) };
+        for record in records {
+            let effects = names.effects(&record).map_err(failed)?;
+            each(line(&space.name, record, effects, previous.take()))?;
+        }
+        next = last + 1;
+    }
+}
+
+fn page(connection: &Connection, space: SpaceNo, from: u64) -> rusqlite::Result<Vec<Record>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let range = (row_id(space, from), row_id(space, u64::MAX), PAGE);
+    let rows = statement.query_map(range, |row| load::record_of(row, space))?;
+    rows.collect()
+}
+
+fn line(space: &str, record: Record, effects: Vec<Fields>, previous: Option<[u8; 32]>) -> ExportLine {
+    ExportLine {
+        space: space.to_owned(),
+        seq: record.seq,
+        at: record.at,
+        format: record.format,
+        kind: RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str),
+        kind_number: record.kind,
+        principal: record.principal,
+        body: record.body,
+        effects,
+        hash: record.hash,
+        previous,
+    }
+}
+
+/// The ids of agents by their numbers. A number never gets another id, so it may be looked up at any time.
+struct Names<'c> {
+    connection: &'c Connection,
+    space: SpaceNo,
+    known: HashMap<AgentNo, String>,
+}
+
+impl Names<'_> {
+    fn effects(&mut self, record: &Record) -> rusqlite::Result<Vec<Fields>> {
+        let body = match codec::read_body(record) {
+            Ok(body) => body,
+            Err(why) => return Ok(vec![vec![("unreadable", Value::Text(why.to_string()))]]),
+        };
+        for agent in body.effects.iter().flat_map(agents_of) {
+            if !self.known.contains_key(&agent) {
+                let name = self.look_up(agent)?.unwrap_or_else(|| format!("#{agent}"));
+                self.known.insert(agent, name);
+            }
+        }
+        let name = |agent: AgentNo| self.known.get(&agent).cloned().unwrap_or_default();
+        Ok(body.effects.iter().map(|effect| describe(effect, &name)).collect())
+    }
+
+    fn look_up(&self, agent: AgentNo) -> rusqlite::Result<Option<String>> {
+        let mut statement = self.connection.prepare_cached("SELECT seq FROM agents WHERE id = ?1")?;
+        let row = [row_id(self.space, agent.0)];
+        let Some(seq) = statement.query_row(row, |row| row.get(0)).optional()? else { return Ok(None) };
+        let Some(record) = load::record(self.connection, self.space, Seq(seq))? else { return Ok(None) };
+        let effects = codec::read_body(&record).map_or_else(|_| Vec::new(), |body| body.effects);
+        Ok(effects.into_iter().find_map(|effect| match effect {
+            Effect::AgentRegistered { number, agent: described } if number == agent => {
+                Some(described.id.to_string())
+            }
+            _ => None,
+        }))
+    }
+}
+
+/// The agents that an effect names by number.
+fn agents_of(effect: &Effect) -> Vec<AgentNo> {
+    match effect {
+        Effect::AgentRemoved { number } => vec![*number],
+        Effect::Sent { deliveries, .. } => deliveries.iter().map(|delivery| delivery.agent).collect(),
+        Effect::Redriven { agent, .. } => vec![*agent],
+        _ => Vec::new(),
+    }
+}

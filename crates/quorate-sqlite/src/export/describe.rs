@@ -1,0 +1,198 @@
+//! An effect in words and numbers, for reading. Never the content of a payload.
+
+use quorate_core::{
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Key, Message, NewDelivery, Next, Priority, Timestamp,
+    Token, Version,
+};
+
+/// A value of a field.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// Words.
+    Text(String),
+    /// A whole number.
+    Number(u64),
+    /// A number between 0 and 1.
+    Share(f64),
+    /// Several values.
+    List(Vec<Value>),
+    /// Several named values.
+    Group(Fields),
+}
+
+/// Named values, in order.
+pub type Fields = Vec<(&'static str, Value)>;
+
+fn text(text: impl ToString) -> Value {
+    Value::Text(text.to_string())
+}
+
+fn number(number: impl Into<u64>) -> Value {
+    Value::Number(number.into())
+}
+
+fn words(words: &[String]) -> Value {
+    Value::List(words.iter().map(text).collect())
+}
+
+/// What an effect says: first its name under `effect`, then its fields. Agents are named by `agents`; times are in
+/// milliseconds since 1970; deliveries are named by their number, the last part of their id.
+#[must_use]
+pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+    let fields = match effect {
+        Effect::SpaceCreated { name, id, generation } => {
+            let id = id.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            vec![("name", text(name)), ("id", text(id)), ("generation", number(generation.0))]
+        }
+        Effect::Restored { generation } => vec![("generation", number(generation.0))],
+        Effect::AgentRegistered { number, agent } => registered(*number, agent),
+        Effect::AgentRemoved { number: agent } => {
+            vec![("agent", text(agents(*agent))), ("number", number(agent.0))]
+        }
+        Effect::Sent { message, part, first, deliveries } => {
+            let mut fields = vec![("part", number(*part))];
+            envelope(message, &mut fields);
+            fields.push(("deliveries", new_deliveries(first.0, deliveries, agents)));
+            fields
+        }
+        Effect::Leased { lease_ms, deliveries } => {
+            let leases = deliveries.iter().map(|(delivery, token)| Value::Group(held(*delivery, *token)));
+            vec![("leaseMs", number(*lease_ms)), ("deliveries", Value::List(leases.collect()))]
+        }
+        Effect::Acked { delivery, token } => held(*delivery, *token),
+        Effect::Returned { delivery, token, cause, reason, next } => {
+            let mut fields = held(*delivery, *token);
+            fields.push(("cause", text(cause.as_str())));
+            if !reason.is_empty() {
+                fields.push(("reason", text(reason)));
+            }
+            fields.extend(whereto(*next));
+            fields
+        }
+        Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
+        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
+            let mut fields = vec![("delivery", number(delivery.0)), ("agent", text(agents(*agent)))];
+            fields.extend([
+                ("seq", number(seq.0)),
+                ("n", number(*n)),
+                ("priority", shown_priority(*priority)),
+            ]);
+            fields.push(("maxAttempts", number(*attempts_max)));
+            fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
+            fields
+        }
+        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+            let mut fields = entry(key, *version);
+            fields.push(("type", text(entry_type)));
+            fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
+            let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
+            fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
+            fields
+        }
+        Effect::Deleted { key, version } => entry(key, *version),
+        Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
+    };
+    [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
+}
+
+fn registered(agent: AgentNo, described: &Agent) -> Fields {
+    vec![
+        ("agent", text(&described.id)),
+        ("number", number(agent.0)),
+        ("name", text(&described.name)),
+        ("role", text(described.role.as_str())),
+        ("capabilities", words(&described.capabilities)),
+        ("supportedActions", words(&described.supported_actions)),
+        ("epoch", number(described.epoch.0)),
+    ]
+}
+
+fn held(delivery: DeliveryNo, token: Token) -> Fields {
+    vec![("delivery", number(delivery.0)), ("token", number(token.0))]
+}
+
+fn entry(key: &Key, version: Version) -> Fields {
+    vec![("key", text(key)), ("version", number(version.0))]
+}
+
+fn whereto(next: Next) -> Fields {
+    match next {
+        Next::Ready => vec![("next", text("ready"))],
+        Next::Scheduled(due) => vec![("next", text("scheduled")), ("dueMs", number(due.0))],
+        Next::Dead => vec![("next", text("dead"))],
+        Next::Expired => vec![("next", text("expired"))],
+    }
+}
+
+/// The fields of a message that are set.
+fn envelope(message: &Message, fields: &mut Fields) {
+    let mut add = |name, value| fields.push((name, value));
+    if let Some(from) = &message.from {
+        add("from", text(from));
+    }
+    add(
+        "to",
+        match &message.to {
+            Destination::Agent(agent) => text(agent),
+            Destination::Agents(agents) => Value::List(agents.iter().map(text).collect()),
+        },
+    );
+    add("type", text(message.kind.as_str()));
+    if !message.action.is_empty() {
+        add("action", text(&message.action));
+    }
+    let words = [
+        ("id", message.client_id.as_ref().map(AsRef::as_ref)),
+        ("contentType", message.content_type.as_deref()),
+        ("replyTo", message.reply_to.as_ref().map(AsRef::as_ref)),
+        ("inReplyTo", message.in_reply_to.as_deref()),
+        ("correlationId", message.correlation_id.as_deref()),
+        ("causationId", message.causation_id.as_deref()),
+        ("sessionId", message.session_id.as_deref()),
+        ("budget", message.budget.as_deref()),
+        ("traceparent", message.traceparent.as_deref()),
+        ("origin", message.origin.as_deref()),
+        ("rationale", message.rationale.as_deref()),
+        ("metadata", message.metadata.as_deref()),
+    ];
+    for (name, word) in words {
+        if let Some(word) = word {
+            add(name, text(word));
+        }
+    }
+    add("priority", shown_priority(message.priority));
+    add("maxAttempts", number(message.attempts_max));
+    let ms = |at: Timestamp| at.0;
+    let numbers = [
+        ("expiresAtMs", message.expires_at.map(ms)),
+        ("deliverAtMs", message.deliver_at.map(ms)),
+        ("hops", Some(u64::from(message.hops)).filter(|hops| *hops > 0)),
+    ];
+    for (name, value) in numbers {
+        if let Some(value) = value {
+            add(name, number(value));
+        }
+    }
+    if let Some(confidence) = message.confidence.filter(|confidence| confidence.is_finite()) {
+        add("confidence", Value::Share(confidence));
+    }
+}
+
+fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentNo) -> String) -> Value {
+    let one = |(index, delivery): (usize, &NewDelivery)| {
+        let mut fields = vec![
+            ("delivery", number(first.saturating_add(index as u64))),
+            ("agent", text(agents(delivery.agent))),
+        ];
+        if let Some((token, lease_ms)) = delivery.lease {
+            fields.push(("token", number(token.0)));
+            fields.push(("leaseMs", number(lease_ms)));
+        }
+        Value::Group(fields)
+    };
+    Value::List(deliveries.iter().enumerate().map(one).collect())
+}
+
+fn shown_priority(priority: Priority) -> Value {
+    Value::Group(vec![("level", number(priority.level)), ("rank", number(priority.rank))])
+}

@@ -1,0 +1,134 @@
+//! Reading a data directory that no hub uses, without a trace: nothing in it is created, changed or deleted.
+//!
+//! A hub that runs is refused, since it holds the lock; this side holds the lock shared, so that none starts meanwhile.
+//! The database is read where it lies, as a file that does not change (`immutable`), so SQLite makes no files beside it.
+//! That is not possible when a write-ahead log or a rollback journal was left behind by a crash, or when the format is
+//! an older one: then the files are copied into a temporary directory, where SQLite may do with them what it must.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
+
+use crate::directory::{OpenError, check_whole, database_of, refuse_foreign, share_lock};
+use crate::schema;
+
+/// A database that is only read. The order of the fields is the order in which they are let go.
+pub(crate) struct Offline {
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
+    _copy: Option<TempDir>,
+    _lock: Option<File>,
+}
+
+impl Offline {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        if !path.exists() {
+            return Err(OpenError::Missing { path: path.to_owned() });
+        }
+        refuse_foreign(path)?;
+        let lock = share_lock(path)?;
+        check_whole(path)?;
+        if !database_of(path).exists() {
+            return Err(OpenError::Missing { path: path.to_owned() });
+        }
+        let (connection, copy) =
+            if has_leftovers(path) { open_copy(path)? } else { open_or_copy_older(path)? };
+        check_version(&connection, path)?;
+        let offline = Self { connection, path: path.to_owned(), _copy: copy, _lock: lock };
+        offline
+            .connection
+            .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
+            .map_err(|source| offline.failed("read the database", source))?;
+        Ok(offline)
+    }
+
+    pub(crate) fn failed(&self, what: &'static str, source: rusqlite::Error) -> OpenError {
+        OpenError::Sqlite { what, path: self.path.clone(), source }
+    }
+}
+
+/// Files beside the database that hold a part of the data.
+const BESIDE: [&str; 2] = ["-wal", "-journal"];
+
+fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn has_leftovers(path: &Path) -> bool {
+    let length = |suffix| fs::metadata(beside(&database_of(path), suffix)).map_or(0, |found| found.len());
+    BESIDE.into_iter().any(|suffix| length(suffix) > 0)
+}
+
+fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
+    let sqlite = |source| OpenError::Sqlite { what: "open the database", path: path.to_owned(), source };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(immutable_uri(&database_of(path)), flags).map_err(sqlite)?;
+    let version: i32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
+    if (1..schema::VERSION).contains(&version) {
+        return open_copy(path);
+    }
+    Ok((connection, None))
+}
+
+fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
+    let database = database_of(path);
+    let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+    let sqlite =
+        |source| OpenError::Sqlite { what: "open a copy of the database", path: path.to_owned(), source };
+    let copy = tempfile::Builder::new().prefix("quorate-").tempdir();
+    let copy = copy.map_err(io("make a temporary directory for a copy of"))?;
+    let copied = database_of(copy.path());
+    copy_file(&database, &copied).map_err(io("copy the database in"))?;
+    for suffix in BESIDE {
+        if beside(&database, suffix).exists() {
+            copy_file(&beside(&database, suffix), &beside(&copied, suffix))
+                .map_err(io("copy the write-ahead log in"))?;
+        }
+    }
+    let connection = Connection::open(&copied).map_err(sqlite)?;
+    let version: i32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
+    if (1..schema::VERSION).contains(&version) {
+        schema::migrate(&connection).map_err(sqlite)?;
+    }
+    Ok((connection, Some(copy)))
+}
+
+/// The bytes alone: the copy of a file that is read-only must be writable.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
+    std::io::copy(&mut from, &mut to).map(drop)
+}
+
+/// What the header says may be out of date: with a write-ahead log the newest version is in there.
+fn check_version(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+    let sqlite = |source| OpenError::Sqlite { what: "read the format", path: path.to_owned(), source };
+    let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
+    match found {
+        schema::VERSION => Ok(()),
+        _ if found > schema::VERSION => {
+            Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
+        }
+        _ => Err(OpenError::Damaged { path: path.to_owned(), why: format!("it has no format {found}") }),
+    }
+}
+
+/// The name under which SQLite takes a file for one that nobody changes: it then neither locks nor makes files beside.
+fn immutable_uri(database: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in database.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte))
+            }
+            b'\\' if cfg!(windows) => uri.push('/'),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -1,0 +1,205 @@
+//! Whether a record could follow on the ones before it. A hub writes only what its state allows; whoever forges a
+//! history with a whole chain may not know all the rules, and folding takes them for granted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::limits::{AGENTS_MAX, DELIVERIES_PER_COMMIT_MAX, NUMBER_MAX};
+use quorate_core::{
+    AgentNo, Body, DeliveryNo, Effect, Key, NewDelivery, Next, Record, ReturnCause, Seq, Token, Version,
+    World,
+};
+
+use super::rows::LAST;
+
+/// Deliveries that became dead letters, with the tries they had.
+pub(super) type Died = Vec<(DeliveryNo, u16)>;
+
+/// Checks the effects of a record against the world before it, one after the other.
+pub(super) fn check(world: &World, record: &Record, body: &Body) -> Result<Died, String> {
+    let makes = |effect: &Effect| matches!(effect, Effect::SpaceCreated { .. });
+    let genesis = match body.effects.as_slice() {
+        [Effect::SpaceCreated { id, .. }] => record.seq == Seq(1) && *id == world.working.id,
+        effects => record.seq != Seq(1) && !effects.iter().any(makes),
+    };
+    require(genesis, "the first record, and only that, makes the space")?;
+    let mut draft = Draft {
+        world,
+        seq: record.seq,
+        parts: body.parts.len() as u64,
+        agents: world.working.agents().len() as u64,
+        next_delivery: world.working.kept().next_delivery,
+        deliveries: BTreeMap::new(),
+        versions: BTreeMap::new(),
+        erased: BTreeSet::new(),
+        died: Vec::new(),
+    };
+    for effect in &body.effects {
+        draft.effect(effect).map_err(|why| format!("{}: {why}", effect.as_str()))?;
+    }
+    Ok(draft.died)
+}
+
+/// Where a delivery stands.
+#[derive(Clone, Copy)]
+enum Standing {
+    Waiting { attempt: u16 },
+    Held { token: Token, attempt: u16 },
+    Dead,
+    Over,
+}
+
+/// The world, with what the record did so far.
+struct Draft<'w> {
+    world: &'w World,
+    seq: Seq,
+    parts: u64,
+    agents: u64,
+    next_delivery: u64,
+    deliveries: BTreeMap<DeliveryNo, Standing>,
+    versions: BTreeMap<&'w Key, Version>,
+    erased: BTreeSet<(Seq, u32)>,
+    died: Died,
+}
+
+impl<'w> Draft<'w> {
+    fn effect(&mut self, effect: &'w Effect) -> Result<(), String> {
+        match effect {
+            Effect::SpaceCreated { .. } => Ok(()),
+            Effect::Restored { generation } => {
+                let before = self.world.working.head.generation;
+                require(*generation > before && generation.0 <= NUMBER_MAX >> 24, "a generation goes up")
+            }
+            Effect::AgentRegistered { number, .. } => {
+                require((1..=self.agents + 1).contains(&number.0), "numbers of agents are dense")?;
+                self.agents = self.agents.max(number.0);
+                require(self.agents <= AGENTS_MAX as u64, "there are too many agents")
+            }
+            Effect::AgentRemoved { number } => self.known(*number),
+            Effect::Sent { first, deliveries, .. } => self.sent(*first, deliveries),
+            Effect::Leased { deliveries, .. } => {
+                deliveries.iter().try_for_each(|(number, token)| self.leased(*number, *token))
+            }
+            Effect::Acked { delivery, token } => self.held(*delivery, *token).map(|_| self.over(*delivery)),
+            Effect::Returned { delivery, token, cause, next, .. } => {
+                self.returned(*delivery, *token, *cause, *next)
+            }
+            Effect::Expired { delivery } => self.waiting(*delivery).map(|_| self.over(*delivery)),
+            Effect::Purged { delivery } => match self.standing(*delivery) {
+                Some(Standing::Waiting { .. } | Standing::Held { .. }) => {
+                    self.over(*delivery);
+                    Ok(())
+                }
+                _ => Err(format!("delivery {delivery} is not open")),
+            },
+            Effect::Redriven { delivery, agent, .. } => {
+                self.known(*agent)?;
+                let dead = matches!(self.standing(*delivery), Some(Standing::Dead));
+                require(dead, "the delivery is not a dead letter")?;
+                self.deliveries.insert(*delivery, Standing::Waiting { attempt: 0 });
+                Ok(())
+            }
+            Effect::Written { key, version, part, .. } => {
+                require(u64::from(*part) < self.parts, "the record has no such part")?;
+                self.version(key, *version)
+            }
+            Effect::Deleted { key, version } => self.version(key, *version),
+            Effect::Erased { seq, part } => {
+                let target = (*seq, *part);
+                let new = self.erased.insert(target) && !self.world.erased.contains(&target);
+                require(new && *seq < self.seq, "the part is not one that can be erased")
+            }
+        }
+    }
+
+    fn sent(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) -> Result<(), String> {
+        require(first.0 == self.next_delivery, "numbers of deliveries are dense")?;
+        require(deliveries.len() <= DELIVERIES_PER_COMMIT_MAX, "there are too many deliveries")?;
+        for delivery in deliveries {
+            self.known(delivery.agent)?;
+            let standing = match delivery.lease {
+                Some((token, _)) => Standing::Held { token, attempt: 1 },
+                None => Standing::Waiting { attempt: 0 },
+            };
+            self.deliveries.insert(DeliveryNo(self.next_delivery), standing);
+            self.next_delivery += 1;
+        }
+        require(self.next_delivery <= LAST, "there are too many deliveries")
+    }
+
+    fn leased(&mut self, number: DeliveryNo, token: Token) -> Result<(), String> {
+        let tried = self.waiting(number)?;
+        let attempt = tried.checked_add(1).ok_or("the delivery was tried too often")?;
+        self.deliveries.insert(number, Standing::Held { token, attempt });
+        Ok(())
+    }
+
+    fn returned(
+        &mut self,
+        number: DeliveryNo,
+        token: Token,
+        cause: ReturnCause,
+        next: Next,
+    ) -> Result<(), String> {
+        let tried = self.held(number, token)?;
+        let attempt = if cause == ReturnCause::Released { tried.saturating_sub(1) } else { tried };
+        let standing = match next {
+            Next::Ready | Next::Scheduled(_) => Standing::Waiting { attempt },
+            Next::Dead => {
+                self.died.push((number, tried));
+                Standing::Dead
+            }
+            Next::Expired => Standing::Over,
+        };
+        self.deliveries.insert(number, standing);
+        Ok(())
+    }
+
+    fn over(&mut self, number: DeliveryNo) {
+        self.deliveries.insert(number, Standing::Over);
+    }
+
+    fn standing(&self, number: DeliveryNo) -> Option<Standing> {
+        if let Some(standing) = self.deliveries.get(&number) {
+            return Some(*standing);
+        }
+        if let Some(open) = self.world.working.open(number) {
+            let attempt = open.attempt;
+            return Some(match open.token() {
+                Some(token) => Standing::Held { token, attempt },
+                None => Standing::Waiting { attempt },
+            });
+        }
+        self.world.dead.contains_key(&number).then_some(Standing::Dead)
+    }
+
+    fn waiting(&self, number: DeliveryNo) -> Result<u16, String> {
+        match self.standing(number) {
+            Some(Standing::Waiting { attempt }) => Ok(attempt),
+            _ => Err(format!("delivery {number} is not waiting")),
+        }
+    }
+
+    fn held(&self, number: DeliveryNo, token: Token) -> Result<u16, String> {
+        match self.standing(number) {
+            Some(Standing::Held { token: current, attempt }) if current == token => Ok(attempt),
+            _ => Err(format!("delivery {number} is not held under token {token}")),
+        }
+    }
+
+    fn known(&self, agent: AgentNo) -> Result<(), String> {
+        require((1..=self.agents).contains(&agent.0), "there is no such agent")
+    }
+
+    fn version(&mut self, key: &'w Key, version: Version) -> Result<(), String> {
+        let stored = || self.world.entries.get(key).and_then(|versions| versions.last());
+        let before = self.versions.get(key).copied().or_else(|| stored().map(|newest| newest.head.version));
+        require(before.is_none_or(|before| version > before), "a version goes up")?;
+        require(version.0 <= NUMBER_MAX, "a version is at most 2^53 - 1")?;
+        self.versions.insert(key, version);
+        Ok(())
+    }
+}
+
+fn require(true_enough: bool, rule: &str) -> Result<(), String> {
+    if true_enough { Ok(()) } else { Err(rule.into()) }
+}

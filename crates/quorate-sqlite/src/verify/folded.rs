@@ -1,0 +1,107 @@
+//! What the records come to. The fold of core holds what is current; what only ever grows (ends, versions, ids of
+//! clients) is held against its table at once and then let go, so that memory does not grow with the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_core::{DeliveryNo, Effect, Next, Record, Seq, SpaceId, World};
+use rusqlite::Connection;
+
+use super::ended::EndedRows;
+use super::fits::Died;
+use super::rows::SpaceRow;
+use super::said_once::SaidOnce;
+
+pub(super) struct Folded<'a> {
+    pub(super) world: World,
+    /// The name in the first record.
+    pub(super) name: String,
+    /// The record that last described each agent, in the order of their numbers.
+    pub(super) described: Vec<Seq>,
+    /// Deliveries that wait for their time or did until it came: falling due leaves no record, and no trace in the row.
+    pub(super) scheduled: BTreeSet<DeliveryNo>,
+    /// How often each dead letter was tried.
+    pub(super) tries_of_dead: BTreeMap<DeliveryNo, u16>,
+    pub(super) ended: EndedRows<'a>,
+    pub(super) said_once: SaidOnce<'a>,
+}
+
+impl<'a> Folded<'a> {
+    pub(super) fn new(connection: &'a Connection, row: &SpaceRow, id: SpaceId) -> Self {
+        Self {
+            world: World::new(id),
+            name: String::new(),
+            described: Vec::new(),
+            scheduled: BTreeSet::new(),
+            tries_of_dead: BTreeMap::new(),
+            ended: EndedRows::new(connection, row.number),
+            said_once: SaidOnce::new(connection, row.number),
+        }
+    }
+
+    /// Takes in a record that is sound and fits.
+    pub(super) fn take_in(
+        &mut self,
+        record: &Record,
+        effects: &[Effect],
+        died: Died,
+    ) -> rusqlite::Result<()> {
+        self.world.apply(record).expect("the body was read a moment ago");
+        self.tries_of_dead.extend(died);
+        let mut n = 0;
+        for effect in effects {
+            match effect {
+                Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
+                Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
+                Effect::Sent { message, first, deliveries, .. } => {
+                    self.said_once.sent(record, n, message, (*first, deliveries.len()))?;
+                    n += 1;
+                    if message.deliver_at.is_some_and(|due| due > record.at) {
+                        let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
+                        let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
+                        self.scheduled.extend(waiting.map(|(number, _)| number));
+                    }
+                }
+                Effect::Leased { deliveries, .. } => {
+                    for (delivery, _) in deliveries {
+                        self.scheduled.remove(delivery);
+                    }
+                }
+                Effect::Returned { delivery, next: Next::Scheduled(_), .. } => {
+                    self.scheduled.insert(*delivery);
+                }
+                Effect::Expired { delivery } | Effect::Purged { delivery } => {
+                    self.scheduled.remove(delivery);
+                }
+                Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
+                Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
+                    let versions = self.world.entries.get_mut(key).expect("the record wrote it");
+                    let written = versions.iter().find(|one| one.head.version == *version);
+                    let head = written.expect("the record wrote this version").head;
+                    self.said_once.version(key, &head)?;
+                    // Only the newest is current. Later effects of this record may still need theirs.
+                    let newest = versions.len() - 1;
+                    let keep = versions.iter().position(|one| one.head.seq == record.seq).unwrap_or(newest);
+                    versions.drain(..keep);
+                }
+                Effect::Restored { .. }
+                | Effect::AgentRemoved { .. }
+                | Effect::Acked { .. }
+                | Effect::Returned { .. }
+                | Effect::Erased { .. } => {}
+            }
+        }
+        for (delivery, end) in std::mem::take(&mut self.world.ended) {
+            self.ended.ended(delivery, end)?;
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self, number: u64, seq: Seq) {
+        let index = number as usize - 1;
+        if index == self.described.len() {
+            self.described.push(seq);
+        } else {
+            self.described[index] = seq;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Rows as they are stored, whatever they hold: what does not fit is a finding, not an error.
+
+use bytes::Bytes;
+use quorate_core::{Record, Seq, SpaceNo, Timestamp, row_id};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Row};
+
+/// The largest number of a space.
+pub(super) const LAST: u64 = (1 << 47) - 1;
+
+/// A row of `spaces`.
+pub(super) struct SpaceRow {
+    pub(super) number: SpaceNo,
+    pub(super) name: String,
+    /// As stored: 16 bytes, if nobody changed it.
+    pub(super) id: Vec<u8>,
+    pub(super) head_seq: Seq,
+    pub(super) head_hash: [u8; 32],
+    pub(super) head_at: Timestamp,
+    /// All columns, in their order.
+    pub(super) columns: Vec<Value>,
+}
+
+/// The columns of `spaces`, in their order.
+pub(super) const SPACE_COLUMNS: [&str; 13] = [
+    "number",
+    "name",
+    "id",
+    "seq",
+    "hash",
+    "at",
+    "generation",
+    "next_delivery",
+    "last_token",
+    "acked",
+    "dead",
+    "expired",
+    "purged",
+];
+
+pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceRow>> {
+    let sql = format!("SELECT {} FROM spaces ORDER BY number", SPACE_COLUMNS.join(", "));
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([], |row| {
+        let blob = |index| match row.get_ref(index)? {
+            ValueRef::Blob(bytes) => Ok::<_, rusqlite::Error>(bytes.to_vec()),
+            _ => Ok(Vec::new()),
+        };
+        let columns = values(row, SPACE_COLUMNS.len())?;
+        Ok(SpaceRow {
+            number: SpaceNo(number(row, 0)?.unwrap_or(0)),
+            name: text(row, 1)?.unwrap_or_default(),
+            id: blob(2)?,
+            head_seq: Seq(number(row, 3)?.unwrap_or(0)),
+            // A hash of another length equals no real one, and neither do zeros.
+            head_hash: blob(4)?.try_into().unwrap_or([0; 32]),
+            head_at: Timestamp(number(row, 5)?.unwrap_or(0)),
+            columns,
+        })
+    })?;
+    rows.collect()
+}
+
+/// A row of the log: where it lies, and the record in it or why there is none.
+pub(super) struct LogRow {
+    pub(super) place: u64,
+    pub(super) record: Result<Record, String>,
+}
+
+/// Reads rows of the log of a space from a place on, in order, until told to stop.
+pub(super) fn log(
+    connection: &Connection,
+    space: SpaceNo,
+    from: u64,
+    mut each: impl FnMut(LogRow) -> rusqlite::Result<Go>,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    )?;
+    let mut rows = statement.query((row_id(space, from), row_id(space, LAST)))?;
+    while let Some(row) = rows.next()? {
+        let place = (row.get::<_, i64>(0)? - row_id(space, 0)) as u64;
+        if each(LogRow { place, record: record(row, place)? })? == Go::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is more to see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Go {
+    On,
+    Stop,
+}
+
+fn record(row: &Row<'_>, place: u64) -> rusqlite::Result<Result<Record, String>> {
+    let blob = |index| match row.get_ref(index)? {
+        ValueRef::Blob(bytes) => Ok::<_, rusqlite::Error>(bytes.to_vec()),
+        _ => Ok(Vec::new()),
+    };
+    let small =
+        |index| Ok::<_, rusqlite::Error>(number(row, index)?.and_then(|found| u8::try_from(found).ok()));
+    let Some(at) = number(row, 1)? else { return Ok(Err("its time is no time".into())) };
+    let (Some(format), Some(kind)) = (small(2)?, small(3)?) else {
+        return Ok(Err("its format or kind is no small number".into()));
+    };
+    // The length of the principal is chained in two bytes.
+    let Some(principal) = text(row, 4)?.filter(|text| text.len() <= usize::from(u16::MAX)) else {
+        return Ok(Err("its principal is no text, or too long".into()));
+    };
+    let Ok(hash) = blob(5)?.try_into() else { return Ok(Err("its hash has not 32 bytes".into())) };
+    Ok(Ok(Record {
+        seq: Seq(place),
+        at: Timestamp(at),
+        format,
+        kind,
+        principal,
+        hash,
+        body: blob(6)?,
+        salts: blob(7)?,
+        payload: Bytes::from(blob(8)?),
+    }))
+}
+
+/// The first columns of a row. Text that is none is shown as well as it can be: it equals nothing that we write.
+pub(super) fn values(row: &Row<'_>, count: usize) -> rusqlite::Result<Vec<Value>> {
+    (0..count)
+        .map(|index| {
+            Ok(match row.get_ref(index)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(number) => Value::Integer(number),
+                ValueRef::Real(number) => Value::Real(number),
+                ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+                ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+            })
+        })
+        .collect()
+}
+
+fn number(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
+    Ok(match row.get_ref(index)? {
+        ValueRef::Integer(found) => u64::try_from(found).ok(),
+        _ => None,
+    })
+}
+
+fn text(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(index)? {
+        ValueRef::Text(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+        _ => None,
+    })
+}

@@ -1,0 +1,162 @@
+//! Rows that are written once and never change: every version of an entry, every id that a client gave. They grow with
+//! the log, so each is looked up when its record goes by, and counted in the end.
+
+use quorate_core::codec::{self, fingerprint};
+use quorate_core::{DeliveryNo, Effect, EntryHead, Key, Message, Record, Seq, SpaceNo};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::rows::{self, Go, values};
+use super::tables::Difference;
+
+pub(super) const VERSION_COLUMNS: [&str; 3] = ["generation", "seq", "deleted"];
+pub(super) const CLIENT_ID_COLUMNS: [&str; 6] = ["seq", "n", "principal", "first", "count", "fingerprint"];
+
+pub(super) struct SaidOnce<'a> {
+    connection: &'a Connection,
+    space: SpaceNo,
+    versions: u64,
+    client_ids: u64,
+    difference: Option<Difference>,
+}
+
+impl<'a> SaidOnce<'a> {
+    pub(super) fn new(connection: &'a Connection, space: SpaceNo) -> Self {
+        Self { connection, space, versions: 0, client_ids: 0, difference: None }
+    }
+
+    pub(super) fn version(&mut self, key: &Key, head: &EntryHead) -> rusqlite::Result<()> {
+        self.versions += 1;
+        let sql =
+            "SELECT generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND version = ?3";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let found = statement
+            .query_row((self.space.0, key.as_str(), head.version.0), |row| values(row, VERSION_COLUMNS.len()))
+            .optional()?;
+        let expected = [
+            Value::Integer(head.generation.0 as i64),
+            Value::Integer(head.seq.0 as i64),
+            Value::Integer(i64::from(head.deleted)),
+        ];
+        let row = || format!("of version {} of {key}", head.version);
+        self.hold("versions", row, head.seq, &VERSION_COLUMNS, &expected, found);
+        Ok(())
+    }
+
+    /// A message that bears an id of its sender's own. The fingerprint covers the payload, so it cannot be computed
+    /// once that was erased.
+    pub(super) fn sent(
+        &mut self,
+        record: &Record,
+        n: u32,
+        message: &Message,
+        (first, count): (DeliveryNo, usize),
+    ) -> rusqlite::Result<()> {
+        let Some(id) = &message.client_id else { return Ok(()) };
+        self.client_ids += 1;
+        let sql = "SELECT seq, n, principal, first, count, fingerprint FROM client_ids
+                   WHERE space = ?1 AND client_id = ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let found = statement
+            .query_row((self.space.0, id.as_str()), |row| values(row, CLIENT_ID_COLUMNS.len()))
+            .optional()?;
+        let mut expected = vec![
+            Value::Integer(record.seq.0 as i64),
+            Value::Integer(i64::from(n)),
+            Value::Text(record.principal.clone()),
+            Value::Integer(first.0 as i64),
+            Value::Integer(count as i64),
+        ];
+        if !message.payload.is_erased() {
+            expected.push(Value::Blob(fingerprint::of_message(message).to_vec()));
+        }
+        let found = found.map(|mut found| {
+            found.truncate(expected.len());
+            found
+        });
+        self.hold("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
+        Ok(())
+    }
+
+    fn hold(
+        &mut self,
+        table: &'static str,
+        row: impl Fn() -> String,
+        seq: Seq,
+        columns: &[&str],
+        expected: &[Value],
+        found: Option<Vec<Value>>,
+    ) {
+        if found.as_deref() != Some(expected) && self.difference.is_none() {
+            let difference = Difference::new(table, row(), seq, columns, Some(expected), found.as_deref());
+            self.difference = Some(difference);
+        }
+    }
+
+    /// After the last record: the first row that was wrong, or one too many.
+    pub(super) fn difference(&self, last: Seq) -> rusqlite::Result<Option<Difference>> {
+        if let Some(difference) = &self.difference {
+            return Ok(Some(difference.clone()));
+        }
+        let tables = [
+            ("versions", "key, version, seq", self.versions),
+            ("client_ids", "client_id, n, seq", self.client_ids),
+        ];
+        for (table, columns, expected) in tables {
+            let sql = format!("SELECT count(*) FROM {table} WHERE space = ?1");
+            let found: u64 = self.connection.query_row(&sql, [self.space.0], |row| row.get(0))?;
+            if found != expected {
+                let sql = format!("SELECT {columns} FROM {table} WHERE space = ?1");
+                let stray = self.stray(table, &sql)?;
+                return Ok(Some(stray.unwrap_or_else(|| Difference::count(table, last))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first row whose record does not say what it says. Slow, and only gone through when there is one.
+    fn stray(&self, table: &str, sql: &str) -> rusqlite::Result<Option<Difference>> {
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([self.space.0])?;
+        while let Some(row) = rows.next()? {
+            let row = values(row, 3)?;
+            let [Value::Text(name), Value::Integer(number), Value::Integer(seq)] = &row[..] else {
+                return Ok(Some(Difference::new(table, "of no name".into(), Seq(0), &[], None, None)));
+            };
+            let seq = Seq(u64::try_from(*seq).unwrap_or(0));
+            if !self.says(seq, name, *number)? {
+                let which = match table {
+                    "versions" => format!("of version {number} of {name}"),
+                    _ => format!("of {name}"),
+                };
+                return Ok(Some(Difference::new(table, which, seq, &[], None, None)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a record wrote this version of this key, or sent a message under this id.
+    fn says(&self, seq: Seq, name: &str, number: i64) -> rusqlite::Result<bool> {
+        let mut said = false;
+        rows::log(self.connection, self.space, seq.0, |row| {
+            let body = row
+                .record
+                .ok()
+                .filter(|_| row.place == seq.0)
+                .and_then(|record| codec::read_body(&record).ok());
+            said = body.is_some_and(|body| {
+                body.effects.iter().any(|effect| match effect {
+                    Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
+                        key.as_str() == name && version.0 as i64 == number
+                    }
+                    Effect::Sent { message, .. } => {
+                        message.client_id.as_ref().is_some_and(|id| id.as_str() == name)
+                    }
+                    _ => false,
+                })
+            });
+            Ok(Go::Stop)
+        })?;
+        Ok(said)
+    }
+}

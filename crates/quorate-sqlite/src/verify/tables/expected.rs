@@ -1,0 +1,218 @@
+//! What each table should hold, from what the records come to.
+
+use quorate_core::limits::LEASE_MS_MAX;
+use quorate_core::{
+    AgentNo, Dead, DeliveryNo, EntryVersion, Era, Key, Open, OpenState, Seq, SpaceNo, Timestamp, row_id,
+};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::super::folded::Folded;
+use super::super::rows::LAST;
+use super::Difference;
+use super::merge::{Expected, Table};
+use crate::lookup::stored_priority;
+
+const BY_ID: &str = "id BETWEEN ?1 AND ?2 ORDER BY id";
+
+fn number(number: u64) -> Value {
+    Value::Integer(number as i64)
+}
+
+fn optional(value: Option<Timestamp>) -> Value {
+    value.map_or(Value::Null, |at| number(at.0))
+}
+
+fn as_stored(_: &mut [Value], _: &[Value]) {}
+
+/// The first row of any table that differs.
+pub(super) fn first_difference(
+    connection: &Connection,
+    space: SpaceNo,
+    folded: &Folded<'_>,
+) -> rusqlite::Result<Option<Difference>> {
+    let comparing = Comparing { connection, space, folded };
+    let tables = [
+        Comparing::eras,
+        Comparing::agents,
+        Comparing::deliveries,
+        Comparing::dead,
+        Comparing::entries,
+        Comparing::erased,
+    ];
+    for table in tables {
+        if let Some(difference) = table(&comparing)? {
+            return Ok(Some(difference));
+        }
+    }
+    Ok(None)
+}
+
+struct Comparing<'a> {
+    connection: &'a Connection,
+    space: SpaceNo,
+    folded: &'a Folded<'a>,
+}
+
+impl Comparing<'_> {
+    fn range(&self) -> (i64, i64) {
+        (row_id(self.space, 0), row_id(self.space, LAST))
+    }
+
+    /// The number within the space, from the key of a row.
+    fn numbered(&self, row: &[Value]) -> u64 {
+        match row.first() {
+            Some(Value::Integer(id)) => (id - row_id(self.space, 0)) as u64,
+            _ => 0,
+        }
+    }
+
+    fn eras(&self) -> rusqlite::Result<Option<Difference>> {
+        let columns = ["first_seq", "generation", "first_delivery"];
+        let which = "space = ?1 ORDER BY first_seq";
+        let table = Table { name: "eras", columns: &columns, key: 1, which, settle: as_stored };
+        let expected = self.folded.world.working.eras().0.iter();
+        let expected = expected.map(|Era { generation, first_seq, first_delivery }| Expected {
+            columns: vec![number(first_seq.0), number(generation.0), number(first_delivery.0)],
+            seq: *first_seq,
+        });
+        let name = |row: &[Value]| format!("from record {}", super::shown(&row[0]));
+        table.difference(self.connection, [self.space.0], expected, name)
+    }
+
+    fn agents(&self) -> rusqlite::Result<Option<Difference>> {
+        let columns = ["id", "seq", "removed"];
+        let table = Table { name: "agents", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
+        let agents = self.folded.world.working.agents().iter().zip(&self.folded.described);
+        let expected = agents.map(|((AgentNo(agent), described), seq)| {
+            let id = Value::Integer(row_id(self.space, agent));
+            Expected { columns: vec![id, number(seq.0), number(u64::from(described.removed))], seq: *seq }
+        });
+        let name = |row: &[Value]| format!("of agent number {}", self.numbered(row));
+        table.difference(self.connection, self.range(), expected, name)
+    }
+
+    fn deliveries(&self) -> rusqlite::Result<Option<Difference>> {
+        let columns = [
+            "id",
+            "agent",
+            "seq",
+            "n",
+            "priority",
+            "attempt",
+            "attempts_max",
+            "state",
+            "value",
+            "lease_ms",
+            "expires",
+        ];
+        let settle = settle_delivery;
+        let table = Table { name: "deliveries", columns: &columns, key: 1, which: BY_ID, settle };
+        let working = &self.folded.world.working;
+        let open = working.all_open().into_iter();
+        let expected = open.map(|(delivery, open)| {
+            let lease_ms = working.lease_ms(delivery).unwrap_or(0);
+            Expected { seq: open.seq, columns: self.delivery(delivery, &open, lease_ms) }
+        });
+        let name = |row: &[Value]| format!("of delivery {}", self.numbered(row));
+        table.difference(self.connection, self.range(), expected, name)
+    }
+
+    fn delivery(&self, delivery: DeliveryNo, open: &Open, lease_ms: u64) -> Vec<Value> {
+        let (state, value) = match open.state {
+            // It fell due since its row was written, and the row says until when it waited.
+            OpenState::Ready { since } if self.folded.scheduled.contains(&delivery) => (SCHEDULED, since.0),
+            OpenState::Ready { since } => (READY, since.0),
+            OpenState::Scheduled { due } => (SCHEDULED, due.0),
+            OpenState::Leased { token } => (LEASED, token.0),
+        };
+        vec![
+            Value::Integer(row_id(self.space, delivery.0)),
+            number(open.agent().0),
+            number(open.seq.0),
+            number(u64::from(open.n())),
+            number(u64::from(stored_priority(open.priority))),
+            number(u64::from(open.attempt)),
+            number(u64::from(open.attempts_max)),
+            Value::Integer(state),
+            number(value),
+            number(lease_ms),
+            optional((open.expires != Open::NEVER).then_some(open.expires)),
+        ]
+    }
+
+    fn dead(&self) -> rusqlite::Result<Option<Difference>> {
+        let columns = ["id", "agent", "seq", "n", "priority", "attempt", "attempts_max", "expires"];
+        let table = Table { name: "dead", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
+        let letters = self.folded.world.dead.iter();
+        let expected = letters.map(|(delivery, dead)| {
+            let Dead { agent, seq, n, priority, attempts_max, expires_at } = dead;
+            let tries = self.folded.tries_of_dead.get(delivery).copied().unwrap_or(0);
+            let columns = vec![
+                Value::Integer(row_id(self.space, delivery.0)),
+                number(agent.0),
+                number(seq.0),
+                number(u64::from(*n)),
+                number(u64::from(stored_priority(*priority))),
+                number(u64::from(tries)),
+                number(u64::from(*attempts_max)),
+                optional(*expires_at),
+            ];
+            Expected { columns, seq: *seq }
+        });
+        let name = |row: &[Value]| format!("of delivery {}", self.numbered(row));
+        table.difference(self.connection, self.range(), expected, name)
+    }
+
+    fn entries(&self) -> rusqlite::Result<Option<Difference>> {
+        let columns = ["key", "version", "generation", "seq", "deleted", "entry_type", "author"];
+        let which = "space = ?1 ORDER BY key";
+        let table = Table { name: "entries", columns: &columns, key: 1, which, settle: as_stored };
+        let entries = self.folded.world.entries.iter();
+        let newest = entries.filter_map(|(key, versions)| Some((key, versions.last()?)));
+        let expected = newest.map(|(key, version): (&Key, &EntryVersion)| {
+            let head = version.head;
+            let columns = vec![
+                Value::Text(key.to_string()),
+                number(head.version.0),
+                number(head.generation.0),
+                number(head.seq.0),
+                number(u64::from(head.deleted)),
+                Value::Text(version.entry_type.clone()),
+                Value::Text(version.author.clone()),
+            ];
+            Expected { columns, seq: head.seq }
+        });
+        let name = |row: &[Value]| format!("of entry {}", super::shown(&row[0]));
+        table.difference(self.connection, [self.space.0], expected, name)
+    }
+
+    fn erased(&self) -> rusqlite::Result<Option<Difference>> {
+        let which = "space = ?1 ORDER BY seq, part";
+        let table = Table { name: "erased", columns: &["seq", "part"], key: 2, which, settle: as_stored };
+        let expected = self.folded.world.erased.iter().map(|(Seq(seq), part)| Expected {
+            columns: vec![number(*seq), number(u64::from(*part))],
+            seq: Seq(*seq),
+        });
+        let name =
+            |row: &[Value]| format!("of part {} of record {}", super::shown(&row[1]), super::shown(&row[0]));
+        table.difference(self.connection, [self.space.0], expected, name)
+    }
+}
+
+const READY: i64 = 0;
+const SCHEDULED: i64 = 1;
+const LEASED: i64 = 2;
+
+/// Extending a lease leaves no record, but makes the lease in the row longer.
+fn settle_delivery(found: &mut [Value], expected: &[Value]) {
+    const STATE: usize = 7;
+    const LEASE_MS: usize = 9;
+    if let (Value::Integer(stored), Value::Integer(said)) = (&found[LEASE_MS], &expected[LEASE_MS])
+        && expected[STATE] == Value::Integer(LEASED)
+        && stored > said
+        && *stored <= LEASE_MS_MAX as i64
+    {
+        found[LEASE_MS] = Value::Integer(*said);
+    }
+}

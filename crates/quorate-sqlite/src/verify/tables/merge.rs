@@ -1,0 +1,79 @@
+//! Two sorted lists of rows, what should be there and what is there, gone through side by side.
+
+use std::cmp::Ordering;
+
+use quorate_core::Seq;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params};
+
+use super::super::rows::values;
+use super::Difference;
+
+/// A row as the log says it should be: all columns, the key first.
+pub(super) struct Expected {
+    pub(super) columns: Vec<Value>,
+    /// The record it is derived from.
+    pub(super) seq: Seq,
+}
+
+/// A table and how to read its rows of one space, in the order of the key.
+pub(super) struct Table<'t> {
+    pub(super) name: &'static str,
+    pub(super) columns: &'t [&'static str],
+    /// How many of the columns are the key.
+    pub(super) key: usize,
+    /// What comes after FROM and the name.
+    pub(super) which: &'static str,
+    /// Makes the stored row say what the log can know, where it rightly says more. Given what is expected.
+    pub(super) settle: fn(&mut [Value], &[Value]),
+}
+
+impl Table<'_> {
+    /// The first row that differs.
+    pub(super) fn difference(
+        &self,
+        connection: &Connection,
+        params: impl Params,
+        expected: impl Iterator<Item = Expected>,
+        row_name: impl Fn(&[Value]) -> String,
+    ) -> rusqlite::Result<Option<Difference>> {
+        let sql = format!("SELECT {} FROM {} WHERE {}", self.columns.join(", "), self.name, self.which);
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query(params)?;
+        let mut expected = expected.peekable();
+        let differs = |seq, expected: Option<&[Value]>, found: Option<&[Value]>| {
+            let name = row_name(expected.or(found).unwrap_or_default());
+            Ok(Some(Difference::new(self.name, name, seq, self.columns, expected, found)))
+        };
+        while let Some(row) = rows.next()? {
+            let mut found = values(row, self.columns.len())?;
+            let order =
+                expected.peek().map_or(Ordering::Less, |expected| self.order(&found, &expected.columns));
+            let Some(expected) = expected.next_if(|_| order != Ordering::Less) else {
+                return differs(Seq(0), None, Some(&found));
+            };
+            if order == Ordering::Greater {
+                return differs(expected.seq, Some(&expected.columns), None);
+            }
+            (self.settle)(&mut found, &expected.columns);
+            if found != expected.columns {
+                return differs(expected.seq, Some(&expected.columns), Some(&found));
+            }
+        }
+        match expected.next() {
+            Some(expected) => differs(expected.seq, Some(&expected.columns), None),
+            None => Ok(None),
+        }
+    }
+
+    fn order(&self, found: &[Value], expected: &[Value]) -> Ordering {
+        let pairs = found.iter().zip(expected).take(self.key);
+        let orders = pairs.map(|(found, expected)| match (found, expected) {
+            (Value::Integer(found), Value::Integer(expected)) => found.cmp(expected),
+            (Value::Text(found), Value::Text(expected)) => found.cmp(expected),
+            // A key of another type belongs to no row that we write.
+            _ => Ordering::Less,
+        });
+        { orders }.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}

@@ -1,0 +1,143 @@
+//! Damage of every kind, done to a real store with plain SQL: the right record and the right word each time.
+
+mod bad_input;
+mod damaged_log;
+mod damaged_tables;
+mod file;
+mod forged;
+mod untouched;
+pub(crate) mod work;
+
+use std::fs;
+use std::path::Path;
+
+use quorate_core::chain::{Header, record_hash};
+use quorate_core::{Seq, SpaceId, Timestamp};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{Bad, Checkpoint, Damage, Report, verify};
+use crate::directory::database_of;
+
+/// A data directory in which all kinds of work were done, closed.
+pub(crate) fn worked() -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    fs::write(database_of(copy.path()), work::database()).unwrap();
+    copy
+}
+
+/// Such a directory after something was done to its database.
+fn after(damage: impl FnOnce(&Connection)) -> TempDir {
+    let copy = worked();
+    let connection = Connection::open(database_of(copy.path())).unwrap();
+    damage(&connection);
+    connection.close().unwrap();
+    copy
+}
+
+fn after_sql(sql: &str) -> TempDir {
+    after(|connection| {
+        connection.execute_batch(sql).unwrap();
+        assert_ne!(connection.changes(), 0, "nothing was damaged by {sql}");
+    })
+}
+
+fn report(dir: &Path) -> Report {
+    verify(dir, None).unwrap()
+}
+
+/// Asserts what is found first, and gives it back.
+#[track_caller]
+fn assert_bad(dir: &Path, checkpoints: Option<&[Checkpoint]>, seq: u64, damage: Damage) -> Bad {
+    let report = verify(dir, checkpoints).unwrap();
+    let bad = report.first_bad.clone().unwrap_or_else(|| panic!("nothing is bad: {report:?}"));
+    assert_eq!((bad.seq, bad.damage), (Seq(seq), damage), "{bad:?}");
+    assert!(!report.ok);
+    assert_eq!(bad.space, "default");
+    bad
+}
+
+/// The key of a row of the first space.
+fn row(number: u64) -> i64 {
+    quorate_core::row_id(quorate_core::SpaceNo(1), number)
+}
+
+fn head(connection: &Connection) -> u64 {
+    connection.query_row("SELECT seq FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap()
+}
+
+/// What a forger does: makes every hash right again, from a record on, and the head too.
+fn rechain(connection: &Connection, from: u64) {
+    let id: [u8; 16] =
+        connection.query_row("SELECT id FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap();
+    let mut previous = quorate_core::chain::first_previous(SpaceId(id));
+    let mut last = (0, 0);
+    for seq in 1..=head(connection) {
+        let found = connection.query_row(
+            "SELECT at, format, kind, principal, hash, body FROM log WHERE id = ?1",
+            [row(seq)],
+            |row| {
+                let header: (u64, u8, u8, String) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
+                Ok((header, row.get::<_, [u8; 32]>(4)?, row.get::<_, Vec<u8>>(5)?))
+            },
+        );
+        let ((at, format, kind, principal), stored, body) = found.unwrap();
+        previous = if seq < from {
+            stored
+        } else {
+            let header = Header { seq: Seq(seq), at: Timestamp(at), format, kind, principal: &principal };
+            record_hash(&previous, &header, &body)
+        };
+        connection.execute("UPDATE log SET hash = ?2 WHERE id = ?1", (row(seq), previous)).unwrap();
+        last = (seq, at);
+    }
+    connection
+        .execute(
+            "UPDATE spaces SET seq = ?1, hash = ?2, at = ?3 WHERE number = 1",
+            (last.0, previous, last.1),
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_store_that_nobody_touched_verifies() {
+    let dir = worked();
+    let report = report(dir.path());
+    assert_eq!(report.first_bad, None);
+    assert!(report.ok);
+    let names: Vec<_> = report.spaces.iter().map(|space| space.name.as_str()).collect();
+    assert_eq!(names, ["default", "second"]);
+    for space in &report.spaces {
+        assert_eq!(Seq(space.records), space.head_seq);
+    }
+    assert_eq!(report.spaces[0].erased, 2);
+}
+
+#[test]
+fn it_agrees_with_its_own_checkpoints() {
+    let dir = worked();
+    let now = crate::checkpoints(dir.path()).unwrap();
+    let report = verify(dir.path(), Some(&now)).unwrap();
+    assert!(report.ok, "{report:?}");
+    assert!(report.spaces.iter().all(|space| space.checkpoints == 1));
+}
+
+#[test]
+fn a_restored_backup_verifies_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let [live, backup, restored] = ["live", "backup", "restored"].map(|name| dir.path().join(name));
+    let hub = work::Hub::open(&live);
+    hub.everything();
+    hub.back_up(&backup);
+    hub.close();
+    assert!(report(&backup).ok);
+    let checkpoints = crate::checkpoints(&backup).unwrap();
+    crate::restore(&backup, &restored, Timestamp(work::START + 1_000_000)).unwrap();
+    let hub = work::Hub::open(&restored);
+    hub.send("bob", "after the restore");
+    hub.memory();
+    hub.close();
+    let report = verify(&restored, Some(&checkpoints)).unwrap();
+    assert!(report.ok, "{report:?}");
+    assert_eq!(report.spaces[0].checkpoints, 1);
+}

@@ -1,0 +1,278 @@
+//! Edited, deleted, reordered, truncated, forked.
+
+use quorate_core::{Record, Seq};
+use rusqlite::Connection;
+
+use super::*;
+
+/// A record in the middle that has a payload.
+const MIDDLE: u64 = 10;
+
+fn last() -> u64 {
+    let dir = worked();
+    report(dir.path()).spaces[0].head_seq.0
+}
+
+#[test]
+fn any_edited_column_of_a_record_is_found() {
+    let edits = [
+        "body = CAST(substr(body, 1, length(body) - 1) || x'ff' AS BLOB)",
+        "body = x''",
+        "at = at + 1",
+        "at = -5",
+        "principal = 'agent:mallory'",
+        "principal = CAST(x'ff' AS TEXT)",
+        "principal = CAST(zeroblob(70000) AS TEXT)",
+        "kind = 3",
+        "kind = 300",
+        "format = 2",
+        "hash = zeroblob(32)",
+        "hash = x'00'",
+        "payload = zeroblob(length(payload))",
+        "payload = CAST(payload || x'00' AS BLOB)",
+        "payload = x''",
+        "salts = CAST(x'01' || substr(salts, 2) AS BLOB)",
+        "salts = x''",
+        // Blanked by hand, as an erasure would: but no record says so.
+        "salts = zeroblob(length(salts)), payload = zeroblob(length(payload))",
+    ];
+    for edit in edits {
+        let dir = after_sql(&format!("UPDATE log SET {edit} WHERE id = {}", row(MIDDLE)));
+        assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
+    }
+}
+
+#[test]
+fn an_edit_says_both_hashes_and_how_far_it_goes() {
+    let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(MIDDLE)));
+    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
+    assert!(bad.detail.contains("stored hash ") && bad.detail.contains("computed "), "{}", bad.detail);
+    assert!(bad.detail.contains("only the content of this one was changed"), "{}", bad.detail);
+    assert!(bad.detail.contains("records after it are intact"), "{}", bad.detail);
+    let dir = after_sql(&format!("UPDATE log SET hash = zeroblob(32) WHERE id = {}", row(MIDDLE)));
+    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
+    assert!(bad.detail.contains("only the stored hash was changed"), "{}", bad.detail);
+}
+
+#[test]
+fn the_first_and_the_last_record_are_no_exception() {
+    for seq in [1, last()] {
+        let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(seq)));
+        assert_bad(dir.path(), None, seq, Damage::Edited);
+    }
+}
+
+#[test]
+fn a_missing_record_is_deleted() {
+    for seq in [1, MIDDLE, last() - 1] {
+        let dir = after_sql(&format!("DELETE FROM log WHERE id = {}", row(seq)));
+        let bad = assert_bad(dir.path(), None, seq, Damage::Deleted);
+        assert!(bad.detail.contains("this record is missing"), "{}", bad.detail);
+    }
+    let (first, to) = (row(MIDDLE), row(MIDDLE + 2));
+    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {first} AND {to}"));
+    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
+    assert!(bad.detail.contains("3 records are missing"), "{}", bad.detail);
+}
+
+fn move_up(connection: &Connection, seq: u64) {
+    connection.execute("DELETE FROM log WHERE id = ?1", [row(seq)]).unwrap();
+    for later in seq + 1..=head(connection) {
+        connection.execute("UPDATE log SET id = id - 1 WHERE id = ?1", [row(later)]).unwrap();
+    }
+}
+
+#[test]
+fn a_deleted_record_is_found_also_when_the_others_move_up() {
+    let dir = after(|connection| move_up(connection, MIDDLE));
+    assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
+    let dir = after(|connection| {
+        move_up(connection, MIDDLE);
+        connection.execute("UPDATE spaces SET seq = seq - 1 WHERE number = 1", []).unwrap();
+    });
+    assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
+    let before_last = last() - 1;
+    let dir = after(|connection| move_up(connection, before_last));
+    assert_bad(dir.path(), None, before_last, Damage::Deleted);
+}
+
+#[test]
+fn swapped_records_are_reordered() {
+    for (one, other) in [(MIDDLE, MIDDLE + 1), (MIDDLE, last()), (1, 7)] {
+        let (one_row, other_row) = (row(one), row(other));
+        let dir = after_sql(&format!(
+            "UPDATE log SET id = -1 WHERE id = {one_row};
+             UPDATE log SET id = {one_row} WHERE id = {other_row};
+             UPDATE log SET id = {other_row} WHERE id = -1"
+        ));
+        let bad = assert_bad(dir.path(), None, one, Damage::Reordered);
+        assert!(bad.detail.contains(&format!("found as number {other}")), "{}", bad.detail);
+    }
+}
+
+#[test]
+fn a_record_moved_to_the_end_is_reordered() {
+    let end = row(last() + 1);
+    let dir = after_sql(&format!("UPDATE log SET id = {end} WHERE id = {}", row(MIDDLE)));
+    assert_bad(dir.path(), None, MIDDLE, Damage::Reordered);
+}
+
+#[test]
+fn a_log_without_its_end_is_truncated() {
+    let cut = last() - 2;
+    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(cut), row(last())));
+    assert_bad(dir.path(), None, cut, Damage::Truncated);
+    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
+    assert_bad(dir.path(), None, 1, Damage::Truncated);
+}
+
+/// Cuts the log and takes the head back with it.
+fn cut_with_head(connection: &Connection, to: u64) {
+    connection
+        .execute("DELETE FROM log WHERE id BETWEEN ?1 AND ?2", (row(to + 1), row(head(connection))))
+        .unwrap();
+    connection
+        .execute(
+            "UPDATE spaces SET (seq, hash, at) = (SELECT ?1, hash, at FROM log WHERE id = ?2) WHERE number = 1",
+            (to, row(to)),
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_log_cut_off_with_its_head_is_found_by_a_checkpoint() {
+    let checkpoints = crate::checkpoints(worked().path()).unwrap();
+    let cut = last() - 3;
+    let dir = after(|connection| cut_with_head(connection, cut));
+    assert_bad(dir.path(), Some(&checkpoints), cut + 1, Damage::Truncated);
+    // Whoever forgets the tables is found without one.
+    let found = report(dir.path()).first_bad.unwrap();
+    assert_eq!(found.damage, Damage::Tables, "{found:?}");
+}
+
+#[test]
+fn an_older_copy_of_everything_is_found_by_a_checkpoint_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let hub = work::Hub::open(dir.path());
+    hub.register();
+    hub.close_into_one_file(dir.path());
+    let older = fs::read(database_of(dir.path())).unwrap();
+    let hub = work::Hub::open(dir.path());
+    let sent = hub.send("bob", "what was never said");
+    hub.close_into_one_file(dir.path());
+    let checkpoints = crate::checkpoints(dir.path()).unwrap();
+    assert!(verify(dir.path(), Some(&checkpoints)).unwrap().ok);
+    fs::write(database_of(dir.path()), older).unwrap();
+    assert!(report(dir.path()).ok);
+    assert_bad(dir.path(), Some(&checkpoints), sent.0, Damage::Truncated);
+}
+
+#[test]
+fn rewritten_history_is_forked_and_found_by_a_checkpoint_only() {
+    let known = worked();
+    let whole = crate::checkpoints(known.path()).unwrap();
+    let early = Checkpoint { seq: Seq(5), hash: record(known.path(), 5).hash, ..whole[0].clone() };
+    // The last record only ends deliveries, so that no table shows who did it.
+    let end = last();
+    let dir = after(|connection| {
+        connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id = ?1", [row(end)]).unwrap();
+        connection.execute("UPDATE log SET at = at + 1 WHERE id = ?1", [row(end)]).unwrap();
+        rechain(connection, end);
+    });
+    assert!(report(dir.path()).ok, "{:?}", report(dir.path()));
+    let checkpoints = [whole[1].clone(), whole[0].clone(), early];
+    let bad = assert_bad(dir.path(), Some(&checkpoints), end, Damage::Forked);
+    assert!(bad.detail.contains("after record 5"), "{}", bad.detail);
+}
+
+fn record(dir: &Path, seq: u64) -> Record {
+    let connection = Connection::open(database_of(dir)).unwrap();
+    crate::load::record(&connection, quorate_core::SpaceNo(1), Seq(seq)).unwrap().unwrap()
+}
+
+#[test]
+fn a_checkpoint_of_the_identity_holds_too() {
+    let dir = worked();
+    let other = Checkpoint { space: "default".into(), seq: Seq(0), hash: [7; 32] };
+    assert_bad(dir.path(), Some(&[other]), 0, Damage::Forked);
+}
+
+#[test]
+fn records_beyond_the_head_are_forked() {
+    let end = last();
+    let before = record(worked().path(), end - 1).hash;
+    let dir = after(|connection| {
+        let changed =
+            connection.execute("UPDATE spaces SET seq = seq - 1, hash = ?1 WHERE number = 1", [before]);
+        assert_eq!(changed.unwrap(), 1);
+    });
+    assert_bad(dir.path(), None, end, Damage::Forked);
+}
+
+#[test]
+fn a_last_record_that_is_not_the_head_is_forked() {
+    let end = last();
+    let dir = after(|connection| {
+        let head: [u8; 32] =
+            connection.query_row("SELECT hash FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap();
+        connection.execute("UPDATE log SET at = at + 1 WHERE id = ?1", [row(end)]).unwrap();
+        rechain(connection, end);
+        connection.execute("UPDATE spaces SET hash = ?1 WHERE number = 1", [head]).unwrap();
+    });
+    assert_bad(dir.path(), None, end, Damage::Forked);
+}
+
+#[test]
+fn a_space_that_is_gone_is_found() {
+    let checkpoints = crate::checkpoints(worked().path()).unwrap();
+    let second = quorate_core::row_id(quorate_core::SpaceNo(2), 0);
+    let everything = format!(
+        "DELETE FROM spaces WHERE number = 2; DELETE FROM log WHERE id >= {second};
+         DELETE FROM agents WHERE id >= {second}; DELETE FROM eras WHERE space = 2;"
+    );
+    let dir = after_sql(&everything);
+    assert!(report(dir.path()).ok);
+    let bad = verify(dir.path(), Some(&checkpoints)).unwrap().first_bad.unwrap();
+    assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(1), Damage::Truncated));
+    let dir = after_sql("DELETE FROM spaces WHERE number = 2");
+    assert_eq!(report(dir.path()).first_bad.unwrap().damage, Damage::Tables);
+    let dir = after_sql("DELETE FROM spaces WHERE number = 1");
+    assert_eq!(report(dir.path()).first_bad.unwrap().damage, Damage::Deleted);
+}
+
+#[test]
+fn damage_in_the_second_space_is_named_as_such() {
+    let second = quorate_core::row_id(quorate_core::SpaceNo(2), 2);
+    let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {second}"));
+    let found = report(dir.path());
+    let bad = found.first_bad.clone().unwrap();
+    assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(2), Damage::Edited));
+    assert_eq!(found.spaces[0].bad, None);
+    assert_eq!(found.spaces[1].bad, Some(bad));
+    assert_eq!(found.spaces[1].records, 1);
+}
+
+#[test]
+fn an_erased_part_whose_bytes_came_back_is_edited() {
+    let before = worked();
+    let erased: u64 = Connection::open(database_of(before.path()))
+        .unwrap()
+        .query_row("SELECT max(seq) FROM erased WHERE space = 1", [], |row| row.get(0))
+        .unwrap();
+    let dir = after(|connection| {
+        // The second of two parts: its old salt and bytes are known to whoever kept a copy.
+        let chance = quorate_store::Chance::seeded(7);
+        let salts: Vec<[u8; 16]> = (0..200).map(|_| chance.sixteen()).collect();
+        let record = crate::load::record(connection, quorate_core::SpaceNo(1), Seq(erased)).unwrap().unwrap();
+        let parts = quorate_core::codec::parts_of(&record.body).unwrap();
+        let digest = |salt: &[u8; 16]| quorate_core::chain::part_digest(salt, b"secret");
+        let salt = salts.iter().find(|salt| digest(salt) == parts[1].1).unwrap();
+        let salts = [&record.salts[..16], salt].concat();
+        let payload = [&record.payload[..record.payload.len() - 6], b"secret"].concat();
+        connection
+            .execute("UPDATE log SET salts = ?2, payload = ?3 WHERE id = ?1", (row(erased), salts, payload))
+            .unwrap();
+    });
+    let bad = assert_bad(dir.path(), None, erased, Damage::Edited);
+    assert!(bad.detail.contains("it is not blank"), "{}", bad.detail);
+}

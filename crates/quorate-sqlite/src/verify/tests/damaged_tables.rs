@@ -1,0 +1,122 @@
+//! A table that does not say what the log says.
+
+use super::*;
+
+#[track_caller]
+fn assert_tables(sql: &str, table: &str) {
+    let dir = after_sql(sql);
+    let bad = report(dir.path()).first_bad.unwrap_or_else(|| panic!("not found: {sql}"));
+    assert_eq!(bad.damage, Damage::Tables, "{sql}: {bad:?}");
+    assert!(bad.detail.contains(&format!("`{table}`")), "{sql}: {bad:?}");
+}
+
+/// Every column of every derived table, changed in one row.
+#[test]
+fn a_changed_column_is_found() {
+    let tables = [
+        ("agents", "id, seq, removed"),
+        ("deliveries", "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires"),
+        ("ended", "id, state, token, seq"),
+        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires"),
+        ("entries", "version, generation, seq, deleted"),
+        ("versions", "version, generation, seq, deleted"),
+        ("client_ids", "seq, n, first, count"),
+        ("eras", "first_seq, generation, first_delivery"),
+        ("erased", "seq, part"),
+    ];
+    for (table, columns) in tables {
+        for column in columns.split(", ") {
+            let key = match table {
+                "agents" | "deliveries" | "ended" | "dead" => "id",
+                "entries" => "(space, key)",
+                "versions" => "(space, key, version)",
+                "client_ids" => "(space, client_id)",
+                "eras" => "(space, first_seq)",
+                _ => "(space, seq, part)",
+            };
+            // The largest of the first space, so that a changed key meets no other.
+            let which = match table {
+                "agents" | "deliveries" | "ended" | "dead" => {
+                    format!("max(id) FROM {table} WHERE id < {}", row(u64::MAX))
+                }
+                _ => format!(
+                    "{} FROM {table} WHERE space = 1 ORDER BY 1 DESC, 2 DESC LIMIT 1",
+                    key.trim_matches(['(', ')'])
+                ),
+            };
+            assert_tables(
+                &format!(
+                    "UPDATE {table} SET {column} = coalesce({column}, 0) + 1 WHERE {key} = (SELECT {which})"
+                ),
+                table,
+            );
+        }
+    }
+}
+
+#[test]
+fn changed_words_are_found() {
+    assert_tables("UPDATE entries SET entry_type = 'x' WHERE key = 'plan/a'", "entries");
+    assert_tables("UPDATE entries SET author = 'agent:mallory' WHERE key = 'plan/a'", "entries");
+    assert_tables("UPDATE entries SET key = 'plan/c' WHERE key = 'plan/a'", "entries");
+    assert_tables("UPDATE versions SET key = 'plan/c' WHERE key = 'plan/a' AND version = 1", "versions");
+    assert_tables("UPDATE client_ids SET principal = 'agent:bob' WHERE client_id = 'id-05'", "client_ids");
+    assert_tables("UPDATE client_ids SET client_id = 'id-xx' WHERE client_id = 'id-05'", "client_ids");
+    assert_tables("UPDATE client_ids SET fingerprint = zeroblob(32) WHERE client_id = 'id-05'", "client_ids");
+    assert_tables("UPDATE spaces SET name = 'other' WHERE number = 2", "spaces");
+    assert_tables("UPDATE spaces SET id = zeroblob(16) WHERE number = 2", "spaces");
+    assert_tables("UPDATE spaces SET id = x'00' WHERE number = 2", "spaces");
+    assert_tables("UPDATE spaces SET name = CAST(x'ff' AS TEXT) WHERE number = 2", "spaces");
+}
+
+#[test]
+fn a_changed_head_is_found() {
+    for column in ["at", "generation", "next_delivery", "last_token", "acked", "dead", "expired", "purged"] {
+        assert_tables(&format!("UPDATE spaces SET {column} = {column} + 1 WHERE number = 1"), "spaces");
+    }
+}
+
+#[test]
+fn a_missing_row_is_found() {
+    for table in ["agents", "deliveries", "ended", "dead"] {
+        assert_tables(&format!("DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})"), table);
+        assert_tables(&format!("DELETE FROM {table} WHERE id BETWEEN 0 AND {}", row(u64::MAX)), table);
+    }
+    for table in ["entries", "versions", "client_ids", "eras", "erased"] {
+        assert_tables(&format!("DELETE FROM {table} WHERE space = 1"), table);
+    }
+    assert_tables("DELETE FROM versions WHERE key = 'plan/a' AND version = 2", "versions");
+}
+
+#[test]
+fn a_row_too_many_is_found_and_named() {
+    let additions = [
+        ("agents", format!("SELECT {}, 2, 0", row(9))),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL", row(900))),
+        ("ended", format!("SELECT {}, 1, 5, 5", row(900))),
+        ("ended", "SELECT id, 1, 5, 5 FROM deliveries LIMIT 1".into()),
+        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL", row(900))),
+        ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
+        ("versions", "SELECT 1, 'plan/a', 77, 0, 5, 0".into()),
+        ("client_ids", "SELECT 1, 'id-99', 5, 0, 'agent:alice', zeroblob(32), 1, 1".into()),
+        ("eras", "SELECT 1, 20, 5, 3".into()),
+        ("erased", "SELECT 1, 6, 0".into()),
+        ("entries", "SELECT 9, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL", 1_i64 << 60)),
+    ];
+    for (table, row) in additions {
+        assert_tables(&format!("INSERT INTO {table} {row}"), table);
+    }
+    let dir = after_sql("INSERT INTO versions SELECT 1, 'plan/a', 77, 0, 5, 0");
+    let detail = report(dir.path()).first_bad.unwrap().detail;
+    assert!(detail.contains("of version 77 of plan/a"), "{detail}");
+}
+
+#[test]
+fn a_difference_says_which_row_and_what_the_log_says() {
+    let dir = after_sql("UPDATE deliveries SET attempt = 9 WHERE id = (SELECT min(id) FROM deliveries)");
+    let detail = report(dir.path()).first_bad.unwrap().detail;
+    assert!(detail.contains("table `deliveries`, row of delivery "), "{detail}");
+    assert!(detail.contains("attempt is 9, the log says "), "{detail}");
+    assert!(detail.contains("the log is intact"), "{detail}");
+}

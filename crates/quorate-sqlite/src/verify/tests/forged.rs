@@ -1,0 +1,138 @@
+//! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
+
+use quorate_core::{
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Key, Message, NewDelivery, Next,
+    Payload, Priority, ReturnCause, Role, SpaceName, Token, Version, codec,
+};
+
+use super::*;
+
+/// Replaces the effects of the last record and makes the chain right.
+fn with_last(effects: &[Effect]) -> TempDir {
+    after(|connection| {
+        let payload = Payload::seal(bytes::Bytes::from_static(b"{}"), [1; 16]);
+        let body = codec::write_body(std::slice::from_ref(&payload), effects);
+        let end = head(connection);
+        connection
+            .execute(
+                "UPDATE log SET body = ?2, salts = ?3, payload = ?4 WHERE id = ?1",
+                (row(end), body, payload.salt, &payload.bytes[..]),
+            )
+            .unwrap();
+        rechain(connection, end);
+    })
+}
+
+fn message() -> std::sync::Arc<Message> {
+    let payload = Payload::seal(bytes::Bytes::from_static(b"{}"), [1; 16]);
+    std::sync::Arc::new(Message::new(Destination::Agent(work::agent("bob")), "do", payload))
+}
+
+fn registered(number: u64) -> Effect {
+    let agent = Agent {
+        id: work::agent("eve"),
+        name: "Eve".into(),
+        role: Role::Observer,
+        capabilities: Vec::new(),
+        supported_actions: Vec::new(),
+        epoch: Epoch(1),
+        removed: false,
+    };
+    Effect::AgentRegistered { number: AgentNo(number), agent }
+}
+
+fn sent(first: u64, agent: u64) -> Effect {
+    let deliveries = vec![NewDelivery { agent: AgentNo(agent), lease: None }];
+    Effect::Sent { message: message(), part: 0, first: DeliveryNo(first), deliveries }
+}
+
+#[test]
+fn effects_that_do_not_fit_are_forked() {
+    let delivery = DeliveryNo(900);
+    let token = Token(1);
+    let returned = |cause, next| Effect::Returned { delivery, token, cause, reason: String::new(), next };
+    let written = |version, part| Effect::Written {
+        key: Key::new("plan/a").unwrap(),
+        version: Version(version),
+        entry_type: String::new(),
+        content_type: None,
+        part,
+        depends_on: Vec::new(),
+    };
+    let forged = [
+        registered(0),
+        registered(99),
+        registered(u64::MAX),
+        Effect::AgentRemoved { number: AgentNo(0) },
+        sent(1, 1),
+        sent(u64::MAX, 1),
+        sent(21, 0),
+        sent(21, 77),
+        Effect::Leased { lease_ms: 1, deliveries: vec![(delivery, token)] },
+        Effect::Acked { delivery, token },
+        returned(ReturnCause::Released, Next::Ready),
+        returned(ReturnCause::Nacked, Next::Dead),
+        Effect::Expired { delivery },
+        Effect::Purged { delivery },
+        Effect::Redriven {
+            delivery,
+            agent: AgentNo(u64::MAX),
+            seq: Seq(1),
+            n: 0,
+            priority: Priority::NORMAL,
+            attempts_max: 1,
+            expires_at: None,
+        },
+        written(1, 0),
+        written(u64::MAX, 0),
+        written(100, 9),
+        Effect::Deleted { key: Key::new("plan/a").unwrap(), version: Version(1) },
+        Effect::Erased { seq: Seq(u64::MAX), part: 0 },
+        Effect::Restored { generation: Generation(0) },
+        Effect::Restored { generation: Generation(u64::MAX) },
+        Effect::SpaceCreated {
+            name: SpaceName::new("default").unwrap(),
+            id: SpaceId([0; 16]),
+            generation: Generation(0),
+        },
+    ];
+    for effect in forged {
+        let dir = with_last(std::slice::from_ref(&effect));
+        let bad = report(dir.path()).first_bad.unwrap();
+        assert_eq!(bad.damage, Damage::Forked, "{effect:?}: {bad:?}");
+        assert!(bad.detail.contains("no hub wrote this record"), "{effect:?}: {bad:?}");
+    }
+}
+
+#[test]
+fn a_record_that_fits_needs_a_checkpoint_or_the_tables() {
+    // What would be next fits, so the chain alone does not give the forger away; the tables do.
+    let next: u64 = Connection::open(database_of(worked().path()))
+        .unwrap()
+        .query_row("SELECT next_delivery FROM spaces WHERE number = 1", [], |row| row.get(0))
+        .unwrap();
+    let dir = with_last(&[sent(next, 2)]);
+    assert_eq!(report(dir.path()).first_bad.unwrap().damage, Damage::Tables);
+}
+
+#[test]
+fn a_body_that_is_no_body_is_forked() {
+    let dir = after(|connection| {
+        let end = head(connection);
+        connection.execute("UPDATE log SET body = x'ffffff' WHERE id = ?1", [row(end)]).unwrap();
+        rechain(connection, end);
+    });
+    let end = report(dir.path()).spaces[0].head_seq.0;
+    assert_bad(dir.path(), None, end, Damage::Forked);
+}
+
+#[test]
+fn time_that_goes_back_and_unknown_kinds_are_forked() {
+    for edit in ["at = 5", "kind = 9", "format = 9"] {
+        let dir = after(|connection| {
+            connection.execute(&format!("UPDATE log SET {edit} WHERE id = ?1"), [row(10)]).unwrap();
+            rechain(connection, 10);
+        });
+        assert_bad(dir.path(), None, 10, Damage::Forked);
+    }
+}

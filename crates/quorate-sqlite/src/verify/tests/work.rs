@@ -1,0 +1,246 @@
+//! A store in which everything happened at least once that leaves a trace in the log or in a table.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, ClientId, Commit, DeleteEntry, DeliveryId, Destination, ErasePayload, Extend, Generation,
+    Handed, Key, LeaseRef, Message, Nack, NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry,
+    Receipt, RegisterAgent, Seq, SpaceName, SpaceNo, Timestamp, Waiting,
+};
+use quorate_store::{Chance, SetClock, Store as _, Wiring};
+use tokio::runtime::Runtime;
+
+use crate::directory::database_of;
+use crate::{Options, SqliteStore};
+
+pub(crate) const START: u64 = 1_800_000_000_000;
+
+/// The bytes of the database after all the work; made once, since every test needs it.
+pub(super) fn database() -> &'static [u8] {
+    static MADE: OnceLock<Vec<u8>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let hub = Hub::open(dir.path());
+        hub.everything();
+        hub.close_into_one_file(dir.path());
+        std::fs::read(database_of(dir.path())).unwrap()
+    })
+}
+
+pub(crate) struct Hub {
+    store: Arc<SqliteStore>,
+    clock: Arc<SetClock>,
+    chance: Arc<Chance>,
+    runtime: Runtime,
+    space: SpaceNo,
+}
+
+pub(crate) fn agent(id: &str) -> AgentId {
+    AgentId::new(id).unwrap()
+}
+
+fn key(key: &str) -> Key {
+    Key::new(key).unwrap()
+}
+
+fn by(id: &str) -> Principal {
+    Principal::Agent(agent(id))
+}
+
+fn lease(handed: &Handed) -> LeaseRef {
+    let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
+    LeaseRef { delivery, token: handed.token }
+}
+
+impl Hub {
+    pub(crate) fn open(dir: &Path) -> Self {
+        let clock = SetClock::at(START);
+        let chance = Chance::seeded(7);
+        let wiring =
+            Wiring { clock: Arc::clone(&clock) as _, chance: Arc::clone(&chance), sink: Arc::new(drop) };
+        let store = SqliteStore::open(dir, Options::default(), wiring).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let space = runtime.block_on(store.space(SpaceName::new("default").unwrap())).unwrap();
+        Self { store, clock, chance, runtime, space }
+    }
+
+    pub(crate) fn close(self) {
+        self.runtime.block_on(self.store.close());
+    }
+
+    /// Closes it and leaves one file that holds everything.
+    pub(crate) fn close_into_one_file(self, dir: &Path) {
+        self.close();
+        let connection = rusqlite::Connection::open(database_of(dir)).unwrap();
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        connection.close().unwrap();
+    }
+
+    fn commit(&self, principal: Principal, ops: Vec<Op>) -> Receipt {
+        let outcome =
+            self.runtime.block_on(self.store.transact(self.space, vec![Commit::new(principal, ops)]));
+        outcome.unwrap().remove(0).unwrap()
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+    }
+
+    fn payload(&self, text: &str) -> Payload {
+        Payload::seal(Bytes::copy_from_slice(text.as_bytes()), self.chance.sixteen())
+    }
+
+    fn message(&self, to: &str, text: &str) -> Message {
+        let mut message = Message::new(Destination::Agent(agent(to)), "review", self.payload(text));
+        message.from = Some(agent("alice"));
+        message
+    }
+
+    pub(crate) fn send(&self, to: &str, text: &str) -> Seq {
+        self.commit(by("alice"), vec![Op::send(self.message(to, text))]).seq.unwrap()
+    }
+
+    fn claim(&self, who: &str, max: u32) -> Vec<Handed> {
+        let claim = Op::Claim { agent: agent(who), max, lease_ms: 5_000, waiting: Waiting::No };
+        match self.commit(by(who), vec![claim]).results.remove(0) {
+            OpResult::Claimed(handed) => handed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn nack(&self, who: &str, handed: &Handed, then: NackThen) {
+        let nack = Nack { lease: lease(handed), then, reason: "no time".into() };
+        self.commit(by(who), vec![Op::Nack(nack)]);
+    }
+
+    fn put(&self, name: &str, text: &str) -> Op {
+        Op::Put(PutEntry {
+            key: key(name),
+            entry_type: "plan".into(),
+            content: self.payload(text),
+            content_type: Some("text/plain".into()),
+            expect: None,
+            depends_on: vec![key("plan/a")],
+        })
+    }
+
+    pub(crate) fn register(&self) {
+        for id in ["alice", "bob", "carol"] {
+            let mut agent = RegisterAgent::named(agent(id));
+            agent.capabilities = vec!["rust".into()];
+            self.commit(by(id), vec![Op::RegisterAgent(agent)]);
+        }
+    }
+
+    pub(crate) fn back_up(&self, to: &Path) {
+        self.runtime.block_on(self.store.backup(to)).unwrap();
+    }
+
+    /// All the work there is.
+    pub(crate) fn everything(&self) {
+        self.register();
+        self.messages();
+        self.ends();
+        self.deaths();
+        self.memory();
+        self.last_things();
+        let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
+        let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));
+        let commit = Commit::new(by("dave"), vec![register]);
+        self.runtime.block_on(self.store.transact(second, vec![commit])).unwrap().remove(0).unwrap();
+    }
+
+    fn messages(&self) {
+        for number in 0..12 {
+            let mut message = self.message("bob", &format!("piece {number}"));
+            message.client_id = Some(ClientId::new(format!("id-{number:02}")).unwrap());
+            message.priority = if number % 3 == 0 { Priority::HIGH } else { Priority::NORMAL };
+            self.commit(by("alice"), vec![Op::send(message)]);
+            self.pass(10);
+        }
+        let mut to_both = self.message("bob", "for both");
+        to_both.to = Destination::Agents(vec![agent("bob"), agent("carol")]);
+        to_both.confidence = Some(0.25);
+        to_both.metadata = Some("{\"a\":1}".into());
+        let two = vec![Op::send(to_both), Op::send(self.message("carol", "")), self.put("plan/a", "first")];
+        self.commit(by("alice"), two);
+        let mut later = self.message("carol", "later");
+        later.deliver_at = Some(Timestamp(START + 60_000));
+        let mut soon = self.message("carol", "soon");
+        soon.deliver_at = Some(Timestamp(START + 2_000));
+        let mut fleeting = self.message("alice", "fleeting");
+        fleeting.expires_at = Some(Timestamp(START + 1_000));
+        // Falls due, and nobody takes it.
+        let mut due = self.message("alice", "due");
+        due.deliver_at = Some(Timestamp(START + 500));
+        let all = [later, soon, fleeting, due];
+        self.commit(by("alice"), all.into_iter().map(Op::send).collect());
+    }
+
+    fn ends(&self) {
+        let taken = self.claim("bob", 5);
+        self.commit(by("bob"), vec![Op::Ack(lease(&taken[0]))]);
+        self.commit(by("bob"), vec![Op::Ack(lease(&taken[1])), Op::send(self.message_by("bob", "alice"))]);
+        self.nack("bob", &taken[2], NackThen::Retry { delay_ms: 300_000 });
+        self.nack("bob", &taken[3], NackThen::Release);
+        self.commit(by("bob"), vec![Op::Extend(Extend { lease: lease(&taken[4]), lease_ms: 40_000 })]);
+        self.pass(3_000);
+        // What was to be delivered soon is due now, and what was fleeting is gone.
+        self.commit(Principal::System, vec![Op::Sweep]);
+        let lapsing = self.claim("carol", 1);
+        assert_eq!(lapsing.len(), 1);
+        self.pass(6_000);
+        self.commit(Principal::System, vec![Op::Sweep]);
+        self.commit(by("carol"), vec![Op::Purge { agent: agent("carol") }]);
+        self.commit(by("carol"), vec![Op::RemoveAgent { agent: agent("carol") }]);
+    }
+
+    fn message_by(&self, from: &str, to: &str) -> Message {
+        let mut message = self.message(to, "an answer");
+        message.from = Some(agent(from));
+        message
+    }
+
+    fn deaths(&self) {
+        let taken = self.claim("bob", 3);
+        for handed in &taken {
+            self.nack("bob", handed, NackThen::Dead);
+        }
+        for handed in &taken[1..] {
+            let delivery = lease(handed).delivery;
+            self.commit(Principal::System, vec![Op::Redrive { delivery }]);
+        }
+        // One of them dies again, one is open again, one was never redriven.
+        let again = self.claim("bob", 1);
+        self.nack("bob", &again[0], NackThen::Dead);
+        // Started again: what bob holds comes back.
+        self.claim("bob", 1);
+        self.commit(by("bob"), vec![Op::RegisterAgent(RegisterAgent::named(agent("bob")))]);
+        self.claim("bob", 1);
+    }
+
+    pub(crate) fn memory(&self) {
+        let written =
+            self.commit(by("bob"), vec![self.put("plan/a", "second"), self.put("plan/b", "secret")]);
+        let seq = written.seq.unwrap();
+        self.commit(by("alice"), vec![self.put("plan/a", "third"), self.put("plan/a", "fourth")]);
+        self.commit(by("alice"), vec![Op::Delete(DeleteEntry { key: key("plan/b"), expect: None })]);
+        let erase = |seq, part| Op::Erase(ErasePayload { seq, part });
+        // One part of two, and one of a message with an id of its own.
+        self.commit(Principal::System, vec![erase(seq, 1), erase(Seq(5), 0)]);
+    }
+
+    fn last_things(&self) {
+        let keyed = Commit::new(by("alice"), vec![Op::send(self.message("bob", "keyed"))]);
+        let keyed = keyed.keyed(quorate_core::IdempotencyKey::new("k1").unwrap());
+        self.runtime.block_on(self.store.transact(self.space, vec![keyed])).unwrap().remove(0).unwrap();
+        for number in 0..5 {
+            self.send("bob", &format!("more {number}"));
+        }
+        let taken = self.claim("bob", 2);
+        self.commit(by("bob"), taken.iter().map(|handed| Op::Ack(lease(handed))).collect());
+    }
+}

@@ -1,0 +1,244 @@
+//! One walk over the log of a space, from its first record to its last. Only what is current is held in memory, never
+//! the log.
+
+use quorate_core::chain::{Header, first_previous, record_hash};
+use quorate_core::{Record, RecordKind, Seq, SpaceId, Timestamp, codec};
+use rusqlite::Connection;
+
+use super::folded::Folded;
+use super::mismatch::Mismatch;
+use super::parts::Parts;
+use super::rows::{self, Go, LogRow, SpaceRow};
+use super::{Bad, Checkpoint, Damage, fits};
+
+/// The hash that a record has when it stands at this place after this one.
+pub(super) fn hash_at(previous: &[u8; 32], place: u64, record: &Record) -> [u8; 32] {
+    let Record { at, format, kind, ref principal, ref body, .. } = *record;
+    record_hash(previous, &Header { seq: Seq(place), at, format, kind, principal }, body)
+}
+
+pub(super) fn hex(hash: &[u8]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) struct Walk<'a> {
+    connection: &'a Connection,
+    row: &'a SpaceRow,
+    checkpoints: std::iter::Peekable<std::slice::Iter<'a, &'a Checkpoint>>,
+    last_met: Option<Seq>,
+    previous: [u8; 32],
+    last_at: Timestamp,
+    parts: Parts,
+    /// Records found sound so far.
+    pub(super) sound: u64,
+    pub(super) checkpoints_met: u64,
+    pub(super) folded: Folded<'a>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        row: &'a SpaceRow,
+        checkpoints: &'a [&'a Checkpoint],
+    ) -> Result<Self, Bad> {
+        let Ok(id) = <[u8; 16]>::try_from(row.id.as_slice()) else {
+            let detail = format!("table `spaces`: the id of the space has {} bytes, not 16", row.id.len());
+            return Err(Bad { space: row.name.clone(), seq: Seq(1), damage: Damage::Tables, detail });
+        };
+        Ok(Self {
+            connection,
+            row,
+            checkpoints: checkpoints.iter().peekable(),
+            last_met: None,
+            previous: first_previous(SpaceId(id)),
+            last_at: Timestamp(0),
+            parts: Parts::default(),
+            sound: 0,
+            checkpoints_met: 0,
+            folded: Folded::new(connection, row, SpaceId(id)),
+        })
+    }
+
+    /// Walks to the end. After the first bad record it only looks how far the damage goes.
+    pub(super) fn run(&mut self) -> rusqlite::Result<Option<Bad>> {
+        let start = self.previous;
+        let mut bad = self.meet_checkpoints(0, &start);
+        let mut rest = Rest::default();
+        let walked = rows::log(self.connection, self.row.number, 0, |row| {
+            if bad.is_some() {
+                rest.see(row);
+                return Ok(Go::On);
+            }
+            let at = (row.place, row.record.as_ref().ok().map(|record| record.hash));
+            bad = self.next(row)?;
+            rest.last = Some(at);
+            // When the bad record is an earlier one or a missing one, this row already comes after it.
+            rest.total = u64::from(bad.as_ref().is_some_and(|bad| bad.seq.0 < at.0));
+            Ok(Go::On)
+        });
+        match bad {
+            Some(bad) => Ok(Some(Bad { detail: format!("{}; {}", bad.detail, rest.in_words()), ..bad })),
+            None => {
+                walked?;
+                Ok(self.end())
+            }
+        }
+    }
+
+    /// Takes in the next row, if it is the next record and sound.
+    fn next(&mut self, row: LogRow) -> rusqlite::Result<Option<Bad>> {
+        let place = self.sound + 1;
+        let mismatch =
+            Mismatch { connection: self.connection, row: self.row, previous: self.previous, place };
+        if row.place < place {
+            return Ok(self.bad(row.place, Damage::Forked, "no hub writes a record at this place".into()));
+        }
+        if row.place > place {
+            let (damage, detail) = mismatch.gap(row.place)?;
+            return Ok(self.bad(place, damage, detail));
+        }
+        if place > self.row.head_seq.0 {
+            return Ok(self.bad(place, Damage::Forked, self.beyond_head()));
+        }
+        let record = match row.record {
+            Ok(record) => record,
+            Err(why) => return Ok(self.bad(place, Damage::Edited, why)),
+        };
+        let computed = hash_at(&self.previous, place, &record);
+        if computed != record.hash {
+            let (damage, detail) = mismatch.name(&record, &computed)?;
+            return Ok(self.bad(place, damage, detail));
+        }
+        if let Some(bad) = self.meet_checkpoints(place, &record.hash) {
+            return Ok(Some(bad));
+        }
+        self.content(&record)
+    }
+
+    /// The record is the one that was chained; what does it say?
+    fn content(&mut self, record: &Record) -> rusqlite::Result<Option<Bad>> {
+        let place = record.seq.0;
+        if let Err(why) = self.parts.see(record) {
+            return Ok(self.bad(place, Damage::Edited, why));
+        }
+        let forged = |why: String| format!("the chain is whole, but no hub wrote this record: {why}");
+        if record.at < self.last_at {
+            let why =
+                format!("its time {} is before {}, the time of the one before", record.at.0, self.last_at.0);
+            return Ok(self.bad(place, Damage::Forked, forged(why)));
+        }
+        if RecordKind::from_number(record.kind).is_none() {
+            return Ok(self.bad(place, Damage::Forked, forged(format!("it has no kind {}", record.kind))));
+        }
+        let body = match codec::read_body(record) {
+            Ok(body) => body,
+            Err(why) => return Ok(self.bad(place, Damage::Forked, forged(why.to_string()))),
+        };
+        let died = match fits::check(&self.folded.world, record, &body) {
+            Ok(died) => died,
+            Err(why) => return Ok(self.bad(place, Damage::Forked, forged(why))),
+        };
+        if let Some((seq, part)) = self.parts.erase(&body.effects) {
+            let why = format!("part {part} of its payload was erased by record {place}, but it is not blank");
+            return Ok(self.bad(seq.0, Damage::Edited, why));
+        }
+        self.folded.take_in(record, &body.effects, died)?;
+        self.sound = place;
+        self.previous = record.hash;
+        self.last_at = record.at;
+        Ok(None)
+    }
+
+    /// Compares with what was written down elsewhere about this record.
+    fn meet_checkpoints(&mut self, place: u64, hash: &[u8; 32]) -> Option<Bad> {
+        while let Some(checkpoint) = self.checkpoints.next_if(|checkpoint| checkpoint.seq.0 == place) {
+            if checkpoint.hash != *hash {
+                let since = self.last_met.map_or(String::new(), |seq| {
+                    format!(", after record {seq}, which agrees with its checkpoint")
+                });
+                let detail = format!(
+                    "the chain is whole, but the checkpoint says {} and the log has {}: history was rewritten at or \
+                     before this record{since}",
+                    hex(&checkpoint.hash),
+                    hex(hash)
+                );
+                return self.bad(place, Damage::Forked, detail);
+            }
+            self.checkpoints_met += 1;
+            self.last_met = Some(checkpoint.seq);
+        }
+        None
+    }
+
+    /// Every row was sound: does the log end where it should?
+    fn end(&mut self) -> Option<Bad> {
+        let (last, head) = (self.sound, self.row.head_seq.0);
+        if last < head.max(1) {
+            let detail =
+                format!("the log ends at record {last}, its head is {head}; what is there is intact");
+            return self.bad(last + 1, Damage::Truncated, detail);
+        }
+        if self.previous != self.row.head_hash {
+            let detail = format!(
+                "the chain is whole, but ends in {} and the head says {}: the last record was rewritten, or the head",
+                hex(&self.previous),
+                hex(&self.row.head_hash)
+            );
+            return self.bad(head, Damage::Forked, detail);
+        }
+        if let Some(checkpoint) = self.checkpoints.next() {
+            let detail = format!(
+                "the log ends at record {last}, but there is a checkpoint of record {}; what is there is intact",
+                checkpoint.seq
+            );
+            return self.bad(last + 1, Damage::Truncated, detail);
+        }
+        let (seq, part) = self.parts.unexplained()?;
+        let detail =
+            format!("part {part} of its payload is blank, but no record erased it; the chain is intact");
+        self.bad(seq.0, Damage::Edited, detail)
+    }
+
+    fn beyond_head(&self) -> String {
+        format!(
+            "the head is {}, but the log goes on: records were added, or the head was changed",
+            self.row.head_seq
+        )
+    }
+
+    fn bad(&self, seq: u64, damage: Damage, detail: String) -> Option<Bad> {
+        Some(Bad { space: self.row.name.clone(), seq: Seq(seq), damage, detail })
+    }
+}
+
+/// What comes after the first bad record: whether it is of a piece, so that one knows how far the damage goes.
+#[derive(Default)]
+struct Rest {
+    last: Option<(u64, Option<[u8; 32]>)>,
+    total: u64,
+    bad: u64,
+}
+
+impl Rest {
+    fn see(&mut self, row: LogRow) {
+        self.total += 1;
+        let hash = row.record.as_ref().ok().map(|record| record.hash);
+        let follows = match (&row.record, self.last) {
+            (Ok(record), Some((place, Some(previous)))) if place + 1 == row.place => {
+                hash_at(&previous, row.place, record) == record.hash && Parts::default().see(record).is_ok()
+            }
+            _ => false,
+        };
+        self.bad += u64::from(!follows);
+        self.last = Some((row.place, hash));
+    }
+
+    fn in_words(&self) -> String {
+        match (self.total, self.bad) {
+            (0, _) => "no record comes after it".into(),
+            (1, 0) => "the one record after it is intact".into(),
+            (total, 0) => format!("the {total} records after it are intact"),
+            (total, bad) => format!("of the {total} records after it {bad} are damaged or do not follow on"),
+        }
+    }
+}
