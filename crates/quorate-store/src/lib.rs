@@ -4,6 +4,7 @@
 
 mod chance;
 mod clock;
+pub mod contract;
 mod read;
 mod reference;
 mod store;

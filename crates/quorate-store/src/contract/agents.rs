@@ -55,10 +55,8 @@ pub async fn a_commit_of_an_earlier_start_is_refused(bench: Bench) {
 
 pub async fn an_epoch_that_never_was_is_refused(bench: Bench) {
     let epoch = bench.start("bob").await;
-    let ahead = Commit {
-        epoch: Some(Epoch(epoch.0 + 1)),
-        ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))])
-    };
+    let ahead =
+        Commit { epoch: Some(Epoch(epoch.0 + 1)), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
     assert_eq!(bench.commit(ahead).await.expect_err("not yet").code, Code::StaleEpoch);
     let stale = RegisterAgent { epoch: Some(Epoch(epoch.0 - 1)), ..RegisterAgent::named(id("bob")) };
     bench.refused_with(Code::StaleEpoch, agent("bob"), vec![Op::RegisterAgent(stale)]).await;

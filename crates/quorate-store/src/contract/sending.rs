@@ -6,7 +6,9 @@ use quorate_core::{
 };
 
 use super::bench::{Bench, claimed, sent};
-use super::words::{agent, claim, deliver_to, deliver_to_all, id, payload, put_at, register, send, with_client_id};
+use super::words::{
+    agent, claim, deliver_to, deliver_to_all, id, payload, put_at, register, send, with_client_id,
+};
 use crate::{Read, Rows, StoredMessage};
 
 async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
@@ -157,11 +159,8 @@ pub async fn messages_of_a_commit_are_counted_from_zero(bench: Bench) {
 
 pub async fn nothing_of_a_refused_commit_happens(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let ops = vec![
-        put_at("k", "1", 0),
-        send("alice", deliver_to("bob")),
-        send("alice", deliver_to("nobody")),
-    ];
+    let ops =
+        vec![put_at("k", "1", 0), send("alice", deliver_to("bob")), send("alice", deliver_to("nobody"))];
     let refused = bench.refused(agent("alice"), ops).await;
     assert_eq!((refused.code, refused.facts.op), (Code::UnknownRecipient, Some(2)));
     assert_eq!(bench.claim("bob", 10).await, vec![]);

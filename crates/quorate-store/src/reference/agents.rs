@@ -55,12 +55,12 @@ impl Step<'_> {
         }
         let epoch = match (current, starts) {
             (Some(current), false) => current,
-            (current, _) => Epoch((current.unwrap_or_default().0 + 1).max(self.seq.0)),
+            (_, _) => self.next_epoch(),
         };
         if let (Some(number), true) = (known, starts) {
             self.dismiss(number);
             for delivery in self.space.deliveries_of(number, |one| one.is_leased()) {
-                self.come_back(delivery, "epoch ended");
+                self.come_back(delivery, "its holder was started again during the last try");
             }
         }
         let agent = Agent {
@@ -102,6 +102,12 @@ impl Step<'_> {
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)
+    }
+
+    /// Above every epoch that anybody ever had here, removed agents included.
+    fn next_epoch(&self) -> Epoch {
+        let highest = self.space.agents.iter().map(|agent| agent.epoch.0).max().unwrap_or(0);
+        Epoch((highest + 1).max(self.seq.0))
     }
 
     /// Sends away whoever waits for an agent.

@@ -42,9 +42,7 @@ impl Step<'_> {
             let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
             consumer.credit = consumer.credit.saturating_add(credit);
             self.space.consumers.insert(place, consumer);
-            if self.space.has_ready(consumer.agent) {
-                self.space.stir(consumer.agent);
-            }
+            self.space.stir(consumer.agent);
         }
         OpResult::Done
     }
@@ -170,7 +168,7 @@ impl Step<'_> {
             self.space.deliveries_where(|one| deadline(&one.place).is_some_and(|at| at <= now.mono));
         lapsed.sort_by_key(|number| (self.space.delivery(*number).map(|one| deadline(&one.place)), *number));
         for number in lapsed.into_iter().take(limits::SWEEP_MAX) {
-            self.come_back(number, "lapsed");
+            self.come_back(number, "its last lease ran out");
         }
         let mut expired =
             self.space.deliveries_where(|one| one.is_open() && !one.is_leased() && one.is_expired(now.wall));

@@ -24,7 +24,7 @@ impl Step<'_> {
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, Refused> {
         let number = self.made(nack.lease)?;
         self.held(nack.lease, number)?;
-        let reason = if nack.reason.is_empty() { "nacked" } else { &nack.reason };
+        let reason = if nack.reason.is_empty() { "given back after the last try" } else { &nack.reason };
         match nack.then {
             NackThen::Dead => self.end(number, EndState::Dead, reason.into()),
             NackThen::Release => {
@@ -37,13 +37,14 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Leaves no record: the lease ends later, and only this process knows.
+    /// Leaves no record. A restart knows the longest that was promised.
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, Refused> {
         let number = self.made(extend.lease)?;
         self.held(extend.lease, number)?;
         let until = self.now.mono.plus_ms(extend.lease_ms);
-        if let Place::Leased { deadline, .. } = &mut self.space.delivery_mut(number).place {
+        if let Place::Leased { deadline, lease_ms, .. } = &mut self.space.delivery_mut(number).place {
             *deadline = until;
+            *lease_ms = extend.lease_ms.max(*lease_ms);
         }
         Ok(OpResult::Done)
     }
@@ -74,11 +75,10 @@ impl Step<'_> {
         self.changed = true;
         if delay_ms > 0 {
             delivery.place = Place::Scheduled { due: now.plus_ms(delay_ms) };
-            self.room_made(agent);
         } else {
             delivery.place = Place::Ready { since: now, by_time: false };
-            self.space.stir(agent);
         }
+        self.space.stir(agent);
     }
 
     /// The number of a delivery that was made at some time.

@@ -36,8 +36,9 @@ impl Space {
                 Rows::Message(found.map(|sent| self.stored(sent)))
             }
             Read::Deliveries { first, count } => {
-                let numbers = first.0..first.0.saturating_add(u64::from(*count));
-                Rows::Deliveries(numbers.map(|number| self.state(DeliveryNo(number))).collect())
+                let number = |index| first.0.checked_add(u64::from(index)).map(DeliveryNo);
+                let state = |index| number(index).and_then(|number| self.state(number));
+                Rows::Deliveries((0..*count).map(state).collect())
             }
             Read::DeadLetters { agent, after, limit } => {
                 Rows::DeadLetters(self.dead_letters(*agent, *after, *limit))

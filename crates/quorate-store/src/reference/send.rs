@@ -21,7 +21,7 @@ impl Step<'_> {
         if let Some(id) = &message.client_id
             && let Some(earlier) = self.sent_as(id)
         {
-            let same = earlier.fingerprint == *fingerprint && earlier.actor == self.actor;
+            let same = earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal;
             return if same {
                 Ok(receipt(earlier))
             } else {
@@ -43,7 +43,7 @@ impl Step<'_> {
             part: self.parts.len() as u32,
             message: Arc::clone(message),
             fingerprint: *fingerprint,
-            actor: self.actor,
+            principal: self.commit.principal.clone(),
             first,
             recipients,
         };

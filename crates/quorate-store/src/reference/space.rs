@@ -65,8 +65,8 @@ pub(super) struct Sent {
     pub(super) part: u32,
     pub(super) message: Arc<Message>,
     pub(super) fingerprint: [u8; 32],
-    /// Who sent it: the agent that acted, or nobody for the hub.
-    pub(super) actor: Option<AgentNo>,
+    /// Who sent it.
+    pub(super) principal: Principal,
     pub(super) first: DeliveryNo,
     pub(super) recipients: Vec<AgentNo>,
 }
@@ -97,7 +97,7 @@ pub(super) enum Place {
     },
     Leased {
         token: Token,
-        /// How long the lease was when it was given: what a restart knows.
+        /// The longest that its holder was promised: what a restart knows.
         lease_ms: u64,
         deadline: Mono,
     },

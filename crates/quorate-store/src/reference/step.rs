@@ -73,10 +73,10 @@ impl Space {
         }
     }
 
-    /// Notes that somebody waits for an inbox in which something is ready.
+    /// Notes an inbox in which something is ready and for which somebody waits.
     pub(super) fn stir(&mut self, agent: AgentNo) {
         let awaited = self.consumers.iter().any(|one| one.agent == agent && one.credit > 0);
-        if awaited && !self.stirred.contains(&agent) {
+        if awaited && self.has_ready(agent) && !self.stirred.contains(&agent) {
             self.stirred.push(agent);
         }
     }
@@ -173,19 +173,11 @@ impl<'a> Step<'a> {
     pub(super) fn end(&mut self, number: DeliveryNo, state: EndState, reason: String) {
         let (seq, at) = (self.seq, self.now.wall);
         let delivery = self.space.delivery_mut(number);
-        let (agent, token, was_leased) = (delivery.agent, delivery.token(), delivery.is_leased());
+        let (agent, token) = (delivery.agent, delivery.token());
         delivery.place = Place::Ended { state, token, seq, at, reason };
         self.changed = true;
-        if was_leased {
-            self.room_made(agent);
-        }
-    }
-
-    /// One lease fewer: if only the limit of what is in flight kept something back, it can go out now.
-    pub(super) fn room_made(&mut self, agent: AgentNo) {
-        if self.space.has_ready(agent) {
-            self.space.stir(agent);
-        }
+        // A lease fewer: what only the limit of what is in flight kept back can go out now.
+        self.space.stir(agent);
     }
 
     pub(super) fn require_system(&self) -> Result<(), Refused> {
