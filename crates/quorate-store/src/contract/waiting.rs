@@ -22,7 +22,8 @@ pub async fn a_waiting_claim_gets_its_lease_in_the_insert(bench: Bench) {
     let (consumer, one) = &handed[0];
     assert_eq!((handed.len(), *consumer), (1, FIRST));
     assert_eq!((one.delivery, one.attempt, one.seq), (sent.first, 1, sent.id.seq));
-    assert_eq!(one.message.as_ref().map(|message| message.action.as_str()), Some("work"));
+    let (at, message) = one.message.as_ref().expect("whoever waits need not read it");
+    assert_eq!((*at, message.action.as_str()), (bench.published().head.at, "work"));
     assert_eq!((bench.counts().leased, bench.counts().ready), (1, 0));
     bench.ok(agent("bob"), vec![ack(one)]).await;
 }

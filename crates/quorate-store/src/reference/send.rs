@@ -134,7 +134,7 @@ impl Step<'_> {
             lease_ms: consumer.lease_ms,
             seq: self.seq,
             n: self.messages,
-            message: Some(Arc::clone(message)),
+            message: Some((self.now.wall, Arc::clone(message))),
         };
         self.handed.push((consumer.id, handed));
         delivery
