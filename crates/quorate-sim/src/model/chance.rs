@@ -47,7 +47,7 @@ fn jump() -> BoxedStrategy<i64> {
 
 /// A commit. The hub and each agent have work of their own; some commits are a mix of everything.
 fn act() -> BoxedStrategy<Act> {
-    let agent = || prop_oneof![5 => 0..3usize, 1 => Just(3usize)];
+    let agent = || prop_oneof![20 => 0..3usize, 1 => Just(3usize)];
     let by_agent = agent().prop_flat_map(|agent| {
         let ops = prop_oneof![
             5 => vec(work(agent), 1..=1),
@@ -70,8 +70,8 @@ fn act() -> BoxedStrategy<Act> {
 
 fn epoch() -> BoxedStrategy<Named> {
     prop_oneof![
-        12 => Just(Named::Nothing),
-        4 => Just(Named::Current),
+        20 => Just(Named::Nothing),
+        8 => Just(Named::Current),
         1 => Just(Named::Earlier),
         1 => Just(Named::Never),
     ]
@@ -81,19 +81,18 @@ fn epoch() -> BoxedStrategy<Named> {
 /// What an agent does in a day's work.
 fn work(agent: usize) -> BoxedStrategy<Do> {
     prop_oneof![
-        10 => letter().prop_map(Do::Send),
-        8 => claim(Just(agent).boxed()),
+        22 => letter().prop_map(Do::Send),
+        10 => claim(Just(agent).boxed()),
         6 => lease().prop_map(Do::Ack),
-        5 => nack(),
+        6 => nack(),
         2 => extend(),
         4 => put(),
         2 => delete(),
         2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| Do::Grant { agent, slot, credit }),
         1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| Do::Close { agent, slot }),
-        2 => (Just(agent), epoch(), any::<bool>())
+        1 => (Just(agent), epoch(), any::<bool>())
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
-        1 => Just(Do::Remove { agent }),
-        1 => Just(Do::Purge { agent }),
+        1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
     ]
     .boxed()
 }
@@ -104,7 +103,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         3 => Just(Do::Sweep),
         4 => target().prop_map(Do::Redrive),
         1 => agent().prop_map(|agent| Do::Purge { agent }),
-        2 => (0..6u64, 0..2u32).prop_map(|(back, part)| Do::Erase { back, part }),
+        2 => (0..4usize, prop_oneof![3 => Just(0u32), 1 => Just(1)]).prop_map(|(back, part)| Do::Erase { back, part }),
         2 => letter().prop_map(Do::Send),
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| Do::Remove { agent }),
@@ -119,8 +118,9 @@ fn anything() -> BoxedStrategy<Do> {
 
 fn letter() -> BoxedStrategy<Letter> {
     let to = prop_oneof![
+        10 => vec(Just(1usize), 1..=1),
         10 => vec(0..3usize, 1..=1),
-        2 => vec(0..3usize, 2..=4),
+        4 => vec(0..3usize, 2..=4),
         1 => vec(0..AGENTS.len(), 1..=3),
     ];
     let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
@@ -171,9 +171,10 @@ fn lease() -> BoxedStrategy<Lease> {
         1 => Just(Twist::OtherGeneration),
         1 => Just(Twist::NeverMade),
     ];
-    let back = prop_oneof![3 => Just(0usize), 2 => Just(1), 1 => 2..5usize];
-    (proptest::bool::weighted(0.9), back, twist)
-        .prop_map(|(own, back, twist)| Lease { own, back, twist })
+    let back = prop_oneof![4 => Just(0usize), 1 => 1..4usize];
+    let likely = || proptest::bool::weighted(0.9);
+    (likely(), likely(), back, twist)
+        .prop_map(|(own, held, back, twist)| Lease { own, held, back, twist })
         .boxed()
 }
 

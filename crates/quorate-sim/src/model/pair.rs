@@ -1,13 +1,15 @@
 //! Two stores side by side, under one clock.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Commit, DeliveryNo, Op, Principal, RegisterAgent, Seq, SpaceName, SpaceNo};
+use quorate_core::{Commit, Op, OpenState, Principal, RegisterAgent, Seq, SpaceName, SpaceNo, Token};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
-    Chance, Clock as _, Handover, Published, Read, Reference, Rows, SetClock, Store, When, Wiring,
+    Chance, Clock as _, DeliveryState, Handover, Published, Read, Reference, Rows, SetClock, Store, When,
+    Wiring,
 };
 use tempfile::TempDir;
 
@@ -115,14 +117,14 @@ impl Pair {
             Step::Jump { ms } => {
                 self.clock.jump_wall_to(self.clock.now().wall.0.saturating_add_signed(*ms));
             }
-            Step::Restart => self.restart().await,
+            Step::Restart => {
+                self.restart().await;
+                for space in self.spaces {
+                    self.compare_reads(space, short_reads(self.published(space).counts)).await?;
+                }
+            }
         }
-        for space in self.spaces {
-            self.compare_published(space)?;
-            let reads = short_reads(self.published(space).counts);
-            self.compare_reads(space, reads).await?;
-        }
-        Ok(())
+        self.spaces.iter().try_for_each(|space| self.compare_published(*space))
     }
 
     /// What the acts mean here. Keys that may have been forgotten are not repeated.
@@ -143,21 +145,22 @@ impl Pair {
         let published = self.published(self.spaces[space]);
         let mut reads: Vec<_> =
             (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
-        reads.push(Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 });
+        reads.extend(short_reads(published.counts));
         let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
         let mut versions = [0; KEYS.len()];
-        let mut dead = Vec::new();
+        let (mut dead, mut held) = (Vec::new(), BTreeSet::new());
         for (index, rows) in rows.into_iter().enumerate() {
             match rows {
                 Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
                     versions[index] = entry.version.head.version.0;
                 }
                 Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
+                Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
                 _ => {}
             }
         }
         let agents = (*published.agents).clone();
-        Sight { now, half_day, head: published.head.seq, agents, versions, dead }
+        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held }
     }
 
     async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {
@@ -175,7 +178,7 @@ impl Pair {
             }
         }
         handed.handed.iter().for_each(|(_, consumer, one)| self.told[space].learn_handed(*consumer, one));
-        Ok(())
+        self.compare_reads(number, short_reads(self.published(number).counts)).await
     }
 
     fn published(&self, space: SpaceNo) -> Arc<Published> {
@@ -229,6 +232,13 @@ impl Pair {
 
 fn open(directory: &TempDir, wiring: &Wiring) -> Arc<SqliteStore> {
     SqliteStore::open(directory.path(), Options::default(), wiring.clone()).expect("the store opens")
+}
+
+fn token(state: Option<DeliveryState>) -> Option<Token> {
+    match state {
+        Some(DeliveryState::Open { state: OpenState::Leased { token }, .. }) => Some(token),
+        _ => None,
+    }
 }
 
 /// The same on both, or how they differ.

@@ -66,7 +66,7 @@ pub(super) enum Do {
     Purge { agent: usize },
     Put { key: usize, expect: Expect, content: u8, depends: Option<usize> },
     Delete { key: usize, expect: Expect },
-    Erase { back: u64, part: u32 },
+    Erase { back: usize, part: u32 },
     Sweep,
 }
 
@@ -103,6 +103,8 @@ pub(super) enum Then {
 pub(super) struct Lease {
     /// Only leases of the one who acts.
     pub(super) own: bool,
+    /// Only leases that are not over.
+    pub(super) held: bool,
     pub(super) back: usize,
     pub(super) twist: Twist,
 }
@@ -234,7 +236,7 @@ impl fmt::Display for Do {
                 depends.map_or(Ok(()), |on| write!(f, " on {}", KEYS[on]))
             }
             Self::Delete { key, expect } => write!(f, "deletes {}{}", KEYS[*key], expected(*expect)),
-            Self::Erase { back, part } => write!(f, "erases part {part} of record -{back}"),
+            Self::Erase { back, part } => write!(f, "erases part {part} of what was written -{back}"),
             Self::Sweep => f.write_str("sweeps"),
         }
     }
@@ -270,7 +272,8 @@ impl fmt::Display for Letter {
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}lease -{}", if self.own { "own " } else { "any " }, self.back)?;
+        let held = if self.held { "held" } else { "once held" };
+        write!(f, "{} delivery {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
         f.write_str(match self.twist {
             Twist::None => "",
             Twist::NextToken => " (token to come)",

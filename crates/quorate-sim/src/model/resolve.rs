@@ -1,5 +1,7 @@
 //! From relative choices to commits: what a plan means where it stands.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
@@ -19,6 +21,8 @@ pub(super) struct Told {
     pub(super) keyed: Vec<Commit>,
     /// Every message that was sent.
     pub(super) sent: Vec<(Seq, u32)>,
+    /// Every record with a payload.
+    filled: Vec<Seq>,
     /// Every epoch of each agent.
     epochs: [Vec<Epoch>; AGENTS.len()],
     last_token: u64,
@@ -34,11 +38,16 @@ pub(super) struct Sight {
     /// The version of each entry that can be read; 0 = none.
     pub(super) versions: [u64; KEYS.len()],
     pub(super) dead: Vec<DeliveryNo>,
+    /// The tokens of the leases that are not over.
+    pub(super) held: BTreeSet<Token>,
 }
 
 impl Told {
     /// Takes note of what a commit was answered.
     pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
+        if commit.ops.iter().any(|op| op.payload().is_some()) {
+            self.filled.extend(receipt.seq);
+        }
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
@@ -120,22 +129,27 @@ impl Told {
                 Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
             }
             Do::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
-            Do::Ack(lease) => Op::Ack(self.lease(who, *lease)),
+            Do::Ack(lease) => self.with_lease(who, *lease, sight, Op::Ack),
             Do::Nack { lease, then, reason } => {
                 let then = match then {
                     Then::Retry(delay_ms) => NackThen::Retry { delay_ms: *delay_ms },
                     Then::Release => NackThen::Release,
                     Then::Dead => NackThen::Dead,
                 };
-                Op::Nack(Nack { lease: self.lease(who, *lease), then, reason: (*reason).into() })
+                let reason = (*reason).into();
+                self.with_lease(who, *lease, sight, |lease| Op::Nack(Nack { lease, then, reason }))
             }
-            Do::Extend { lease, ms } => Op::Extend(Extend { lease: self.lease(who, *lease), lease_ms: *ms }),
+            Do::Extend { lease, ms } => {
+                let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
+                self.with_lease(who, *lease, sight, extend)
+            }
             Do::Redrive(target) => {
                 let number = match target {
-                    Target::Dead(back) => sight.dead.iter().rev().nth(*back).copied().unwrap_or_default(),
-                    Target::Delivery(number) => DeliveryNo(*number),
+                    Target::Dead(back) => sight.dead.iter().rev().cycle().nth(*back).copied(),
+                    Target::Delivery(number) => Some(DeliveryNo(*number)),
                 };
-                Op::Redrive { delivery: DeliveryId { generation: Generation(0), number } }
+                let delivery = number.map(|number| DeliveryId { generation: Generation(0), number });
+                delivery.map_or(Op::Sweep, |delivery| Op::Redrive { delivery })
             }
             Do::Purge { agent } => Op::Purge { agent: id(*agent) },
             Do::Put { key, expect, content, depends } => Op::Put(PutEntry {
@@ -150,28 +164,40 @@ impl Told {
                 Op::Delete(DeleteEntry { key: key_of(*key), expect: expected(*expect, sight.versions[*key]) })
             }
             Do::Erase { back, part } => {
-                Op::Erase(ErasePayload { seq: Seq((sight.head.0 + 1).saturating_sub(*back)), part: *part })
+                let filled = self.filled.iter().rev().nth(*back).copied();
+                let seq = filled.unwrap_or(Seq(sight.head.0 + 1));
+                Op::Erase(ErasePayload { seq, part: *part })
             }
             Do::Sweep => Op::Sweep,
         }
     }
 
-    fn lease(&self, who: Who, lease: Lease) -> LeaseRef {
+    /// The operation on the lease that is meant. Who has none yet claims first: a plan should get somewhere.
+    fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, what: impl FnOnce(LeaseRef) -> Op) -> Op {
         let mine = |holder: usize| !lease.own || who == Who::Hub || who == Who::Agent(holder);
-        let found = self.leases.iter().rev().filter(|(holder, _)| mine(*holder)).nth(lease.back);
-        let never = LeaseRef {
-            delivery: DeliveryId { generation: Generation(0), number: DeliveryNo(999) },
-            token: Token(1),
+        let meant = |(holder, one): &&(usize, LeaseRef)| {
+            mine(*holder) && (!lease.held || sight.held.contains(&one.token))
         };
-        let mut found = found.map_or(never, |(_, found)| *found);
-        match lease.twist {
-            Twist::None => {}
-            Twist::NextToken => found.token = Token(self.last_token + 1),
-            Twist::WrongToken => found.token = Token(found.token.0.saturating_sub(1)),
-            Twist::OtherGeneration => found.delivery.generation = Generation(1),
-            Twist::NeverMade => found.delivery.number = DeliveryNo(found.delivery.number.0 + 1000),
+        let found = self.leases.iter().rev().filter(meant).nth(lease.back);
+        let found = found.or_else(|| self.leases.iter().rev().find(meant));
+        match (found, who) {
+            (Some((_, found)), _) => what(self.twisted(*found, lease.twist)),
+            (None, Who::Hub) => Op::Sweep,
+            (None, Who::Agent(agent)) => {
+                Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: Waiting::No }
+            }
         }
-        found
+    }
+
+    fn twisted(&self, mut lease: LeaseRef, twist: Twist) -> LeaseRef {
+        match twist {
+            Twist::None => {}
+            Twist::NextToken => lease.token = Token(self.last_token + 1),
+            Twist::WrongToken => lease.token = Token(lease.token.0.saturating_sub(1)),
+            Twist::OtherGeneration => lease.delivery.generation = Generation(1),
+            Twist::NeverMade => lease.delivery.number = DeliveryNo(lease.delivery.number.0 + 1000),
+        }
+        lease
     }
 }
 
