@@ -100,7 +100,7 @@ fn number_of(index: usize) -> SpaceNo {
 
 fn find(rooms: &mut [Room], number: SpaceNo) -> Result<&mut Room, StoreError> {
     let index = usize::try_from(number.0).unwrap_or(0).wrapping_sub(1);
-    rooms.get_mut(index).ok_or_else(|| StoreError::NoSpace)
+    rooms.get_mut(index).ok_or(StoreError::NoSpace)
 }
 
 impl Store for Reference {
