@@ -123,3 +123,14 @@ impl Agents {
         }
     }
 }
+
+impl FromIterator<Agent> for Agents {
+    /// Agents in the order of their numbers.
+    fn from_iter<I: IntoIterator<Item = Agent>>(agents: I) -> Self {
+        let mut all = Self::default();
+        for agent in agents {
+            all.set(all.next_number(), Some(agent));
+        }
+        all
+    }
+}

@@ -4,12 +4,15 @@
 
 mod chance;
 mod clock;
+pub mod contract;
 mod read;
+mod reference;
 mod store;
 
 pub use chance::Chance;
 pub use clock::{Clock, SetClock, SystemClock};
 pub use read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+pub use reference::Reference;
 pub use store::{
     BoxFuture, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,
 };

@@ -1,0 +1,221 @@
+//! How plans are drawn: mostly sensible work, so that it gets somewhere, with all kinds of mistakes in between.
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+
+use super::plan::{
+    AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
+};
+
+/// Plans of up to so many steps.
+pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
+    vec(step(), 1..=steps_max).prop_map(Plan)
+}
+
+fn step() -> BoxedStrategy<Step> {
+    let space = || prop_oneof![7 => Just(0), 1 => Just(1)];
+    prop_oneof![
+        80 => (space(), vec(act(), 1..=1)).prop_map(|(space, acts)| Step::Act { space, acts }),
+        6 => (space(), vec(act(), 2..=3)).prop_map(|(space, acts)| Step::Act { space, acts }),
+        4 => (space(), 0..3usize).prop_map(|(space, back)| Step::Repeat { space, back }),
+        14 => passing().prop_map(|ms| Step::Pass { ms }),
+        3 => jump().prop_map(|ms| Step::Jump { ms }),
+        2 => Just(Step::Restart),
+    ]
+    .boxed()
+}
+
+fn passing() -> BoxedStrategy<u64> {
+    prop_oneof![
+        Just(1),
+        Just(999),
+        Just(1_000),
+        Just(5_000),
+        Just(29_999),
+        Just(30_000),
+        Just(31_000),
+        Just(60_000),
+        Just(7_200_000),
+    ]
+    .boxed()
+}
+
+fn jump() -> BoxedStrategy<i64> {
+    prop_oneof![Just(-86_400_000), Just(86_400_000), Just(-5_000), Just(61_000)].boxed()
+}
+
+/// A commit. The hub and each agent have work of their own; some commits are a mix of everything.
+fn act() -> BoxedStrategy<Act> {
+    let agent = || prop_oneof![20 => 0..3usize, 1 => Just(3usize)];
+    let by_agent = agent().prop_flat_map(|agent| {
+        let ops = prop_oneof![
+            5 => vec(work(agent), 1..=1),
+            3 => vec(work(agent), 2..=4),
+        ];
+        (Just(Who::Agent(agent)), ops)
+    });
+    let by_hub = prop_oneof![
+        4 => vec(Just(Do::Sweep), 1..=1),
+        3 => vec(hub_work(), 1..=3),
+        2 => vec(anything(), 1..=5),
+    ]
+    .prop_map(|ops| (Who::Hub, ops));
+    let mixed = (agent(), vec(anything(), 1..=5)).prop_map(|(agent, ops)| (Who::Agent(agent), ops));
+    let ops = prop_oneof![12 => by_agent, 6 => by_hub, 1 => mixed];
+    (ops, epoch(), weighted(0.12, 0..3u8))
+        .prop_map(|((who, ops), epoch, key)| Act { who, epoch, key, ops })
+        .boxed()
+}
+
+fn epoch() -> BoxedStrategy<Named> {
+    prop_oneof![
+        20 => Just(Named::Nothing),
+        8 => Just(Named::Current),
+        1 => Just(Named::Earlier),
+        1 => Just(Named::Never),
+    ]
+    .boxed()
+}
+
+/// What an agent does in a day's work.
+fn work(agent: usize) -> BoxedStrategy<Do> {
+    prop_oneof![
+        22 => letter().prop_map(Do::Send),
+        10 => claim(Just(agent).boxed()),
+        6 => lease().prop_map(Do::Ack),
+        6 => nack(),
+        2 => extend(),
+        4 => put(),
+        2 => delete(),
+        2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| Do::Grant { agent, slot, credit }),
+        1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| Do::Close { agent, slot }),
+        1 => (Just(agent), epoch(), any::<bool>())
+            .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
+        1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
+    ]
+    .boxed()
+}
+
+fn hub_work() -> BoxedStrategy<Do> {
+    let agent = || 0..AGENTS.len();
+    prop_oneof![
+        3 => Just(Do::Sweep),
+        4 => target().prop_map(Do::Redrive),
+        1 => agent().prop_map(|agent| Do::Purge { agent }),
+        2 => (0..4usize, prop_oneof![3 => Just(0u32), 1 => Just(1)]).prop_map(|(back, part)| Do::Erase { back, part }),
+        2 => letter().prop_map(Do::Send),
+        2 => claim(agent().boxed()),
+        1 => agent().prop_map(|agent| Do::Remove { agent }),
+        2 => agent().prop_map(|agent| Do::Register { agent, epoch: Named::Nothing, renamed: false }),
+    ]
+    .boxed()
+}
+
+fn anything() -> BoxedStrategy<Do> {
+    prop_oneof![(0..AGENTS.len()).prop_flat_map(work), hub_work()].boxed()
+}
+
+fn letter() -> BoxedStrategy<Letter> {
+    let to = prop_oneof![
+        10 => vec(Just(1usize), 1..=1),
+        10 => vec(0..3usize, 1..=1),
+        4 => vec(0..3usize, 2..=4),
+        1 => vec(0..AGENTS.len(), 1..=3),
+    ];
+    let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
+    let after = weighted(0.15, prop_oneof![Just(1u64), Just(1_000), Just(5_000), Just(60_000)]);
+    let expires = weighted(0.15, prop_oneof![Just(-1i64), Just(0), Just(1_000), Just(30_000), Just(61_000)]);
+    (
+        to,
+        weighted(0.15, 0..3u8),
+        0..2u8,
+        level,
+        prop_oneof![5 => Just(0u8), 1 => Just(1u8)],
+        prop_oneof![Just(1u16), Just(2), Just(4)],
+        after,
+        expires,
+        proptest::bool::weighted(0.03),
+    )
+        .prop_map(|(to, client_id, content, level, rank, tries, after_ms, expires_ms, as_another)| Letter {
+            as_another,
+            to,
+            client_id,
+            content,
+            level,
+            rank,
+            tries,
+            after_ms,
+            expires_ms,
+        })
+        .boxed()
+}
+
+fn claim(agent: BoxedStrategy<usize>) -> BoxedStrategy<Do> {
+    let wait = prop_oneof![
+        5 => Just(Wait::No),
+        2 => (0..2u64).prop_map(Wait::Once),
+        2 => (0..2u64).prop_map(Wait::Standing),
+    ];
+    let lease = prop_oneof![3 => Just(30_000u64), 1 => Just(1_000), 1 => Just(60_000)];
+    (agent, prop_oneof![Just(1u32), Just(2), Just(5)], lease, wait)
+        .prop_map(|(agent, max, lease_ms, wait)| Do::Claim { agent, max, lease_ms, wait })
+        .boxed()
+}
+
+fn lease() -> BoxedStrategy<Lease> {
+    let twist = prop_oneof![
+        20 => Just(Twist::None),
+        2 => Just(Twist::NextToken),
+        1 => Just(Twist::WrongToken),
+        1 => Just(Twist::OtherGeneration),
+        1 => Just(Twist::NeverMade),
+    ];
+    let back = prop_oneof![4 => Just(0usize), 1 => 1..4usize];
+    let likely = || proptest::bool::weighted(0.9);
+    (likely(), likely(), back, twist)
+        .prop_map(|(own, held, back, twist)| Lease { own, held, back, twist })
+        .boxed()
+}
+
+fn nack() -> BoxedStrategy<Do> {
+    let then = prop_oneof![
+        3 => Just(Then::Retry(0)),
+        2 => prop_oneof![Just(1u64), Just(1_000), Just(60_000)].prop_map(Then::Retry),
+        2 => Just(Then::Release),
+        3 => Just(Then::Dead),
+    ];
+    let reason = prop_oneof![Just(""), Just("no use"), Just("later")];
+    (lease(), then, reason).prop_map(|(lease, then, reason)| Do::Nack { lease, then, reason }).boxed()
+}
+
+fn extend() -> BoxedStrategy<Do> {
+    (lease(), prop_oneof![Just(1_000u64), Just(60_000), Just(3_600_000)])
+        .prop_map(|(lease, ms)| Do::Extend { lease, ms })
+        .boxed()
+}
+
+fn target() -> BoxedStrategy<Target> {
+    prop_oneof![5 => (0..3usize).prop_map(Target::Dead), 1 => (0..9u64).prop_map(Target::Delivery)].boxed()
+}
+
+fn expect() -> BoxedStrategy<Expect> {
+    prop_oneof![
+        3 => Just(Expect::Anything),
+        1 => Just(Expect::Nothing),
+        4 => Just(Expect::Current),
+        1 => Just(Expect::Older),
+        1 => Just(Expect::Future),
+    ]
+    .boxed()
+}
+
+fn put() -> BoxedStrategy<Do> {
+    (0..KEYS.len(), expect(), 0..3u8, weighted(0.2, 0..KEYS.len()))
+        .prop_map(|(key, expect, content, depends)| Do::Put { key, expect, content, depends })
+        .boxed()
+}
+
+fn delete() -> BoxedStrategy<Do> {
+    (0..KEYS.len(), expect()).prop_map(|(key, expect)| Do::Delete { key, expect }).boxed()
+}

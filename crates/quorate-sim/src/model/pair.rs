@@ -1,0 +1,250 @@
+//! Two stores side by side, under one clock.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{Commit, Op, OpenState, Principal, RegisterAgent, Seq, SpaceName, SpaceNo, Token};
+use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::{
+    Chance, Clock as _, DeliveryState, Handover, Published, Read, Reference, Rows, SetClock, Store, When,
+    Wiring,
+};
+use tempfile::TempDir;
+
+use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
+use super::resolve::{Sight, Told, id, key_of};
+use super::views::{Handovers, long_reads, outcome, settled, short_reads, state};
+use super::{plan::Act, replay};
+
+/// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
+const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
+const HALF_DAY_MS: u64 = 43_200_000;
+
+type Sunk = Arc<Mutex<Vec<Handover>>>;
+
+struct Pair {
+    directory: TempDir,
+    clock: Arc<SetClock>,
+    real: Option<Arc<SqliteStore>>,
+    wiring: Wiring,
+    model: Arc<Reference>,
+    real_sunk: Sunk,
+    model_sunk: Sunk,
+    spaces: [SpaceNo; SPACES.len()],
+    told: [Told; SPACES.len()],
+    latest_ms: u64,
+}
+
+/// Carries out a plan on both stores.
+///
+/// # Errors
+/// The first thing in which they differ, and after which step.
+pub fn run(plan: &Plan) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    runtime.block_on(async {
+        let mut pair = Pair::new().await;
+        for (index, step) in plan.0.iter().enumerate() {
+            pair.step(step).await.map_err(|why| format!("after step {}, {step}:\n{why}", index + 1))?;
+        }
+        pair.end().await.map_err(|why| format!("at the end:\n{why}"))
+    })
+}
+
+fn sunk() -> (Sunk, quorate_store::Sink) {
+    let sunk: Sunk = Arc::default();
+    let into = Arc::clone(&sunk);
+    (sunk, Arc::new(move |one| into.lock().unwrap_or_else(PoisonError::into_inner).push(one)))
+}
+
+fn take(sunk: &Sunk) -> Handovers {
+    Handovers::of(std::mem::take(&mut *sunk.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Pair {
+    async fn new() -> Self {
+        let directory = crate::data_directory();
+        let clock = SetClock::at(START_MS);
+        let (real_sunk, real_sink) = sunk();
+        let (model_sunk, model_sink) = sunk();
+        let wire = |sink| Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let wiring = wire(real_sink);
+        let model = Reference::new(wire(model_sink));
+        let real = open(&directory, &wiring);
+        let mut spaces = [SpaceNo(0); SPACES.len()];
+        for (number, name) in spaces.iter_mut().zip(SPACES) {
+            let name = SpaceName::new(name).expect("a good name");
+            *number = real.space(name.clone()).await.expect("the storage works");
+            assert_eq!(model.space(name).await.expect("the model works"), *number);
+        }
+        let mut pair = Self {
+            directory,
+            clock,
+            real: Some(real),
+            wiring,
+            model,
+            real_sunk,
+            model_sunk,
+            spaces,
+            told: Default::default(),
+            latest_ms: START_MS,
+        };
+        for space in 0..SPACES.len() {
+            let register = |agent| Op::RegisterAgent(RegisterAgent::named(id(agent)));
+            let known = (0..AGENTS.len() - 1).map(register).collect();
+            let commits = vec![Commit::new(Principal::System, known)];
+            pair.transact(space, commits).await.expect("the start is the same");
+        }
+        pair
+    }
+
+    fn real(&self) -> &Arc<SqliteStore> {
+        self.real.as_ref().expect("the store is open")
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Act { space, acts } => {
+                let commits = self.commits(*space, acts).await;
+                self.transact(*space, commits).await?;
+            }
+            Step::Repeat { space, back } => {
+                let again = self.told[*space].keyed.iter().rev().nth(*back).cloned();
+                self.transact(*space, again.into_iter().collect()).await?;
+            }
+            Step::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
+            Step::Jump { ms } => {
+                self.clock.jump_wall_to(self.clock.now().wall.0.saturating_add_signed(*ms));
+            }
+            Step::Restart => {
+                self.restart().await;
+                for space in self.spaces {
+                    self.compare_reads(space, short_reads(self.published(space).counts)).await?;
+                }
+            }
+        }
+        self.spaces.iter().try_for_each(|space| self.compare_published(*space))
+    }
+
+    /// What the acts mean here. Keys that may have been forgotten are not repeated.
+    async fn commits(&mut self, space: usize, acts: &[Act]) -> Vec<Commit> {
+        let sight = self.sight(space).await;
+        let commits: Vec<_> = acts.iter().map(|act| self.told[space].commit(act, &sight)).collect();
+        self.told[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
+        commits
+    }
+
+    async fn sight(&mut self, space: usize) -> Sight {
+        let now = self.clock.now().wall;
+        let half_day = now.0.max(self.latest_ms) / HALF_DAY_MS;
+        if half_day > self.latest_ms / HALF_DAY_MS {
+            self.told.iter_mut().for_each(|told| told.keyed.clear());
+        }
+        self.latest_ms = self.latest_ms.max(now.0);
+        let published = self.published(self.spaces[space]);
+        let mut reads: Vec<_> =
+            (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
+        reads.extend(short_reads(published.counts));
+        let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
+        let mut versions = [0; KEYS.len()];
+        let (mut dead, mut held) = (Vec::new(), BTreeSet::new());
+        for (index, rows) in rows.into_iter().enumerate() {
+            match rows {
+                Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
+                    versions[index] = entry.version.head.version.0;
+                }
+                Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
+                Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
+                _ => {}
+            }
+        }
+        let agents = (*published.agents).clone();
+        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held }
+    }
+
+    async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {
+        let number = self.spaces[space];
+        let real = self.real().transact(number, commits.clone()).await.map_err(|error| error.to_string())?;
+        let model = self.model.transact(number, commits.clone()).await.expect("the model works");
+        let real_told: Vec<_> = real.iter().map(outcome).collect();
+        let model_told: Vec<_> = model.iter().map(outcome).collect();
+        same("outcomes", &real_told, &model_told)?;
+        let handed = take(&self.real_sunk);
+        same("hand-overs", &handed, &take(&self.model_sunk))?;
+        for (commit, outcome) in commits.iter().zip(&real) {
+            if let Ok(receipt) = outcome {
+                self.told[space].learn(commit, receipt);
+            }
+        }
+        handed.handed.iter().for_each(|(_, consumer, one)| self.told[space].learn_handed(*consumer, one));
+        self.compare_reads(number, short_reads(self.published(number).counts)).await
+    }
+
+    fn published(&self, space: SpaceNo) -> Arc<Published> {
+        let published = self.model.published(space).expect("the space is there");
+        let now = published.borrow();
+        Arc::clone(&now)
+    }
+
+    fn compare_published(&self, space: SpaceNo) -> Result<(), String> {
+        let real = self.real().published(space).expect("the space is there");
+        let real = state(&real.borrow());
+        same(&format!("what is published of space {space}"), &real, &state(&self.published(space)))
+    }
+
+    async fn compare_reads(&self, space: SpaceNo, reads: Vec<Read>) -> Result<(), String> {
+        let real = self.real().read(space, reads.clone()).await.map_err(|error| error.to_string())?;
+        let model = self.model.read(space, reads.clone()).await.expect("the model works");
+        same("the number of answers", &real.len(), &reads.len())?;
+        for ((read, real), model) in reads.into_iter().zip(real).zip(model) {
+            same(&format!("{read:?} in space {space}"), &settled(real), &settled(model))?;
+        }
+        Ok(())
+    }
+
+    async fn restart(&mut self) {
+        self.real().close().await;
+        self.real = None;
+        self.real = Some(open(&self.directory, &self.wiring));
+        self.model.restart();
+    }
+
+    /// Everything that can be read, the log, and what folding the log comes to.
+    async fn end(&mut self) -> Result<(), String> {
+        for (space, told) in self.spaces.into_iter().zip(&self.told) {
+            self.compare_reads(space, long_reads(&self.published(space), told)).await?;
+            let real = self.real().log(space, Seq(1), 100_000).await.map_err(|error| error.to_string())?;
+            let model = self.model.log(space, Seq(1), 100_000).await.expect("the model works");
+            let line = |record: &quorate_core::Record| {
+                (record.seq, record.at, record.format, record.kind, record.principal.clone())
+            };
+            let (real_lines, model_lines): (Vec<_>, Vec<_>) =
+                (real.iter().map(line).collect(), model.iter().map(line).collect());
+            same("the log", &real_lines, &model_lines)?;
+            let info = self.real().spaces().into_iter().find(|info| info.number == space);
+            let info = info.ok_or("a space is missing")?;
+            replay::compare(&**self.real(), &info, &real).await?;
+        }
+        Ok(())
+    }
+}
+
+fn open(directory: &TempDir, wiring: &Wiring) -> Arc<SqliteStore> {
+    SqliteStore::open(directory.path(), Options::default(), wiring.clone()).expect("the store opens")
+}
+
+fn token(state: Option<DeliveryState>) -> Option<Token> {
+    match state {
+        Some(DeliveryState::Open { state: OpenState::Leased { token }, .. }) => Some(token),
+        _ => None,
+    }
+}
+
+/// The same on both, or how they differ.
+pub(super) fn same<T: PartialEq + Debug>(what: &str, real: &T, model: &T) -> Result<(), String> {
+    if real == model {
+        return Ok(());
+    }
+    Err(format!("{what} differ:\n  SQLite: {real:?}\n  model:  {model:?}"))
+}

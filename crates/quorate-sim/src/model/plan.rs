@@ -1,0 +1,285 @@
+//! What a plan is made of, and how it reads.
+
+use std::fmt;
+
+/// Steps, one after the other.
+#[derive(Clone)]
+pub struct Plan(pub(super) Vec<Step>);
+
+/// The agents of a plan. The last one is not registered at the start.
+pub(super) const AGENTS: [&str; 4] = ["alice", "bob", "carol", "dave"];
+/// The spaces of a plan.
+pub(super) const SPACES: [&str; 2] = ["default", "team"];
+/// The memory keys of a plan.
+pub(super) const KEYS: [&str; 4] = ["plan", "plan/a", "plan/b", "note"];
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Commits in one batch.
+    Act { space: usize, acts: Vec<Act> },
+    /// A keyed commit once more, with the very same content.
+    Repeat { space: usize, back: usize },
+    /// Both clocks go on.
+    Pass { ms: u64 },
+    /// The wall clock jumps.
+    Jump { ms: i64 },
+    /// The store is closed and opened again.
+    Restart,
+}
+
+/// One commit.
+#[derive(Clone, Debug)]
+pub(super) struct Act {
+    pub(super) who: Who,
+    pub(super) epoch: Named,
+    pub(super) key: Option<u8>,
+    pub(super) ops: Vec<Do>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Who {
+    Hub,
+    Agent(usize),
+}
+
+/// Which epoch is named.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Named {
+    Nothing,
+    Current,
+    Earlier,
+    Never,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Do {
+    Register { agent: usize, epoch: Named, renamed: bool },
+    Remove { agent: usize },
+    Send(Letter),
+    Claim { agent: usize, max: u32, lease_ms: u64, wait: Wait },
+    Grant { agent: usize, slot: u64, credit: u32 },
+    Close { agent: usize, slot: u64 },
+    Ack(Lease),
+    Nack { lease: Lease, then: Then, reason: &'static str },
+    Extend { lease: Lease, ms: u64 },
+    Redrive(Target),
+    Purge { agent: usize },
+    Put { key: usize, expect: Expect, content: u8, depends: Option<usize> },
+    Delete { key: usize, expect: Expect },
+    Erase { back: usize, part: u32 },
+    Sweep,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    /// Somebody else than the one who acts.
+    pub(super) as_another: bool,
+    pub(super) to: Vec<usize>,
+    pub(super) client_id: Option<u8>,
+    pub(super) content: u8,
+    pub(super) level: u8,
+    pub(super) rank: u8,
+    pub(super) tries: u16,
+    pub(super) after_ms: Option<u64>,
+    pub(super) expires_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    No,
+    Once(u64),
+    Standing(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    Retry(u64),
+    Release,
+    Dead,
+}
+
+/// Which lease is named: counted back from the newest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    /// Only leases of the one who acts.
+    pub(super) own: bool,
+    /// Only leases that are not over.
+    pub(super) held: bool,
+    pub(super) back: usize,
+    pub(super) twist: Twist,
+}
+
+/// How a lease is named wrongly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Twist {
+    None,
+    /// The token that the very next lease will have.
+    NextToken,
+    WrongToken,
+    OtherGeneration,
+    NeverMade,
+}
+
+/// What is redriven.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// One of the dead letters.
+    Dead(usize),
+    /// Some delivery, dead or not.
+    Delivery(u64),
+}
+
+/// Which version is expected.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expect {
+    Anything,
+    Nothing,
+    Current,
+    Older,
+    Future,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| writeln!(f, "  {step};"))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Act { space, acts } => {
+                let acts: Vec<_> = acts.iter().map(ToString::to_string).collect();
+                write!(f, "{}{}", place(*space), acts.join(" | "))
+            }
+            Self::Repeat { space, back } => write!(f, "{}keyed commit -{back} again", place(*space)),
+            Self::Pass { ms } => write!(f, "+{}", span(*ms)),
+            Self::Jump { ms } => {
+                write!(f, "wall {}{}", if *ms < 0 { "-" } else { "+" }, span(ms.unsigned_abs()))
+            }
+            Self::Restart => f.write_str("restart"),
+        }
+    }
+}
+
+fn place(space: usize) -> String {
+    if space == 0 { String::new() } else { format!("in {}: ", SPACES[space]) }
+}
+
+fn span(ms: u64) -> String {
+    match ms {
+        _ if !ms.is_multiple_of(1000) || ms == 0 => format!("{ms}ms"),
+        _ => format!("{}s", ms / 1000),
+    }
+}
+
+fn named(epoch: Named) -> &'static str {
+    match epoch {
+        Named::Nothing => "",
+        Named::Current => " (current epoch)",
+        Named::Earlier => " (earlier epoch)",
+        Named::Never => " (epoch that never was)",
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = match self.who {
+            Who::Hub => "hub",
+            Who::Agent(agent) => AGENTS[agent],
+        };
+        let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
+        write!(f, "{who}{} {}", named(self.epoch), ops.join(" & "))?;
+        self.key.map_or(Ok(()), |key| write!(f, " with key k{key}"))
+    }
+}
+
+impl fmt::Display for Do {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Register { agent, epoch, renamed } => {
+                let name = if *renamed { " renamed" } else { "" };
+                write!(f, "registers {}{name}{}", AGENTS[*agent], named(*epoch))
+            }
+            Self::Remove { agent } => write!(f, "removes {}", AGENTS[*agent]),
+            Self::Send(letter) => letter.fmt(f),
+            Self::Claim { agent, max, lease_ms, wait } => {
+                write!(f, "claims {max} of {} for {}", AGENTS[*agent], span(*lease_ms))?;
+                match wait {
+                    Wait::No => Ok(()),
+                    Wait::Once(slot) => write!(f, " waiting as {slot}"),
+                    Wait::Standing(slot) => write!(f, " standing as {slot}"),
+                }
+            }
+            Self::Grant { agent, slot, credit } => {
+                write!(f, "grants {credit} to {slot} of {}", AGENTS[*agent])
+            }
+            Self::Close { agent, slot } => write!(f, "closes {slot} of {}", AGENTS[*agent]),
+            Self::Ack(lease) => write!(f, "acks {lease}"),
+            Self::Nack { lease, then, reason } => match then {
+                Then::Retry(delay_ms) => write!(f, "retries {lease} after {} {reason:?}", span(*delay_ms)),
+                Then::Release => write!(f, "releases {lease} {reason:?}"),
+                Then::Dead => write!(f, "gives up {lease} {reason:?}"),
+            },
+            Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
+            Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead letter {back}"),
+            Self::Redrive(Target::Delivery(number)) => write!(f, "redrives delivery {number}"),
+            Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),
+            Self::Put { key, expect, content, depends } => {
+                write!(f, "puts {}={content}{}", KEYS[*key], expected(*expect))?;
+                depends.map_or(Ok(()), |on| write!(f, " on {}", KEYS[on]))
+            }
+            Self::Delete { key, expect } => write!(f, "deletes {}{}", KEYS[*key], expected(*expect)),
+            Self::Erase { back, part } => write!(f, "erases part {part} of what was written -{back}"),
+            Self::Sweep => f.write_str("sweeps"),
+        }
+    }
+}
+
+fn expected(expect: Expect) -> &'static str {
+    match expect {
+        Expect::Anything => "",
+        Expect::Nothing => " expecting nothing",
+        Expect::Current => " expecting the current version",
+        Expect::Older => " expecting an older version",
+        Expect::Future => " expecting a version to come",
+    }
+}
+
+impl fmt::Display for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to: Vec<_> = self.to.iter().map(|agent| AGENTS[*agent]).collect();
+        write!(f, "sends {} to {}", self.content, to.join(","))?;
+        if self.as_another {
+            f.write_str(" as another")?;
+        }
+        if let Some(id) = self.client_id {
+            write!(f, " id m{id}")?;
+        }
+        write!(f, " level {}.{} tries {}", self.level, self.rank, self.tries)?;
+        if let Some(ms) = self.after_ms {
+            write!(f, " after {}", span(ms))?;
+        }
+        self.expires_ms.map_or(Ok(()), |ms| write!(f, " expires {ms}ms"))
+    }
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = if self.held { "held" } else { "once held" };
+        write!(f, "{} delivery {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
+        f.write_str(match self.twist {
+            Twist::None => "",
+            Twist::NextToken => " (token to come)",
+            Twist::WrongToken => " (wrong token)",
+            Twist::OtherGeneration => " (another generation)",
+            Twist::NeverMade => " (never made)",
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! Replay: folding all records from nothing comes to what the live tables say.
+
+use std::collections::BTreeMap;
+
+use quorate_core::chain::{self, Header};
+use quorate_core::{Agents, Counts, DeliveryNo, EntryVersion, Key, OpenState, Record, Seq, Version, World};
+use quorate_store::{DeliveryState, Read, Rows, SpaceInfo, Store};
+
+use super::pair::same;
+use super::plan::KEYS;
+use super::resolve::key_of;
+use super::views::{made, settled};
+
+/// Folds the records of a space and compares the result with what the store says.
+pub(super) async fn compare(store: &dyn Store, info: &SpaceInfo, records: &[Record]) -> Result<(), String> {
+    let mut world = World::new(info.id);
+    let mut previous = chain::first_previous(info.id);
+    for (index, record) in records.iter().enumerate() {
+        same("the position of a record", &record.seq, &Seq(index as u64 + 1))?;
+        let Record { seq, at, format, kind, principal, .. } = record;
+        let header = Header { seq: *seq, at: *at, format: *format, kind: *kind, principal };
+        previous = chain::record_hash(&previous, &header, &record.body);
+        same("the chain", &record.hash, &previous)?;
+        world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
+    }
+    let published = store.published(info.number).ok_or("the space is missing")?;
+    let published = published.borrow().clone();
+    same("the head", &published.head, &world.working.head)?;
+    same::<Agents>("the agents", &published.agents, world.working.agents())?;
+    same("the eras", &published.eras, world.working.eras())?;
+    same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
+    same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
+    deliveries(store, info, &world).await?;
+    entries(store, info, &world).await
+}
+
+/// Counts as far as records say: that something fell due, no record says.
+fn by_record(counts: Counts) -> Counts {
+    Counts { ready: counts.ready + counts.scheduled, scheduled: 0, ..counts }
+}
+
+async fn read(store: &dyn Store, info: &SpaceInfo, what: Read) -> Result<Rows, String> {
+    let rows = store.read(info.number, vec![what]).await.map_err(|error| error.to_string())?;
+    rows.into_iter().next().map(settled).ok_or_else(|| "no answer".into())
+}
+
+async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+    let count = world.working.kept().next_delivery - 1;
+    let mut folded = Vec::new();
+    for number in (1..=count).map(DeliveryNo) {
+        let open = world.working.open(number).map(|open| {
+            let state = match open.state {
+                OpenState::Ready { since } => OpenState::Scheduled { due: since },
+                other => other,
+            };
+            DeliveryState::Open { state, attempt: open.attempt }
+        });
+        let ended = world.ended.get(&number);
+        let ended = ended.map(|ended| DeliveryState::Ended { state: ended.state, seq: ended.seq });
+        folded.push(open.or(ended));
+    }
+    let count = u32::try_from(count).expect("plans are short");
+    let live = read(store, info, Read::Deliveries { first: DeliveryNo(1), count }).await?;
+    same("folded deliveries", &live, &Rows::Deliveries(folded))?;
+    let letters = read(store, info, Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
+    let Rows::DeadLetters(letters) = letters.await? else { return Err("not dead letters".into()) };
+    let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.agent, one.seq, one.n)).collect();
+    let folded: Vec<_> =
+        world.dead.iter().map(|(number, dead)| (*number, dead.agent, dead.seq, dead.n)).collect();
+    same("folded dead letters", &live, &folded)
+}
+
+async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+    let mut live: BTreeMap<Key, Vec<EntryVersion>> = BTreeMap::new();
+    for key in (0..KEYS.len()).map(key_of) {
+        let history = Read::History { key: key.clone(), after: Version(0), limit: 100_000 };
+        let Rows::Entries(found) = read(store, info, history).await? else {
+            return Err("not a history".into());
+        };
+        for entry in found {
+            let place = entry.version.part.map(|part| (entry.version.head.seq, part));
+            let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
+            same("what was erased", &erased, &place.is_some_and(|place| world.erased.contains(&place)))?;
+            live.entry(key.clone()).or_default().push(entry.version);
+        }
+    }
+    same("folded entries", &live, &world.entries)
+}

@@ -1,0 +1,258 @@
+//! From relative choices to commits: what a plan means where it stands.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
+    ErasePayload, Extend, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack, NackThen, Op,
+    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, Version,
+    Waiting,
+};
+
+use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
+
+/// What a space told so far: what later steps refer to.
+#[derive(Default)]
+pub(super) struct Told {
+    /// Every lease that was handed out, with its holder.
+    leases: Vec<(usize, LeaseRef)>,
+    /// Every commit with a key, as it was asked for.
+    pub(super) keyed: Vec<Commit>,
+    /// Every message that was sent.
+    pub(super) sent: Vec<(Seq, u32)>,
+    /// Every record with a payload.
+    filled: Vec<Seq>,
+    /// Every epoch of each agent.
+    epochs: [Vec<Epoch>; AGENTS.len()],
+    last_token: u64,
+}
+
+/// How a space looks before a step.
+pub(super) struct Sight {
+    pub(super) now: Timestamp,
+    /// Keys have names that are not used again much later: a store may forget a key after a day.
+    pub(super) half_day: u64,
+    pub(super) head: Seq,
+    pub(super) agents: Agents,
+    /// The version of each entry that can be read; 0 = none.
+    pub(super) versions: [u64; KEYS.len()],
+    pub(super) dead: Vec<DeliveryNo>,
+    /// The tokens of the leases that are not over.
+    pub(super) held: BTreeSet<Token>,
+}
+
+impl Told {
+    /// Takes note of what a commit was answered.
+    pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
+        if commit.ops.iter().any(|op| op.payload().is_some()) {
+            self.filled.extend(receipt.seq);
+        }
+        for (op, result) in commit.ops.iter().zip(&receipt.results) {
+            match (op, result) {
+                (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
+                    let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
+                    taken.iter().for_each(|one| self.hold(agent, one));
+                }
+                (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
+                    let agent = AGENTS.iter().position(|name| *name == new.id.as_str()).unwrap_or(0);
+                    self.epochs[agent].push(*epoch);
+                }
+                (Op::Send { .. }, OpResult::Sent { id, .. }) => self.sent.push((id.seq, id.n)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes note of what went to a consumer.
+    pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &Handed) {
+        self.hold((consumer.0 / SLOTS) as usize, handed);
+    }
+
+    fn hold(&mut self, agent: usize, handed: &Handed) {
+        let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
+        self.leases.push((agent, LeaseRef { delivery, token: handed.token }));
+        self.last_token = self.last_token.max(handed.token.0);
+    }
+
+    /// The commit that an act means here.
+    pub(super) fn commit(&self, act: &Act, sight: &Sight) -> Commit {
+        let ops = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+        let principal = match act.who {
+            Who::Hub => Principal::System,
+            Who::Agent(agent) => Principal::Agent(id(agent)),
+        };
+        let mut commit = Commit::new(principal, ops);
+        if let Who::Agent(agent) = act.who {
+            commit.epoch = self.epoch(agent, act.epoch, sight);
+        }
+        match act.key {
+            Some(key) => {
+                let key = format!("k{key} of half day {}", sight.half_day);
+                commit.keyed(IdempotencyKey::new(key).expect("a good key"))
+            }
+            None => commit,
+        }
+    }
+
+    fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
+        let current = sight.agents.by_id(&id(agent)).map_or(Epoch(1), |agent| agent.epoch);
+        match named {
+            Named::Nothing => None,
+            Named::Current => Some(current),
+            Named::Earlier => Some(self.epochs[agent].iter().rev().nth(1).copied().unwrap_or(Epoch(1))),
+            Named::Never => Some(Epoch(current.0 + 1)),
+        }
+    }
+
+    fn op(&self, who: Who, what: &Do, sight: &Sight) -> Op {
+        match what {
+            Do::Register { agent, epoch, renamed } => {
+                let mut new = RegisterAgent::named(id(*agent));
+                new.epoch = self.epoch(*agent, *epoch, sight);
+                if *renamed {
+                    new.name = "somebody".into();
+                }
+                Op::RegisterAgent(new)
+            }
+            Do::Remove { agent } => Op::RemoveAgent { agent: id(*agent) },
+            Do::Send(letter) => Op::send(message(who, letter, sight)),
+            Do::Claim { agent, max, lease_ms, wait } => {
+                let waiting = match wait {
+                    Wait::No => Waiting::No,
+                    Wait::Once(slot) => Waiting::Once(consumer(*agent, *slot)),
+                    Wait::Standing(slot) => Waiting::Standing(consumer(*agent, *slot)),
+                };
+                Op::Claim { agent: id(*agent), max: *max, lease_ms: *lease_ms, waiting }
+            }
+            Do::Grant { agent, slot, credit } => {
+                Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
+            }
+            Do::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
+            Do::Ack(lease) => self.with_lease(who, *lease, sight, Op::Ack),
+            Do::Nack { lease, then, reason } => {
+                let then = match then {
+                    Then::Retry(delay_ms) => NackThen::Retry { delay_ms: *delay_ms },
+                    Then::Release => NackThen::Release,
+                    Then::Dead => NackThen::Dead,
+                };
+                let reason = (*reason).into();
+                self.with_lease(who, *lease, sight, |lease| Op::Nack(Nack { lease, then, reason }))
+            }
+            Do::Extend { lease, ms } => {
+                let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
+                self.with_lease(who, *lease, sight, extend)
+            }
+            Do::Redrive(target) => {
+                let number = match target {
+                    Target::Dead(back) => sight.dead.iter().rev().cycle().nth(*back).copied(),
+                    Target::Delivery(number) => Some(DeliveryNo(*number)),
+                };
+                let delivery = number.map(|number| DeliveryId { generation: Generation(0), number });
+                delivery.map_or(Op::Sweep, |delivery| Op::Redrive { delivery })
+            }
+            Do::Purge { agent } => Op::Purge { agent: id(*agent) },
+            Do::Put { key, expect, content, depends } => Op::Put(PutEntry {
+                key: key_of(*key),
+                entry_type: if content % 2 == 0 { "note".into() } else { "decision".into() },
+                content: payload(&format!("{{\"content\":{content}}}")),
+                content_type: (*content == 2).then(|| "text/plain".into()),
+                expect: expected(*expect, sight.versions[*key]),
+                depends_on: depends.iter().map(|on| key_of(*on)).collect(),
+            }),
+            Do::Delete { key, expect } => {
+                Op::Delete(DeleteEntry { key: key_of(*key), expect: expected(*expect, sight.versions[*key]) })
+            }
+            Do::Erase { back, part } => {
+                let filled = self.filled.iter().rev().nth(*back).copied();
+                let seq = filled.unwrap_or(Seq(sight.head.0 + 1));
+                Op::Erase(ErasePayload { seq, part: *part })
+            }
+            Do::Sweep => Op::Sweep,
+        }
+    }
+
+    /// The operation on the lease that is meant. Who has none yet claims first: a plan should get somewhere.
+    fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, what: impl FnOnce(LeaseRef) -> Op) -> Op {
+        let mine = |holder: usize| !lease.own || who == Who::Hub || who == Who::Agent(holder);
+        let meant = |(holder, one): &&(usize, LeaseRef)| {
+            mine(*holder) && (!lease.held || sight.held.contains(&one.token))
+        };
+        let found = self.leases.iter().rev().filter(meant).nth(lease.back);
+        let found = found.or_else(|| self.leases.iter().rev().find(meant));
+        match (found, who) {
+            (Some((_, found)), _) => what(self.twisted(*found, lease.twist)),
+            (None, Who::Hub) => Op::Sweep,
+            (None, Who::Agent(agent)) => {
+                Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: Waiting::No }
+            }
+        }
+    }
+
+    fn twisted(&self, mut lease: LeaseRef, twist: Twist) -> LeaseRef {
+        match twist {
+            Twist::None => {}
+            Twist::NextToken => lease.token = Token(self.last_token + 1),
+            Twist::WrongToken => lease.token = Token(lease.token.0.saturating_sub(1)),
+            Twist::OtherGeneration => lease.delivery.generation = Generation(1),
+            Twist::NeverMade => lease.delivery.number = DeliveryNo(lease.delivery.number.0 + 1000),
+        }
+        lease
+    }
+}
+
+/// Consumers that an agent may have.
+const SLOTS: u64 = 10;
+
+fn consumer(agent: usize, slot: u64) -> ConsumerId {
+    ConsumerId(agent as u64 * SLOTS + slot)
+}
+
+pub(super) fn id(agent: usize) -> AgentId {
+    AgentId::new(AGENTS[agent]).expect("a good id")
+}
+
+pub(super) fn key_of(key: usize) -> Key {
+    Key::new(KEYS[key]).expect("a good key")
+}
+
+pub(super) fn client_id(number: u8) -> ClientId {
+    ClientId::new(format!("m{number}")).expect("a good id")
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::seal(Bytes::from(text.to_owned()), [9; 16])
+}
+
+fn expected(expect: Expect, current: u64) -> Option<Version> {
+    match expect {
+        Expect::Anything => None,
+        Expect::Nothing => Some(Version(0)),
+        Expect::Current => Some(Version(current)),
+        Expect::Older => Some(Version(current.saturating_sub(1))),
+        Expect::Future => Some(Version(current + 1)),
+    }
+}
+
+fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
+    let to = match letter.to[..] {
+        [one] => Destination::Agent(id(one)),
+        ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),
+    };
+    let from = match (who, letter.as_another) {
+        (Who::Hub, false) => None,
+        (Who::Hub, true) => Some(id(usize::from(letter.content))),
+        (Who::Agent(agent), false) => Some(id(agent)),
+        (Who::Agent(agent), true) => Some(id((agent + 1) % AGENTS.len())),
+    };
+    let after = |ms: i64| Timestamp(sight.now.0.saturating_add_signed(ms));
+    Message {
+        from,
+        client_id: letter.client_id.map(client_id),
+        priority: Priority { level: letter.level, rank: letter.rank },
+        attempts_max: letter.tries,
+        deliver_at: letter.after_ms.map(|ms| after(ms as i64)),
+        expires_at: letter.expires_ms.map(after),
+        ..Message::new(to, "work", payload(&format!("{{\"letter\":{}}}", letter.content)))
+    }
+}

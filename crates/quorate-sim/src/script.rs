@@ -1,0 +1,44 @@
+//! A small language for tests: what happens, and what came of it, in words.
+//!
+//! ```text
+//! alice sends m1 to bob high tries 2; bob claims; +31s; bob claims; bob acks m1 & puts plan=1 expecting 0; restart
+//! ```
+//!
+//! Statements are separated by `;`. One that begins with a name (or `hub`) is a commit; `&` joins operations of one commit
+//! and `with key K` makes it repeatable. `old bob` acts under the epoch before bob's last start. alice, bob and carol
+//! exist from the start. `m1` is the newest lease of that message, `m1#1` its first, `m1/carol` carol's delivery of it.
+//!
+//! | who | does |
+//! |---|---|
+//! | agents | `sends M to A,B [low high urgent] [rank N] [after T] [expires T] [tries N] [id X] [saying W] [as A]` |
+//! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
+//! | | `acks M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
+//! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [twice]`, `leaves`, `purges` |
+//! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
+//!
+//! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
+//! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`.
+//! `in team` goes to another space; `restart` closes the store and opens it again.
+
+mod asked;
+mod cast;
+mod stage;
+mod told;
+
+use stage::Stage;
+
+/// Plays a script on a fresh store and tells what happened, line by line.
+///
+/// # Panics
+/// When the script is not in the language, or the storage fails.
+#[must_use]
+pub fn play(script: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    runtime.block_on(async {
+        let mut stage = Stage::new().await;
+        for statement in script.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
+            stage.play(statement).await;
+        }
+        stage.told()
+    })
+}

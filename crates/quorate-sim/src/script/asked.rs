@@ -1,0 +1,229 @@
+//! From words to operations.
+
+use std::iter::Peekable;
+use std::str::SplitWhitespace;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, Key, LeaseRef, Message, Nack,
+    NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting, limits,
+};
+
+use super::cast::id_of;
+use super::stage::Stage;
+
+/// Words of a statement, one after the other.
+pub(super) struct Words<'a>(Peekable<SplitWhitespace<'a>>);
+
+impl<'a> Words<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self(text.split_whitespace().peekable())
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
+
+    pub(super) fn must(&mut self, what: &str) -> &'a str {
+        self.0.next().unwrap_or_else(|| panic!("{what} is missing"))
+    }
+
+    /// The word after this one, if this one comes next.
+    pub(super) fn after(&mut self, word: &str) -> Option<&'a str> {
+        self.0.next_if_eq(&word)?;
+        Some(self.must("a word"))
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let number = self.0.peek()?.parse().ok()?;
+        self.0.next();
+        Some(number)
+    }
+}
+
+/// `31s`, `500ms`, `2h`, `1d` in milliseconds.
+pub(super) fn span(text: &str) -> u64 {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().unwrap_or_else(|_| panic!("{text} is not a time"));
+    match &text[digits..] {
+        "ms" => number,
+        "s" => number * 1_000,
+        "m" => number * 60_000,
+        "h" => number * 3_600_000,
+        "d" => number * 86_400_000,
+        unit => panic!("{unit} is not a unit of time"),
+    }
+}
+
+pub(super) fn agent(name: &str) -> AgentId {
+    AgentId::new(name).expect("a good id")
+}
+
+pub(super) fn key(name: &str) -> Key {
+    Key::new(name).expect("a good key")
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::seal(Bytes::from(text.to_owned()), [5; 16])
+}
+
+fn because(words: &mut Words<'_>) -> String {
+    words.after("because").unwrap_or("").replace('_', " ")
+}
+
+fn expecting(words: &mut Words<'_>) -> Option<Version> {
+    words.after("expecting").map(|number| Version(number.parse().expect("a version")))
+}
+
+/// What one part of a commit asks for, and the name that its message gets.
+pub(super) struct Asked {
+    pub(super) ops: Vec<Op>,
+    pub(super) message: Option<String>,
+}
+
+impl Stage {
+    /// The operations of `bob acks m1 & puts plan=1`, without the name in front.
+    pub(super) fn asked(&mut self, who: &str, part: &str) -> Asked {
+        let words = &mut Words::of(part);
+        let verb = words.must("a verb");
+        let mut message = None;
+        let op = match verb {
+            "sends" => {
+                message = Some(words.must("a name for the message").to_owned());
+                self.send(who, words)
+            }
+            "claims" | "waits" | "stands" => self.claim(who, verb, words),
+            "grants" => {
+                let credit = words.number().expect("how much credit");
+                let consumer = self.cast_mut().consumer(words.after("to").expect("to whom"));
+                Op::Grant { consumer, credit }
+            }
+            "closes" => Op::Close { consumer: self.cast_mut().consumer(words.must("a consumer")) },
+            "acks" => Op::Ack(self.lease(who, words.must("a message"))),
+            "retries" | "releases" | "drops" => self.nack(who, verb, words),
+            "extends" => {
+                let lease = self.lease(who, words.must("a message"));
+                Op::Extend(Extend { lease, lease_ms: span(words.after("to").expect("until when")) })
+            }
+            "puts" => put(words),
+            "deletes" => {
+                let key = key(words.must("a key"));
+                Op::Delete(DeleteEntry { key, expect: expecting(words) })
+            }
+            "starts" => Op::RegisterAgent(RegisterAgent::named(agent(who))),
+            "leaves" => Op::RemoveAgent { agent: agent(who) },
+            "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
+            "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },
+            "sweeps" => Op::Sweep,
+            "redrives" => {
+                let number = self.cast().delivery(words.must("a message"), who);
+                Op::Redrive { delivery: id_of(number) }
+            }
+            "erases" => self.erase(words),
+            other => panic!("{other} is not a verb"),
+        };
+        let twice = words.after_word("twice");
+        if let Some(rest) = words.next() {
+            panic!("{rest} is too much in {part}");
+        }
+        Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
+    }
+
+    fn lease(&self, who: &str, text: &str) -> LeaseRef {
+        self.cast().lease(text, self.cast().delivery(text, who))
+    }
+
+    fn send(&self, who: &str, words: &mut Words<'_>) -> Op {
+        let to: Vec<_> = words.after("to").expect("to whom").split(',').map(agent).collect();
+        let to = match &to[..] {
+            [one] => Destination::Agent(one.clone()),
+            _ => Destination::Agents(to),
+        };
+        let mut message = Message::new(to, "work", payload("{}"));
+        message.from = (who != "hub").then(|| agent(who));
+        while let Some(word) = words.next() {
+            let mut value = || words.must(word);
+            match word {
+                "low" => message.priority = Priority::LOW,
+                "normal" => message.priority = Priority::NORMAL,
+                "high" => message.priority = Priority::HIGH,
+                "urgent" => message.priority = Priority::URGENT,
+                "rank" => message.priority.rank = value().parse().expect("a rank"),
+                "after" => message.deliver_at = Some(self.later(value())),
+                "expires" => message.expires_at = Some(self.later(value())),
+                "tries" => message.attempts_max = value().parse().expect("a number of tries"),
+                "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
+                "saying" => message.payload = payload(value()),
+                "as" => message.from = Some(agent(value())),
+                other => panic!("{other} says nothing about a message"),
+            }
+        }
+        Op::send(message)
+    }
+
+    fn later(&self, text: &str) -> Timestamp {
+        self.now().plus_ms(span(text))
+    }
+
+    fn claim(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
+        let max = words.number().unwrap_or(1);
+        let whose = words.after("of").unwrap_or(who);
+        let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
+        let lease_ms = words.after("for").map_or(limits::LEASE_MS_DEFAULT, span);
+        let waiting = match (verb, consumer) {
+            ("waits", Some(consumer)) => Waiting::Once(consumer),
+            ("stands", Some(consumer)) => Waiting::Standing(consumer),
+            ("claims", None) => Waiting::No,
+            _ => panic!("{who} {verb} as whom?"),
+        };
+        Op::Claim { agent: agent(whose), max, lease_ms, waiting }
+    }
+
+    fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
+        let lease = self.lease(who, words.must("a message"));
+        let then = match verb {
+            "retries" => NackThen::Retry { delay_ms: words.after("after").map_or(0, span) },
+            "releases" => NackThen::Release,
+            _ => NackThen::Dead,
+        };
+        Op::Nack(Nack { lease, then, reason: because(words) })
+    }
+
+    fn erase(&self, words: &mut Words<'_>) -> Op {
+        let name = words.must("a message or a key");
+        let (seq, part) = match words.next() {
+            Some(version) => {
+                let version = version.strip_prefix('v').and_then(|number| number.parse().ok());
+                self.cast().place_of(key(name), Version(version.expect("a version such as v1")))
+            }
+            None => {
+                let id = self.cast().message(name);
+                (id.seq, id.n)
+            }
+        };
+        Op::Erase(ErasePayload { seq, part })
+    }
+}
+
+impl Words<'_> {
+    fn after_word(&mut self, word: &str) -> bool {
+        self.0.next_if_eq(&word).is_some()
+    }
+}
+
+fn put(words: &mut Words<'_>) -> Op {
+    let (name, text) = words.must("a key").split_once('=').expect("key=value");
+    Op::Put(PutEntry {
+        key: key(name),
+        entry_type: "note".into(),
+        content: payload(text),
+        content_type: None,
+        expect: expecting(words),
+        depends_on: words.after("on").map(key).into_iter().collect(),
+    })
+}
+
+/// Who a statement is about, and under which of its starts.
+pub(super) fn principal(who: &str) -> Principal {
+    if who == "hub" { Principal::System } else { Principal::Agent(agent(who)) }
+}

@@ -1,0 +1,256 @@
+//! Where a script is played: a store, a clock that stands still, and the names of what there is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{
+    Commit, DeliveryNo, IdempotencyKey, Op, OpResult, Principal, Receipt, RegisterAgent, Seq, SpaceName,
+    SpaceNo, Timestamp, Version,
+};
+use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::{Chance, Clock as _, Handover, Outcome, Read, Rows, SetClock, Store, When, Wiring};
+use tempfile::TempDir;
+
+use super::asked::{Words, agent, key, principal, span};
+use super::cast::Cast;
+
+pub(super) const START_MS: u64 = 1_800_000_000_000;
+
+/// Agents that exist from the start.
+const AGENTS: [&str; 3] = ["alice", "bob", "carol"];
+
+pub(super) struct Stage {
+    directory: TempDir,
+    clock: Arc<SetClock>,
+    store: Option<Arc<SqliteStore>>,
+    wiring: Wiring,
+    sunk: Arc<Mutex<Vec<Handover>>>,
+    rooms: Vec<Room>,
+    here: usize,
+    lines: Vec<String>,
+}
+
+struct Room {
+    name: String,
+    number: SpaceNo,
+    cast: Cast,
+}
+
+impl Stage {
+    pub(super) async fn new() -> Self {
+        let sunk: Arc<Mutex<Vec<Handover>>> = Arc::default();
+        let into = Arc::clone(&sunk);
+        let sink = Arc::new(move |one| into.lock().unwrap_or_else(PoisonError::into_inner).push(one));
+        let clock = SetClock::at(START_MS);
+        let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let directory = crate::data_directory();
+        let mut stage =
+            Self { directory, clock, store: None, wiring, sunk, rooms: vec![], here: 0, lines: vec![] };
+        stage.open();
+        stage.enter("default").await;
+        stage
+    }
+
+    pub(super) fn told(self) -> String {
+        self.lines.join("\n")
+    }
+
+    pub(super) fn say(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    fn open(&mut self) {
+        let store = SqliteStore::open(self.directory.path(), Options::default(), self.wiring.clone());
+        self.store = Some(store.expect("the store opens"));
+    }
+
+    pub(super) fn store(&self) -> &SqliteStore {
+        self.store.as_ref().expect("the store is open")
+    }
+
+    pub(super) fn cast(&self) -> &Cast {
+        &self.rooms[self.here].cast
+    }
+
+    pub(super) fn cast_mut(&mut self) -> &mut Cast {
+        &mut self.rooms[self.here].cast
+    }
+
+    pub(super) fn space(&self) -> SpaceNo {
+        self.rooms[self.here].number
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now().wall
+    }
+
+    pub(super) async fn play(&mut self, statement: &str) {
+        let mut words = Words::of(statement);
+        match words.must("a word") {
+            "restart" => {
+                self.store().close().await;
+                self.store = None;
+                self.open();
+            }
+            "in" => self.enter(words.must("a space")).await,
+            "wall" => self.jump(words.must("a time")),
+            "quietly" => self.pass(words.must("a time")),
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" => self.look(statement).await,
+            time if time.starts_with('+') => {
+                self.pass(time);
+                self.let_time_work().await;
+            }
+            "old" => {
+                let who = words.must("a name");
+                self.act(who, statement.trim_start_matches("old").trim_start(), 1).await;
+            }
+            who => self.act(who, statement, 0).await,
+        }
+    }
+
+    async fn enter(&mut self, name: &str) {
+        if let Some(index) = self.rooms.iter().position(|room| room.name == name) {
+            self.here = index;
+            return;
+        }
+        let space = SpaceName::new(name).expect("a good name");
+        let number = self.store().space(space).await.expect("the storage works");
+        self.here = self.rooms.len();
+        self.rooms.push(Room { name: name.to_owned(), number, cast: Cast::default() });
+        let known = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent(name))));
+        let commit = Commit::new(Principal::System, known.to_vec());
+        let receipt = self.transact(commit).await.expect("agents can be registered");
+        for (name, result) in AGENTS.into_iter().zip(receipt.results) {
+            if let OpResult::Registered { epoch } = result {
+                self.cast_mut().name_epoch(name, epoch);
+            }
+        }
+    }
+
+    fn pass(&self, time: &str) {
+        self.clock.advance(Duration::from_millis(span(time.trim_start_matches('+'))));
+    }
+
+    fn jump(&self, time: &str) {
+        let now = self.now().0;
+        let ms = span(&time[1..]);
+        self.clock.jump_wall_to(if time.starts_with('-') { now - ms } else { now + ms });
+    }
+
+    /// What the engine does when the published state says that it is time.
+    async fn let_time_work(&mut self) {
+        let published = self.store().published(self.space()).expect("the space is there");
+        while { published.borrow().wake }.is_due(self.clock.now()) {
+            self.act("hub", "hub sweeps", 0).await;
+        }
+    }
+
+    pub(super) async fn transact(&self, commit: Commit) -> Outcome {
+        let outcomes = self.store().transact(self.space(), vec![commit]).await.expect("the storage works");
+        outcomes.into_iter().next().expect("one outcome for each commit")
+    }
+
+    /// A statement that changes something. `start` counts back from the agent's newest.
+    async fn act(&mut self, who: &str, statement: &str, start: usize) {
+        let said = statement.strip_prefix(who).expect("the name comes first");
+        let (said, repeat_key) = match said.split_once(" with key ") {
+            Some((said, key)) => (said, Some(IdempotencyKey::new(key).expect("a good key"))),
+            None => (said, None),
+        };
+        let (mut ops, mut names) = (Vec::new(), Vec::new());
+        for part in said.split('&') {
+            let asked = self.asked(who, part);
+            names.resize(ops.len(), None);
+            names.push(asked.message);
+            ops.extend(asked.ops);
+        }
+        let mut commit = Commit::new(principal(who), ops.clone());
+        if start > 0 {
+            commit.epoch = Some(self.cast().epoch(who, start));
+        }
+        if let Some(key) = repeat_key {
+            commit = commit.keyed(key);
+        }
+        let before = self.head();
+        let outcome = self.transact(commit).await;
+        match outcome {
+            Ok(receipt) => {
+                for (index, op) in ops.iter().enumerate() {
+                    self.learn(op, &receipt, index, names.get(index).and_then(Option::as_deref));
+                }
+                self.tell(who, &receipt, before).await;
+            }
+            Err(refused) => self.tell_refusal(&refused),
+        }
+    }
+
+    fn head(&self) -> Seq {
+        let published = self.store().published(self.space()).expect("the space is there");
+        let head = published.borrow().head;
+        head.seq
+    }
+
+    /// Names what an operation brought.
+    fn learn(&mut self, op: &Op, receipt: &Receipt, index: usize, name: Option<&str>) {
+        match (op, &receipt.results[index]) {
+            (Op::Send { message, .. }, OpResult::Sent { id, first, .. }) => {
+                let name = name.unwrap_or("?").to_owned();
+                self.cast_mut().name_message(&name, *id, *first, &message.to);
+            }
+            (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
+                self.cast_mut().name_epoch(new.id.as_str(), *epoch);
+            }
+            (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
+            _ => {}
+        }
+    }
+
+    /// What went to consumers since the last look.
+    pub(super) fn sunk(&mut self) -> Vec<Handover> {
+        std::mem::take(&mut *self.sunk.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) async fn rows(&self, what: Read) -> Rows {
+        let mut rows = self.store().read(self.space(), vec![what]).await.expect("reads work");
+        rows.remove(0)
+    }
+
+    async fn look(&mut self, statement: &str) {
+        let mut words = Words::of(statement);
+        let what = match words.must("a word") {
+            "read" => {
+                let name = words.must("a key");
+                let when = match words.after("at") {
+                    None => When::Now,
+                    Some(at) => when(at),
+                };
+                self.tell_entry(name, Read::Entry { key: key(name), when }).await;
+                return;
+            }
+            "history" => Read::History { key: key(words.must("a key")), after: Version(0), limit: 1000 },
+            "list" => Read::Entries {
+                prefix: words.next().unwrap_or("").into(),
+                entry_type: None,
+                author: None,
+                after: None,
+                limit: 1000,
+            },
+            "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+            "counts" => return self.tell_counts(),
+            "text" => return self.tell_text(words.must("a message")).await,
+            _ => return self.tell_where(words.must("a message")).await,
+        };
+        self.tell_rows(what).await;
+    }
+}
+
+/// `v2`, `#7`, `10s` since the start.
+fn when(at: &str) -> When {
+    if let Some(version) = at.strip_prefix('v') {
+        return When::Version(Version(version.parse().expect("a version")));
+    }
+    match at.strip_prefix('#') {
+        Some(seq) => When::Seq(Seq(seq.parse().expect("a position"))),
+        None => When::Time(Timestamp(START_MS + span(at))),
+    }
+}

@@ -1,0 +1,244 @@
+//! From what happened to words.
+
+use quorate_core::{
+    Code, DeliveryNo, Effect, EndState, Handed, Next, OpResult, OpenState, Payload, Receipt, Refused, Seq,
+    Timestamp, codec,
+};
+use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
+
+use super::stage::{START_MS, Stage};
+
+/// Seconds since the start.
+fn since_start(at: Timestamp) -> String {
+    let ms = at.0 as i64 - START_MS as i64;
+    if ms % 1000 == 0 { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
+}
+
+impl Stage {
+    /// What a commit did: the effects of its record, what its answer says beyond them, and what went to consumers.
+    pub(super) async fn tell(&mut self, who: &str, receipt: &Receipt, before: Seq) {
+        match receipt.seq {
+            Some(seq) if seq > before => self.tell_record(seq).await,
+            Some(seq) => self.say(format!("the same answer as #{seq}")),
+            None => {}
+        }
+        let lines: Vec<_> =
+            receipt.results.iter().filter_map(|result| self.result(who, result, receipt)).collect();
+        if receipt.seq.is_none() && lines.is_empty() {
+            self.say(format!("{who}: nothing to write"));
+        }
+        lines.into_iter().for_each(|line| self.say(line));
+        for handover in self.sunk() {
+            for (consumer, handed) in handover.handed {
+                self.cast_mut().hold(&handed);
+                let line =
+                    format!("{} gets {}", self.cast().consumer_name(consumer), self.lease_line(&handed));
+                self.say(line);
+            }
+            for consumer in handover.dismissed {
+                let line = format!("{} is sent away", self.cast().consumer_name(consumer));
+                self.say(line);
+            }
+        }
+    }
+
+    /// What an answer says that no effect of its record says.
+    fn result(&self, who: &str, result: &OpResult, receipt: &Receipt) -> Option<String> {
+        match result {
+            OpResult::Claimed(taken) if taken.is_empty() => Some(format!("{who}: nothing to claim")),
+            OpResult::Claimed(taken) if taken.len() > 9 => {
+                let (first, last) = (self.lease_line(&taken[0]), self.lease_line(&taken[taken.len() - 1]));
+                Some(format!("{who} takes {} from {first} to {last}", taken.len()))
+            }
+            OpResult::Claimed(taken) => {
+                let all: Vec<_> = taken.iter().map(|one| self.lease_line(one)).collect();
+                Some(format!("{who} takes {}", all.join(", ")))
+            }
+            OpResult::Acked { seq } if Some(*seq) != receipt.seq => Some(format!("acked already by #{seq}")),
+            OpResult::Sent { id, .. } if Some(id.seq) != receipt.seq => {
+                Some(format!("sent already by #{}", id.seq))
+            }
+            OpResult::Purged { count } => Some(format!("{count} purged")),
+            OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
+            OpResult::Sent { .. } | OpResult::Written { .. } => None,
+        }
+    }
+
+    fn lease_line(&self, handed: &Handed) -> String {
+        let (name, _) = self.cast().called(handed.delivery);
+        format!("{name} (try {}, token {})", handed.attempt, handed.token)
+    }
+
+    async fn tell_record(&mut self, seq: Seq) {
+        let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
+        let body = codec::read_body(&records[0]).expect("the record is readable");
+        for effect in &body.effects {
+            if let Effect::Written { key, version, part, .. } = effect {
+                self.cast_mut().name_version(key, *version, (seq, *part));
+            }
+            if let Some(line) = self.effect(effect) {
+                self.say(format!("#{seq} {line}"));
+            }
+        }
+    }
+
+    fn effect(&self, effect: &Effect) -> Option<String> {
+        let called = |number: DeliveryNo| {
+            let (name, whose) = self.cast().called(number);
+            format!("{name} of {whose}")
+        };
+        Some(match effect {
+            Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
+            Effect::AgentRemoved { number } => format!("agent {number} leaves"),
+            Effect::Sent { first, deliveries, .. } => {
+                let mut line = format!("{} goes to", self.cast().called(*first).0);
+                for (index, delivery) in deliveries.iter().enumerate() {
+                    let (_, whose) = self.cast().called(DeliveryNo(first.0 + index as u64));
+                    let at_once = if delivery.lease.is_some() { " (leased at once)" } else { "" };
+                    line.push_str(&format!(" {whose}{at_once}"));
+                }
+                line
+            }
+            // The answer and the hand-overs say it, with the try and the token.
+            Effect::Leased { .. } => return None,
+            Effect::Acked { delivery, .. } => format!("{} acked", called(*delivery)),
+            Effect::Returned { delivery, cause, reason, next, .. } => {
+                let next = match next {
+                    Next::Ready => "ready".into(),
+                    Next::Scheduled(due) => format!("due at {}", since_start(*due)),
+                    Next::Dead => "dead".into(),
+                    Next::Expired => "expired".into(),
+                };
+                let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+                format!("{} {}{why}: {next}", called(*delivery), cause.as_str())
+            }
+            Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
+            Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
+            Effect::Purged { delivery } => format!("{} purged", called(*delivery)),
+            Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
+            Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
+            Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
+            Effect::SpaceCreated { name, .. } => format!("{name} begins"),
+            Effect::Restored { generation } => format!("generation {generation} begins"),
+        })
+    }
+
+    pub(super) fn tell_refusal(&mut self, refused: &Refused) {
+        let facts = &refused.facts;
+        let mut line = format!("refused {}", refused.code);
+        if let Some(version) = facts.current_version {
+            line.push_str(&format!(", now at v{version}"));
+        }
+        if let Some(limit) = facts.limit {
+            line.push_str(&format!(", limit {limit}"));
+        }
+        if facts.stale.len() > 1 {
+            let stale = facts.stale.iter().map(|one| format!(", op {} {} {}", one.op, one.item, one.code));
+            line.extend(stale);
+        }
+        if refused.code == Code::UnknownRecipient {
+            line.push_str(&format!(": {}", refused.detail));
+        }
+        self.say(line);
+    }
+
+    pub(super) async fn tell_entry(&mut self, name: &str, what: Read) {
+        let line = match self.rows(what).await {
+            Rows::Entry(Some(entry)) => entry_line(&entry),
+            _ => format!("{name}: nothing"),
+        };
+        self.say(line);
+    }
+
+    pub(super) async fn tell_rows(&mut self, what: Read) {
+        let lines: Vec<String> = match self.rows(what).await {
+            Rows::Entries(entries) => entries.iter().map(entry_line).collect(),
+            Rows::DeadLetters(letters) => {
+                let line = |letter: &quorate_store::DeadLetter| {
+                    let (name, whose) = self.cast().called(letter.delivery);
+                    format!("dead: {name} of {whose} after {} ({})", letter.attempts, letter.reason)
+                };
+                letters.iter().map(line).collect()
+            }
+            other => panic!("nothing to tell of {other:?}"),
+        };
+        if lines.is_empty() {
+            self.say("none");
+        }
+        lines.into_iter().for_each(|line| self.say(line));
+    }
+
+    pub(super) async fn tell_where(&mut self, name: &str) {
+        for (first, whose) in self.cast().deliveries(name) {
+            let rows = self.rows(Read::Deliveries { first, count: 1 }).await;
+            let Rows::Deliveries(states) = rows else { panic!("not a delivery: {rows:?}") };
+            let state = match states[0] {
+                Some(DeliveryState::Open { state: OpenState::Ready { since }, attempt }) => {
+                    format!("ready since {}, tried {attempt}", since_start(since))
+                }
+                Some(DeliveryState::Open { state: OpenState::Scheduled { due }, attempt }) => {
+                    format!("due at {}, tried {attempt}", since_start(due))
+                }
+                Some(DeliveryState::Open { state: OpenState::Leased { token }, attempt }) => {
+                    format!("held under token {token}, try {attempt}")
+                }
+                Some(DeliveryState::Ended { state, seq }) => {
+                    let word: &str = EndState::as_str(state);
+                    format!("{word} by #{seq}")
+                }
+                None => "never made".into(),
+            };
+            self.say(format!("{name} of {whose}: {state}"));
+        }
+    }
+
+    pub(super) async fn tell_text(&mut self, name: &str) {
+        let id = self.cast().message(name);
+        let Rows::Message(Some(found)) = self.rows(Read::Message { seq: id.seq, n: id.n }).await else {
+            return self.say(format!("{name}: nothing"));
+        };
+        let from = found.message.from.as_ref().map_or("the hub", |from| from.as_str());
+        self.say(format!("{name} from {from}: {}", text(&found.message.payload)));
+    }
+
+    pub(super) fn tell_counts(&mut self) {
+        let published = self.store().published(self.space()).expect("the space is there");
+        let counts = published.borrow().counts;
+        let all = [
+            ("ready", counts.ready),
+            ("scheduled", counts.scheduled),
+            ("leased", counts.leased),
+            ("acked", counts.acked),
+            ("dead", counts.dead),
+            ("expired", counts.expired),
+            ("purged", counts.purged),
+        ];
+        let some: Vec<_> = all
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        self.say(some.join(", "));
+    }
+}
+
+fn text(payload: &Payload) -> String {
+    if payload.is_erased() {
+        let blank = payload.bytes.iter().all(|byte| *byte == 0);
+        return format!("erased, {}", if blank { "blank" } else { "but still there" });
+    }
+    String::from_utf8_lossy(&payload.bytes).into_owned()
+}
+
+fn entry_line(entry: &Entry) -> String {
+    let Entry { key, version, content } = entry;
+    let content = content.as_ref().map_or_else(|| "deleted".into(), text);
+    let on = version.depends_on.iter().map(|(key, version)| format!(", on {key} v{version}"));
+    let on: String = on.collect();
+    format!(
+        "{key} v{} = {content}, by {} at {}{on}",
+        version.head.version,
+        version.author,
+        since_start(version.at)
+    )
+}

@@ -1,0 +1,21 @@
+//! Scripts: what happens, and what came of it. Each test is small, and above each stands the mutation of the code that it
+//! finds. `UPDATE_EXPECT=1` writes down what came out; read it before it is kept.
+
+mod deliveries;
+mod leases;
+mod memory;
+mod order;
+mod repeats;
+mod restarts;
+mod starts;
+mod time;
+mod waiting;
+
+use expect_test::Expect;
+
+/// Plays a script on SQLite and compares what came of it.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "so that a test reads `expect![…]` and not `&expect![…]`")]
+fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&quorate_sim::script::play(script));
+}

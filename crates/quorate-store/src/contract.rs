@@ -1,0 +1,226 @@
+//! The contract: what every [`Store`](crate::Store) does, as small cases that each backend runs unchanged.
+//!
+//! A backend runs it with two lines in its tests: a function that opens a store (and opens the same store again when it
+//! is called again), and [`contract_tests!`](crate::contract_tests) with its path. Each case becomes a test of its own.
+
+mod bench;
+mod words;
+
+// The name of a case says what it promises: a comment could only repeat it.
+#[allow(missing_docs)]
+pub mod agents;
+#[allow(missing_docs)]
+pub mod keys;
+#[allow(missing_docs)]
+pub mod leases;
+#[allow(missing_docs)]
+pub mod limits;
+#[allow(missing_docs)]
+pub mod log;
+#[allow(missing_docs)]
+pub mod memory;
+#[allow(missing_docs)]
+pub mod order;
+#[allow(missing_docs)]
+pub mod restart;
+#[allow(missing_docs)]
+pub mod sending;
+#[allow(missing_docs)]
+pub mod spaces;
+#[allow(missing_docs)]
+pub mod time;
+#[allow(missing_docs)]
+pub mod waiting;
+pub use bench::{Bench, Open};
+
+/// Runs one case on a fresh store.
+///
+/// # Panics
+/// When the store breaks the contract.
+pub fn run<F: Future<Output = ()>>(open: Open, case: impl FnOnce(Bench) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    runtime.block_on(async { case(Bench::new(open).await).await });
+}
+
+/// One `#[test]` for each case. Takes the path of a function without arguments that gives an [`Open`](contract::Open);
+/// with `, limits` also the cases that take many rows.
+#[macro_export]
+macro_rules! contract_tests {
+    ($open:path, limits) => {
+        $crate::contract_tests!($open);
+        $crate::contract_tests! { @rooms $open;
+            limits {
+                an_inbox_holds_100_000,
+                a_space_knows_100_000_agents,
+            }
+        }
+    };
+    ($open:path) => {
+        $crate::contract_tests! { @rooms $open;
+            agents {
+                a_new_start_has_a_higher_epoch,
+                saying_again_what_is_known_leaves_no_record,
+                a_new_description_keeps_the_epoch_and_what_is_held,
+                a_commit_of_an_earlier_start_is_refused,
+                an_epoch_that_never_was_is_refused,
+                a_new_start_gives_back_what_was_held,
+                a_new_start_sends_away_whoever_waited,
+                an_unknown_agent_may_only_register_itself,
+                an_agent_acts_for_itself_only,
+                an_agent_with_open_deliveries_stays,
+                a_removed_agent_is_unknown,
+                a_removed_agent_may_come_back_as_another,
+                the_recipient_of_a_dead_letter_may_be_gone,
+            }
+            sending {
+                a_message_arrives_as_it_was_sent,
+                a_list_makes_one_delivery_each,
+                unknown_recipients_are_all_named,
+                the_sender_is_the_one_who_acts,
+                the_hub_speaks_for_itself_and_for_agents_it_knows,
+                an_ephemeral_message_is_in_no_commit,
+                the_same_client_id_is_the_same_message,
+                the_same_client_id_with_other_content_is_refused,
+                the_same_client_id_twice_in_one_commit,
+                the_hub_may_repeat_a_client_id_as_well,
+                messages_of_a_commit_are_counted_from_zero,
+                nothing_of_a_refused_commit_happens,
+                nothing_of_a_refused_commit_is_left_waiting,
+                nothing_of_a_refused_start_is_left_behind,
+                a_commit_makes_at_most_4096_deliveries,
+            }
+            keys {
+                a_repeated_commit_has_one_effect_and_one_answer,
+                a_key_with_other_content_is_refused,
+                a_key_belongs_to_its_principal,
+                a_refusal_uses_up_no_key,
+                a_commit_without_effect_uses_up_no_key,
+                a_repeated_claim_gets_the_same_leases,
+                a_repeat_is_answered_whatever_happened_since,
+                two_commits_in_a_batch_may_bear_one_key,
+            }
+            order {
+                first_sent_is_first_taken,
+                higher_priority_goes_first,
+                rank_orders_within_a_level,
+                after_64_higher_ones_a_lower_one_goes_out,
+                after_60_s_a_lower_one_goes_out,
+                what_comes_back_is_older_than_what_waits,
+                senders_keep_their_order_across_a_full_hand,
+                a_claim_takes_no_more_than_it_may,
+            }
+            leases {
+                what_is_acked_never_comes_again,
+                a_repeated_ack_has_the_same_answer,
+                an_ack_repeated_in_one_commit,
+                a_stale_token_changes_nothing,
+                a_refusal_names_every_stale_item,
+                only_the_recipient_ends_a_delivery,
+                a_delivery_that_never_was_is_not_found,
+                a_retry_waits_its_delay,
+                a_release_counts_no_try,
+                after_the_last_try_it_is_dead,
+                a_dead_letter_keeps_its_reason,
+                a_dead_letter_is_redriven_with_all_its_tries,
+                only_dead_letters_are_redriven,
+                a_redrive_sees_what_its_commit_did,
+                a_dead_letter_of_many_turns_keeps_its_last_reason,
+                a_purge_ends_everything_open,
+                every_token_is_above_the_ones_before,
+                the_counts_add_up,
+                one_step_is_all_or_nothing,
+            }
+            time {
+                a_lease_lasts_its_time_and_no_longer,
+                what_is_over_but_not_swept_is_still_held,
+                an_extension_leaves_no_record,
+                an_expired_message_is_not_handed_out,
+                a_waiting_message_expires_by_itself,
+                a_held_message_expires_when_it_comes_back,
+                a_delayed_message_waits_for_its_time,
+                what_falls_due_goes_to_whoever_waits,
+                what_falls_due_survives_a_refusal,
+                a_jump_of_the_wall_clock_ends_no_lease,
+                a_jump_of_the_wall_clock_prolongs_no_lease,
+                records_never_go_back_in_time,
+                only_the_hub_sweeps,
+                a_sweep_is_a_record_of_its_own_kind,
+                the_wake_says_when_time_will_change_something,
+                the_newest_record_at_a_time,
+            }
+            waiting {
+                a_waiting_claim_gets_its_lease_in_the_insert,
+                a_waiting_claim_leaves_after_its_first_hand_over,
+                a_claim_that_got_something_does_not_wait,
+                a_standing_consumer_is_bound_by_its_credit,
+                a_standing_consumer_takes_the_backlog_first,
+                consumers_take_turns,
+                a_closed_consumer_gets_nothing,
+                what_comes_back_goes_to_whoever_waits,
+                what_is_past_its_time_is_not_leased_at_once,
+                one_commit_serves_in_the_order_of_its_messages,
+                at_most_256_wait_for_an_inbox,
+                at_most_4096_are_in_flight,
+                a_message_for_oneself,
+            }
+            memory {
+                versions_go_up_by_one,
+                a_wrong_version_is_refused_with_the_current_one,
+                versions_go_on_after_a_delete,
+                what_is_not_there_is_not_deleted,
+                a_tombstone_is_history_and_not_an_entry,
+                an_entry_says_who_wrote_what_when,
+                an_entry_is_read_as_it_was,
+                history_is_paged_and_never_changes,
+                entries_are_listed_by_prefix_type_and_author,
+                later_operations_see_earlier_ones,
+                an_erased_payload_is_blank,
+                what_has_no_payload_is_not_erased,
+            }
+            spaces {
+                a_space_is_made_once,
+                spaces_do_not_see_each_other,
+                keys_and_consumers_are_of_one_space,
+                a_delivery_of_another_generation_is_not_found,
+                numbers_beyond_a_space_lead_nowhere,
+                a_space_that_does_not_exist_harms_nobody,
+                a_name_with_any_printable_text_is_a_space,
+            }
+            log {
+                every_change_is_one_record,
+                the_log_is_read_in_pages,
+                commits_of_a_batch_stand_each_for_itself,
+                an_empty_batch_is_answered,
+                what_is_published_follows_the_log,
+            }
+            restart {
+                messages_survive,
+                a_lease_survives_and_runs_its_full_length_again,
+                an_extension_survives,
+                attempts_and_dead_letters_survive,
+                a_repeated_ack_is_answered_after_a_restart,
+                delays_and_expiries_survive,
+                entries_and_their_history_survive,
+                keys_and_client_ids_survive,
+                epochs_survive,
+                whoever_waited_asks_again,
+                time_does_not_go_back_over_a_restart,
+            }
+        }
+    };
+    (@rooms $open:path; $($room:ident { $($case:ident,)* })*) => {
+        $(
+            mod $room {
+                $(
+                    #[test]
+                    fn $case() {
+                        $crate::contract::run($open(), $crate::contract::$room::$case);
+                    }
+                )*
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Agents come and go; each start has an epoch, and what belongs to an earlier one is refused.
+
+use quorate_core::{Code, Commit, ConsumerId, Epoch, Op, OpResult, Principal, RegisterAgent, Waiting};
+
+use super::bench::Bench;
+use super::words::{ack, agent, claim, id, lease_of, put, register, send};
+use super::words::{deliver_to, with_client_id};
+
+pub async fn a_new_start_has_a_higher_epoch(bench: Bench) {
+    let first = bench.start("bob").await;
+    let second = bench.start("bob").await;
+    assert!(second > first, "{second} is above {first}");
+    let third = bench.start("bob").await;
+    assert!(third > second, "{third} is above {second}");
+}
+
+pub async fn saying_again_what_is_known_leaves_no_record(bench: Bench) {
+    let epoch = bench.start("bob").await;
+    let head = bench.head();
+    let again = RegisterAgent { epoch: Some(epoch), ..RegisterAgent::named(id("bob")) };
+    let receipt = bench.ok(agent("bob"), vec![Op::RegisterAgent(again)]).await;
+    assert_eq!(receipt.seq, None);
+    assert_eq!(receipt.results, vec![OpResult::Registered { epoch }]);
+    assert_eq!(bench.head(), head);
+}
+
+pub async fn a_new_description_keeps_the_epoch_and_what_is_held(bench: Bench) {
+    let epoch = bench.start("bob").await;
+    bench.send("bob", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let described = RegisterAgent {
+        epoch: Some(epoch),
+        name: "Bob the builder".into(),
+        ..RegisterAgent::named(id("bob"))
+    };
+    let receipt = bench.ok(agent("bob"), vec![Op::RegisterAgent(described)]).await;
+    assert_eq!(receipt.results, vec![OpResult::Registered { epoch }]);
+    let agents = bench.published().agents.clone();
+    assert_eq!(agents.by_id(&id("bob")).map(|bob| bob.name.as_str()), Some("Bob the builder"));
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn a_commit_of_an_earlier_start_is_refused(bench: Bench) {
+    let old = bench.start("bob").await;
+    let new = bench.start("bob").await;
+    let head = bench.head();
+    let zombie = Commit { epoch: Some(old), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    let refused = bench.commit(zombie).await.expect_err("a zombie writes nothing");
+    assert_eq!(refused.code, Code::StaleEpoch);
+    assert_eq!(refused.facts.current_epoch, Some(new.0));
+    assert_eq!(bench.head(), head);
+    let alive = Commit { epoch: Some(new), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    bench.commit(alive).await.expect("the current start writes");
+}
+
+pub async fn an_epoch_that_never_was_is_refused(bench: Bench) {
+    let epoch = bench.start("bob").await;
+    let ahead =
+        Commit { epoch: Some(Epoch(epoch.0 + 1)), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    assert_eq!(bench.commit(ahead).await.expect_err("not yet").code, Code::StaleEpoch);
+    let stale = RegisterAgent { epoch: Some(Epoch(epoch.0 - 1)), ..RegisterAgent::named(id("bob")) };
+    bench.refused_with(Code::StaleEpoch, agent("bob"), vec![Op::RegisterAgent(stale)]).await;
+    let unknown = RegisterAgent { epoch: Some(epoch), ..RegisterAgent::named(id("carol")) };
+    bench.refused_with(Code::NotFound, agent("carol"), vec![Op::RegisterAgent(unknown)]).await;
+}
+
+pub async fn a_new_start_gives_back_what_was_held(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.start("bob").await;
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
+    let again = bench.claim_one("bob").await;
+    assert_eq!((again.delivery, again.attempt), (held.delivery, 2));
+    assert!(again.token > held.token);
+}
+
+pub async fn a_new_start_sends_away_whoever_waited(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
+    bench.wait("bob", 5, Waiting::Standing(ConsumerId(2))).await;
+    bench.wait("alice", 5, Waiting::Standing(ConsumerId(3))).await;
+    bench.start("bob").await;
+    assert_eq!(bench.dismissed(), vec![ConsumerId(1), ConsumerId(2)]);
+    bench.send("alice", "bob").await;
+    assert_eq!(bench.handed(), vec![], "nobody waits for bob any more");
+    assert_eq!(bench.counts().ready, 1);
+}
+
+pub async fn an_unknown_agent_may_only_register_itself(bench: Bench) {
+    bench.start("alice").await;
+    bench.refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    bench.refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1")), register("bob")]).await;
+    bench.ok(agent("bob"), vec![register("bob"), Op::Put(put("k", "1"))]).await;
+}
+
+pub async fn an_agent_acts_for_itself_only(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for op in [
+        register("bob"),
+        Op::RemoveAgent { agent: id("bob") },
+        claim("bob", 1, Waiting::No),
+        Op::Purge { agent: id("bob") },
+        send("bob", deliver_to("alice")),
+    ] {
+        bench.refused_with(Code::Forbidden, agent("alice"), vec![op.clone()]).await;
+    }
+    bench.ok(Principal::System, vec![claim("bob", 1, Waiting::No), Op::Purge { agent: id("bob") }]).await;
+}
+
+pub async fn an_agent_with_open_deliveries_stays(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let remove = || vec![Op::RemoveAgent { agent: id("bob") }];
+    bench.refused_with(Code::Conflict, agent("bob"), remove()).await;
+    let held = bench.claim_one("bob").await;
+    bench.refused_with(Code::Conflict, Principal::System, remove()).await;
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+    bench.ok(agent("bob"), remove()).await;
+}
+
+pub async fn a_removed_agent_is_unknown(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    assert_eq!(bench.dismissed(), vec![ConsumerId(1)]);
+    bench.refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    bench.refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
+    bench.refused_with(Code::NotFound, Principal::System, vec![Op::RemoveAgent { agent: id("bob") }]).await;
+}
+
+pub async fn a_removed_agent_may_come_back_as_another(bench: Bench) {
+    bench.start("bob").await;
+    let old = bench.start("bob").await;
+    let number = bench.published().agents.number(&id("bob"));
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    let new = bench.start("bob").await;
+    assert!(new > old, "an epoch of a removed agent does not come again");
+    assert_ne!(bench.published().agents.number(&id("bob")), number);
+}
+
+pub async fn the_recipient_of_a_dead_letter_may_be_gone(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let sent = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![super::words::give_up(&held, "no use")]).await;
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    let redrive = vec![super::words::redrive(sent.first)];
+    bench.refused_with(Code::UnknownRecipient, Principal::System, redrive).await;
+    bench.start("bob").await;
+    let redrive = vec![super::words::redrive(sent.first)];
+    bench.refused_with(Code::UnknownRecipient, Principal::System, redrive).await;
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![Op::Ack(lease_of(1, 1))]).await;
+}

@@ -1,0 +1,91 @@
+//! With a key a commit may be repeated: one effect, the same answer.
+
+use quorate_core::{Code, Commit, Op, Principal, Waiting};
+
+use super::bench::{Bench, claimed};
+use super::words::{agent, claim, deliver_to, extend, put, put_at, repeat_key, send};
+
+fn keyed(name: &str, key: &str, ops: Vec<Op>) -> Commit {
+    Commit::new(agent(name), ops).keyed(repeat_key(key))
+}
+
+pub async fn a_repeated_commit_has_one_effect_and_one_answer(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let commit = || keyed("alice", "k1", vec![send("alice", deliver_to("bob")), Op::Put(put("x", "1"))]);
+    let first = bench.commit(commit()).await.expect("accepted");
+    let head = bench.head();
+    bench.pass(5);
+    let again = bench.commit(commit()).await.expect("the same answer");
+    assert_eq!(again, first, "the time of the answer included");
+    assert_eq!(bench.head(), head);
+    assert_eq!(bench.counts().ready, 1);
+}
+
+pub async fn a_key_with_other_content_is_refused(bench: Bench) {
+    bench.start("alice").await;
+    bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
+    let other = bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "2"))])).await;
+    assert_eq!(other.expect_err("another commit").code, Code::Duplicate);
+}
+
+pub async fn a_key_belongs_to_its_principal(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
+    bench.commit(keyed("bob", "k1", vec![Op::Put(put("x", "2"))])).await.expect("another's key");
+    let hub = Commit::new(Principal::System, vec![Op::Put(put("x", "3"))]).keyed(repeat_key("k1"));
+    bench.commit(hub).await.expect("the hub's key");
+}
+
+pub async fn a_refusal_uses_up_no_key(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let early = bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await;
+    assert_eq!(early.expect_err("nothing there").code, Code::VersionConflict);
+    bench.ok(agent("bob"), vec![put_at("x", "0", 0)]).await;
+    bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await.expect("now it fits");
+}
+
+pub async fn a_commit_without_effect_uses_up_no_key(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let empty = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
+    let nothing = bench.commit(empty()).await.expect("accepted");
+    assert_eq!((nothing.seq, claimed(&nothing)), (None, vec![]));
+    bench.send("alice", "bob").await;
+    let something = bench.commit(empty()).await.expect("accepted");
+    assert_eq!(claimed(&something).len(), 1);
+    let held = claimed(&something).remove(0);
+    let extending = || keyed("bob", "k2", vec![extend(&held, 60_000)]);
+    assert_eq!(bench.commit(extending()).await.expect("accepted").seq, None);
+    let other = keyed("bob", "k2", vec![extend(&held, 90_000)]);
+    assert_eq!(bench.commit(other).await.expect("the key is free").seq, None);
+}
+
+pub async fn a_repeated_claim_gets_the_same_leases(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    let commit = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
+    let first = bench.commit(commit()).await.expect("accepted");
+    let again = bench.commit(commit()).await.expect("the same answer");
+    assert_eq!(again, first);
+    assert_eq!((bench.counts().leased, bench.counts().ready), (1, 1));
+}
+
+pub async fn a_repeat_is_answered_whatever_happened_since(bench: Bench) {
+    let old = bench.start("alice").await;
+    let write = || Commit { epoch: Some(old), ..keyed("alice", "k1", vec![put_at("x", "1", 0)]) };
+    let first = bench.commit(write()).await.expect("accepted");
+    bench.start("alice").await;
+    bench.ok(agent("alice"), vec![Op::Put(put("x", "2"))]).await;
+    let again = bench.commit(write()).await.expect("it did happen, once");
+    assert_eq!(again, first);
+}
+
+pub async fn two_commits_in_a_batch_may_bear_one_key(bench: Bench) {
+    bench.start("alice").await;
+    let commit = |text: &str| keyed("alice", "k1", vec![Op::Put(put("x", text))]);
+    let batch = vec![commit("1"), commit("1"), commit("2")];
+    let outcomes = bench.store().transact(bench.space, batch).await.expect("the storage works");
+    assert!(outcomes[0].is_ok());
+    assert_eq!(outcomes[0], outcomes[1]);
+    assert_eq!(outcomes[2].as_ref().expect_err("another commit").code, Code::Duplicate);
+}

@@ -1,0 +1,308 @@
+//! Only the holder of the current lease may end a delivery, and once ended it never comes again.
+
+use quorate_core::{
+    Code, DeliveryNo, EndState, Message, NackThen, Op, OpResult, OpenState, Principal, Seq, Token, Waiting,
+};
+
+use super::bench::{Bench, claimed};
+use super::words::{
+    ack, agent, claim, deliver_to, extend, give_up, lease_of, nack, put_at, redrive, retry, send,
+};
+use crate::DeliveryState;
+
+pub async fn what_is_acked_never_comes_again(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let receipt = bench.ok(agent("bob"), vec![ack(&held)]).await;
+    let seq = receipt.seq.expect("an ack is a record");
+    assert_eq!(receipt.results, vec![OpResult::Acked { seq }]);
+    bench.pass(3600);
+    bench.sweep().await;
+    bench.start("bob").await;
+    bench.reopen().await;
+    assert_eq!(bench.claim("bob", 10).await, vec![]);
+    let ended = DeliveryState::Ended { state: EndState::Acked, seq };
+    assert_eq!(bench.state(held.delivery).await, Some(ended));
+}
+
+pub async fn a_repeated_ack_has_the_same_answer(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let first = bench.ok(agent("bob"), vec![ack(&held)]).await;
+    bench.send("alice", "bob").await;
+    let again = bench.ok(agent("bob"), vec![ack(&held)]).await;
+    assert_eq!(again.results, first.results);
+    assert_eq!(again.seq, None, "nothing was changed");
+    let wrong = Op::Ack(lease_of(held.delivery.0, held.token.0 + 1));
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![wrong]).await;
+}
+
+pub async fn an_ack_repeated_in_one_commit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let receipt = bench.ok(agent("bob"), vec![ack(&held), ack(&held)]).await;
+    assert_eq!(receipt.results[0], receipt.results[1]);
+    assert_eq!(bench.counts().acked, 1);
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held), retry(&held)]).await;
+}
+
+pub async fn a_stale_token_changes_nothing(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let old = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![retry(&old)]).await;
+    let stale = |held| [ack(held), retry(held), give_up(held, "x"), extend(held, 60_000)];
+    for op in stale(&old) {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
+    }
+    let new = bench.claim_one("bob").await;
+    for op in stale(&old) {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
+    }
+    let held = DeliveryState::Open { state: OpenState::Leased { token: new.token }, attempt: 2 };
+    assert_eq!(bench.state(new.delivery).await, Some(held));
+    bench.ok(agent("bob"), vec![ack(&new)]).await;
+    for op in [retry(&new), give_up(&new, "x"), extend(&new, 60_000), ack(&old)] {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
+    }
+}
+
+pub async fn a_refusal_names_every_stale_item(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..3 {
+        bench.send("alice", "bob").await;
+    }
+    let held = bench.claim("bob", 3).await;
+    bench.ok(agent("bob"), vec![retry(&held[0]), ack(&held[2])]).await;
+    let ops = vec![
+        ack(&held[1]),
+        ack(&held[0]),
+        send("bob", deliver_to("alice")),
+        put_at("plan", "1", 7),
+        retry(&held[2]),
+    ];
+    let refused = bench.refused(agent("bob"), ops).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::StaleLease, Some(1)));
+    let stale: Vec<_> = refused.facts.stale.iter().map(|one| (one.op, one.item.as_str(), one.code)).collect();
+    assert_eq!(
+        stale,
+        [
+            (1, "dlv_0-1", Code::StaleLease),
+            (3, "plan", Code::VersionConflict),
+            (4, "dlv_0-3", Code::StaleLease)
+        ]
+    );
+    bench.ok(agent("bob"), vec![ack(&held[1])]).await;
+}
+
+pub async fn only_the_recipient_ends_a_delivery(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    for op in [ack(&held), retry(&held), extend(&held, 60_000)] {
+        bench.refused_with(Code::Forbidden, agent("alice"), vec![op]).await;
+    }
+    bench.ok(Principal::System, vec![ack(&held)]).await;
+}
+
+pub async fn a_delivery_that_never_was_is_not_found(bench: Bench) {
+    bench.start("bob").await;
+    for number in [0, 1, 7, (1 << 47) - 1] {
+        for op in [Op::Ack(lease_of(number, 1)), redrive(DeliveryNo(number))] {
+            bench.refused_with(Code::NotFound, Principal::System, vec![op]).await;
+        }
+        assert_eq!(bench.state(DeliveryNo(number)).await, None);
+    }
+}
+
+pub async fn a_retry_waits_its_delay(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![nack(&held, NackThen::Retry { delay_ms: 2_000 })]).await;
+    assert_eq!((bench.counts().scheduled, bench.counts().ready), (1, 0));
+    bench.pass(1);
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    bench.pass(1);
+    let again = bench.claim_one("bob").await;
+    assert_eq!((again.delivery, again.attempt), (held.delivery, 2));
+}
+
+pub async fn a_release_counts_no_try(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
+    for _ in 0..3 {
+        let held = bench.claim_one("bob").await;
+        assert_eq!(held.attempt, 1);
+        bench.ok(agent("bob"), vec![nack(&held, NackThen::Release)]).await;
+    }
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![retry(&held)]).await;
+    assert_eq!(bench.counts().dead, 1, "the one try that counted was the last");
+}
+
+pub async fn after_the_last_try_it_is_dead(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
+    let first = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![retry(&first)]).await;
+    bench.claim_one("bob").await;
+    bench.pass(30);
+    let swept = bench.sweep().await;
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    let seq = swept.seq.expect("a record");
+    assert_eq!(bench.state(first.delivery).await, Some(DeliveryState::Ended { state: EndState::Dead, seq }));
+    let letters = bench.dead_letters().await;
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].delivery, letters[0].attempts), (first.delivery, 2));
+    assert_eq!((letters[0].seq, letters[0].at), (first.seq, swept.at));
+    assert!(!letters[0].reason.is_empty(), "it says why");
+}
+
+pub async fn a_dead_letter_keeps_its_reason(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![give_up(&held, "not a number")]).await;
+    let letters = bench.dead_letters().await;
+    assert_eq!(letters[0].reason, "not a number");
+    assert_eq!(letters[0].attempts, 1);
+}
+
+pub async fn a_dead_letter_is_redriven_with_all_its_tries(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
+    let first = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![give_up(&first, "x")]).await;
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![redrive(first.delivery)]).await;
+    bench.ok(Principal::System, vec![redrive(first.delivery)]).await;
+    assert_eq!(bench.dead_letters().await, vec![]);
+    for attempt in 1..=2 {
+        let held = bench.claim_one("bob").await;
+        assert_eq!((held.delivery, held.attempt), (first.delivery, attempt));
+        assert!(held.token > first.token, "a token is never given twice");
+        bench.ok(agent("bob"), vec![retry(&held)]).await;
+    }
+    assert_eq!((bench.counts().dead, bench.counts().ready), (1, 0));
+}
+
+pub async fn only_dead_letters_are_redriven(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let drive = || vec![redrive(DeliveryNo(1))];
+    bench.refused_with(Code::NotFound, Principal::System, drive()).await;
+    let held = bench.claim_one("bob").await;
+    bench.refused_with(Code::NotFound, Principal::System, drive()).await;
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+    bench.refused_with(Code::NotFound, Principal::System, drive()).await;
+}
+
+pub async fn a_redrive_sees_what_its_commit_did(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let number = held.delivery;
+    bench.ok(Principal::System, vec![give_up(&held, "x"), redrive(number)]).await;
+    assert_eq!((bench.counts().dead, bench.counts().ready), (0, 1));
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![give_up(&held, "x")]).await;
+    let purge = || Op::Purge { agent: super::words::id("bob") };
+    let purged = vec![redrive(number), purge(), redrive(number)];
+    bench.refused_with(Code::NotFound, Principal::System, purged).await;
+    let twice = vec![redrive(number), redrive(number)];
+    bench.refused_with(Code::NotFound, Principal::System, twice).await;
+    let next = Token(held.token.0 + 1);
+    let acked = vec![
+        redrive(number),
+        claim("bob", 1, Waiting::No),
+        Op::Ack(lease_of(number.0, next.0)),
+        redrive(number),
+    ];
+    bench.refused_with(Code::NotFound, Principal::System, acked).await;
+    assert_eq!(bench.counts().dead, 1);
+}
+
+pub async fn a_dead_letter_of_many_turns_keeps_its_last_reason(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let last = lease_of(held.delivery.0, held.token.0 + 1);
+    let first = quorate_core::Nack {
+        lease: lease_of(held.delivery.0, held.token.0),
+        then: NackThen::Retry { delay_ms: 0 },
+        reason: "the first".into(),
+    };
+    let second = quorate_core::Nack { lease: last, then: NackThen::Dead, reason: "the second".into() };
+    let ops = vec![Op::Nack(first), claim("bob", 1, Waiting::No), Op::Nack(second)];
+    bench.ok(agent("bob"), ops).await;
+    assert_eq!(bench.dead_letters().await[0].reason, "the second");
+}
+
+pub async fn a_purge_ends_everything_open(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..3 {
+        bench.send("alice", "bob").await;
+    }
+    let held = bench.claim("bob", 2).await;
+    bench.ok(agent("bob"), vec![nack(&held[1], NackThen::Retry { delay_ms: 9_000 })]).await;
+    let purge = vec![Op::Purge { agent: super::words::id("bob") }];
+    let receipt = bench.ok(agent("bob"), purge.clone()).await;
+    assert_eq!(receipt.results, vec![OpResult::Purged { count: 3 }]);
+    assert_eq!(bench.counts().purged, 3);
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held[0])]).await;
+    let again = bench.ok(agent("bob"), purge).await;
+    assert_eq!((again.seq, again.results), (None, vec![OpResult::Purged { count: 0 }]));
+}
+
+pub async fn every_token_is_above_the_ones_before(mut bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let mut last = Token(0);
+    for round in 0..4 {
+        bench.send("alice", "bob").await;
+        bench.send("alice", "carol").await;
+        for name in ["bob", "carol"] {
+            let held = bench.claim_one(name).await;
+            assert!(held.token > last, "{} is above {last}", held.token);
+            last = held.token;
+            bench.ok(agent(name), vec![if round % 2 == 0 { retry(&held) } else { ack(&held) }]).await;
+        }
+        bench.reopen().await;
+    }
+}
+
+pub async fn the_counts_add_up(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..6 {
+        bench.send("alice", "bob").await;
+    }
+    let due = bench.published().head.at.0 + 90_000;
+    bench.send_as("alice", super::words::delayed("bob", due)).await;
+    bench.send_as("alice", super::words::expiring("bob", due - 89_999)).await;
+    let held = bench.claim("bob", 4).await;
+    let later = NackThen::Retry { delay_ms: 1 };
+    bench.ok(agent("bob"), vec![ack(&held[0]), give_up(&held[1], "x"), nack(&held[2], later)]).await;
+    bench.clock.advance(std::time::Duration::from_millis(1));
+    bench.sweep().await;
+    let counts = bench.counts();
+    assert_eq!((counts.acked, counts.dead, counts.expired, counts.leased), (1, 1, 1, 1));
+    assert_eq!((counts.ready, counts.scheduled, counts.purged), (3, 1, 0));
+    bench.ok(agent("bob"), vec![Op::Purge { agent: super::words::id("bob") }]).await;
+    let counts = bench.counts();
+    assert_eq!((counts.ready, counts.scheduled, counts.leased, counts.purged), (0, 0, 0, 5));
+}
+
+pub async fn one_step_is_all_or_nothing(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let step = |expect| vec![ack(&held), put_at("result", "42", expect), send("bob", deliver_to("alice"))];
+    bench.refused_with(Code::VersionConflict, agent("bob"), step(1)).await;
+    assert_eq!((bench.counts().leased, bench.counts().ready), (1, 0));
+    let receipt = bench.ok(agent("bob"), step(0)).await;
+    assert_eq!(receipt.seq, Some(Seq(bench.head().0)));
+    assert_eq!((bench.counts().acked, bench.counts().ready), (1, 1));
+    assert_eq!(claimed(&receipt), vec![]);
+}

@@ -1,0 +1,74 @@
+//! Every change is exactly one record, and nothing else is.
+
+use quorate_core::{Code, Commit, Op, Principal, RecordKind, Seq};
+
+use super::bench::Bench;
+use super::words::{agent, deliver_to, put, put_at, register, send};
+
+pub async fn every_change_is_one_record(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops = vec![send("alice", deliver_to("bob")), Op::Put(put("k", "1")), Op::Put(put("l", "1"))];
+    let receipt = bench.ok(agent("alice"), ops).await;
+    bench.refused_with(Code::VersionConflict, agent("alice"), vec![put_at("k", "x", 9)]).await;
+    bench.sweep().await;
+    assert_eq!(receipt.seq, Some(bench.head()));
+    let records = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
+    let told: Vec<_> =
+        records.iter().map(|record| (record.seq.0, record.kind, record.principal.as_str())).collect();
+    let (genesis, commit) = (RecordKind::Genesis.number(), RecordKind::Commit.number());
+    assert_eq!(
+        told,
+        [
+            (1, genesis, "system"),
+            (2, commit, "agent:alice"),
+            (3, commit, "agent:bob"),
+            (4, commit, "agent:alice")
+        ]
+    );
+    assert_eq!(records[3].at, receipt.at);
+}
+
+pub async fn the_log_is_read_in_pages(bench: Bench) {
+    bench.start("alice").await;
+    for text in ["1", "2", "3", "4"] {
+        bench.ok(agent("alice"), vec![Op::Put(put("k", text))]).await;
+    }
+    let page = |from, max| bench.store().log(bench.space, Seq(from), max);
+    let seqs = |records: Vec<quorate_core::Record>| records.iter().map(|one| one.seq.0).collect::<Vec<_>>();
+    assert_eq!(seqs(page(3, 2).await.expect("reads work")), [3, 4]);
+    assert_eq!(seqs(page(5, 9).await.expect("reads work")), [5, 6]);
+    assert_eq!(seqs(page(7, 9).await.expect("reads work")), [0; 0]);
+    assert_eq!(seqs(page(0, 1).await.expect("reads work")), [1]);
+}
+
+pub async fn commits_of_a_batch_stand_each_for_itself(bench: Bench) {
+    bench.start("alice").await;
+    let commit = |ops| Commit::new(agent("alice"), ops);
+    let batch = vec![
+        commit(vec![put_at("k", "1", 0)]),
+        commit(vec![put_at("k", "x", 0), Op::Put(put("never", "1"))]),
+        commit(vec![put_at("k", "2", 1)]),
+    ];
+    let head = bench.head();
+    let outcomes = bench.store().transact(bench.space, batch).await.expect("the storage works");
+    let seqs: Vec<_> = outcomes.iter().map(|one| one.as_ref().map(|one| one.seq).ok()).collect();
+    assert_eq!(seqs, [Some(Some(Seq(head.0 + 1))), None, Some(Some(Seq(head.0 + 2)))]);
+    assert_eq!(outcomes[1].as_ref().expect_err("refused").facts.current_version, Some(1));
+    bench.ok(agent("alice"), vec![put_at("never", "1", 0)]).await;
+}
+
+pub async fn an_empty_batch_is_answered(bench: Bench) {
+    let outcomes = bench.store().transact(bench.space, vec![]).await.expect("the storage works");
+    assert!(outcomes.is_empty());
+}
+
+pub async fn what_is_published_follows_the_log(bench: Bench) {
+    let mut published = bench.store().published(bench.space).expect("the space is there");
+    published.mark_unchanged();
+    let receipt = bench.ok(Principal::System, vec![register("alice")]).await;
+    assert!(published.has_changed().expect("the store is there"), "before the answer");
+    let now = published.borrow_and_update().clone();
+    assert_eq!((Some(now.head.seq), now.head.at), (receipt.seq, receipt.at));
+    assert_eq!(now.agents.len(), 1);
+    assert_eq!(now.eras.0.len(), 1);
+}

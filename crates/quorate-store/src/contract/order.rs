@@ -1,0 +1,102 @@
+//! Which delivery goes out first.
+
+use quorate_core::{Code, DeliveryNo, Priority, limits};
+
+use super::bench::Bench;
+use super::words::{agent, claim, nack, retry, with_priority};
+use quorate_core::{NackThen, Waiting};
+
+async fn order(bench: &Bench, count: u32) -> Vec<u64> {
+    bench.claim("bob", count).await.iter().map(|one| one.delivery.0).collect()
+}
+
+pub async fn first_sent_is_first_taken(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..5 {
+        bench.send("alice", "bob").await;
+    }
+    assert_eq!(order(&bench, 3).await, [1, 2, 3]);
+    assert_eq!(order(&bench, 9).await, [4, 5]);
+    assert_eq!(order(&bench, 9).await, [], "what is held is not given out");
+}
+
+pub async fn higher_priority_goes_first(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for priority in [Priority::LOW, Priority::NORMAL, Priority::URGENT, Priority::HIGH, Priority::URGENT] {
+        bench.send_as("alice", with_priority("bob", priority)).await;
+    }
+    assert_eq!(order(&bench, 9).await, [3, 5, 4, 2, 1]);
+}
+
+pub async fn rank_orders_within_a_level(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for ten in [4, 6, 5, 6, 7, 3] {
+        let priority = Priority::from_ten(ten).expect("between 1 and 10");
+        bench.send_as("alice", with_priority("bob", priority)).await;
+    }
+    assert_eq!(order(&bench, 9).await, [5, 2, 4, 3, 1, 6]);
+}
+
+pub async fn after_64_higher_ones_a_lower_one_goes_out(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
+    bench.send_as("alice", with_priority("bob", Priority::NORMAL)).await;
+    for _ in 0..70 {
+        bench.send_as("alice", with_priority("bob", Priority::HIGH)).await;
+    }
+    let taken = order(&bench, 70).await;
+    let count = limits::STARVATION_COUNT as usize;
+    assert_eq!(taken[..count], (3..3 + count as u64).collect::<Vec<_>>());
+    assert_eq!(taken[count], 1, "the lower one that has waited longest");
+    assert_eq!(taken[count + 1..], [67, 68, 69, 70, 71], "then the higher ones again");
+}
+
+pub async fn after_60_s_a_lower_one_goes_out(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
+    bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
+    for _ in 0..9 {
+        bench.send_as("alice", with_priority("bob", Priority::HIGH)).await;
+    }
+    bench.pass(59);
+    assert_eq!(order(&bench, 2).await, [3, 4]);
+    bench.pass(1);
+    assert_eq!(order(&bench, 3).await, [1, 5, 6], "one lower, then the higher ones again");
+    bench.pass(60);
+    assert_eq!(order(&bench, 2).await, [2, 7]);
+}
+
+pub async fn what_comes_back_is_older_than_what_waits(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    let first = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![retry(&first)]).await;
+    assert_eq!(order(&bench, 9).await, [1, 2]);
+}
+
+pub async fn senders_keep_their_order_across_a_full_hand(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    for from in ["alice", "carol", "alice", "carol"] {
+        bench.send(from, "bob").await;
+    }
+    let held = bench.claim("bob", 2).await;
+    let later = NackThen::Retry { delay_ms: 1_000 };
+    bench.ok(agent("bob"), held.iter().map(|one| nack(one, later)).collect()).await;
+    assert_eq!(order(&bench, 9).await, [3, 4], "what is delayed is passed over");
+    bench.pass(1);
+    assert_eq!(order(&bench, 9).await, [1, 2]);
+}
+
+pub async fn a_claim_takes_no_more_than_it_may(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let head = bench.head();
+    let empty = bench.ok(agent("bob"), vec![claim("bob", 5, Waiting::No)]).await;
+    assert_eq!((empty.seq, bench.head()), (None, head), "an empty claim leaves no record");
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    let one = bench.claim_one("bob").await;
+    assert_eq!((one.delivery, one.attempt, one.lease_ms), (DeliveryNo(1), 1, limits::LEASE_MS_DEFAULT));
+    let unknown = vec![claim("nobody", 1, Waiting::No)];
+    bench.refused_with(Code::NotFound, quorate_core::Principal::System, unknown).await;
+}

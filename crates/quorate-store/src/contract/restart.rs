@@ -1,0 +1,169 @@
+//! What was acknowledged is there after a restart, and what only waited is not.
+
+use std::time::Duration;
+
+use quorate_core::{Code, Commit, ConsumerId, Message, NackThen, Op, Principal, Waiting};
+
+use super::bench::{Bench, START_MS};
+use super::words::{
+    ack, agent, delayed, delete, deliver_to, erase, expiring, extend, give_up, id, key, nack, put, put_at,
+    redrive, repeat_key, retry, with_client_id,
+};
+use crate::{Read, When};
+
+pub async fn messages_survive(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let sent = bench.send("alice", "bob").await;
+    let stored = bench.read(Read::Message { seq: sent.id.seq, n: 0 }).await;
+    let before = bench.published();
+    bench.reopen().await;
+    let after = bench.published();
+    assert_eq!((before.head, &before.agents), (after.head, &after.agents));
+    assert_eq!((before.counts, &before.eras), (after.counts, &after.eras));
+    assert_eq!(bench.read(Read::Message { seq: sent.id.seq, n: 0 }).await, stored);
+    assert_eq!(bench.claim_one("bob").await.delivery, sent.first);
+    let next = bench.send("alice", "bob").await;
+    assert_eq!(next.first.0, sent.first.0 + 1, "numbers go on");
+}
+
+pub async fn a_lease_survives_and_runs_its_full_length_again(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.pass(20);
+    bench.reopen().await;
+    bench.clock.advance(Duration::from_millis(held.lease_ms - 1));
+    assert_eq!(bench.sweep().await.seq, None);
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    bench.clock.advance(Duration::from_millis(1));
+    bench.sweep().await;
+    let again = bench.claim_one("bob").await;
+    assert_eq!((again.delivery, again.attempt), (held.delivery, 2));
+    assert!(again.token > held.token);
+    bench.reopen().await;
+    bench.ok(agent("bob"), vec![ack(&again)]).await;
+}
+
+pub async fn an_extension_survives(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![extend(&held, 3_600_000)]).await;
+    bench.reopen().await;
+    bench.pass(3_599);
+    assert_eq!(bench.sweep().await.seq, None, "its holder was promised an hour");
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn attempts_and_dead_letters_survive(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![retry(&held)]).await;
+    bench.reopen().await;
+    let held = bench.claim_one("bob").await;
+    assert_eq!(held.attempt, 2);
+    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    let letters = bench.dead_letters().await;
+    bench.reopen().await;
+    assert_eq!(bench.dead_letters().await, letters);
+    assert_eq!(bench.counts().dead, 1);
+    bench.ok(Principal::System, vec![redrive(held.delivery)]).await;
+    bench.reopen().await;
+    assert_eq!(bench.claim_one("bob").await.attempt, 1);
+}
+
+pub async fn a_repeated_ack_is_answered_after_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let first = bench.ok(agent("bob"), vec![ack(&held)]).await;
+    bench.reopen().await;
+    assert_eq!(bench.ok(agent("bob"), vec![ack(&held)]).await.results, first.results);
+}
+
+pub async fn delays_and_expiries_survive(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", delayed("bob", START_MS + 20_000)).await;
+    bench.send_as("alice", expiring("bob", START_MS + 15_000)).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim("bob", 2).await;
+    bench.ok(agent("bob"), vec![nack(&held[1], NackThen::Retry { delay_ms: 5_000 })]).await;
+    bench.ok(agent("bob"), vec![nack(&held[0], NackThen::Release)]).await;
+    bench.reopen().await;
+    assert_eq!((bench.counts().scheduled, bench.counts().ready), (2, 1));
+    bench.pass(5);
+    assert_eq!(bench.claim("bob", 9).await.len(), 2);
+    bench.reopen().await;
+    bench.pass(60);
+    bench.sweep().await;
+    assert_eq!(bench.counts().expired, 1);
+    assert_eq!(bench.claim("bob", 9).await.len(), 2);
+}
+
+pub async fn entries_and_their_history_survive(mut bench: Bench) {
+    bench.start("alice").await;
+    bench.ok(agent("alice"), vec![Op::Put(put("k", "1")), Op::Put(put("l", "1"))]).await;
+    let seq = bench.ok(agent("alice"), vec![Op::Put(put("k", "2"))]).await.seq.expect("a record");
+    bench.ok(agent("alice"), vec![delete("l", None)]).await;
+    bench.ok(Principal::System, vec![erase(seq, 0)]).await;
+    let reads = || {
+        let history = |name| Read::History { key: key(name), after: quorate_core::Version(0), limit: 9 };
+        vec![history("k"), history("l"), Read::Entry { key: key("k"), when: When::Now }]
+    };
+    let before = bench.store().read(bench.space, reads()).await.expect("reads work");
+    bench.reopen().await;
+    assert_eq!(bench.store().read(bench.space, reads()).await.expect("reads work"), before);
+    bench.refused_with(Code::VersionConflict, agent("alice"), vec![put_at("k", "3", 1)]).await;
+    bench.ok(agent("alice"), vec![put_at("k", "3", 2), put_at("l", "3", 0)]).await;
+    let again = bench.ok(Principal::System, vec![erase(seq, 0)]).await;
+    assert_eq!(again.seq, None, "it is known to be blank");
+}
+
+pub async fn keys_and_client_ids_survive(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let keyed = || Commit::new(agent("alice"), vec![Op::Put(put("k", "1"))]).keyed(repeat_key("k1"));
+    let first = bench.commit(keyed()).await.expect("accepted");
+    let sent = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
+    bench.reopen().await;
+    let head = bench.head();
+    assert_eq!(bench.commit(keyed()).await.expect("the same answer"), first);
+    assert_eq!(bench.send_as("alice", with_client_id("bob", "m1", "{}")).await, sent);
+    assert_eq!(bench.head(), head);
+    let other =
+        bench.commit(Commit::new(agent("alice"), vec![Op::Put(put("k", "2"))]).keyed(repeat_key("k1")));
+    assert_eq!(other.await.expect_err("another commit").code, Code::Duplicate);
+}
+
+pub async fn epochs_survive(mut bench: Bench) {
+    bench.start("alice").await;
+    let twice = vec![super::words::register("bob"), super::words::register("bob")];
+    let receipt = bench.ok(Principal::System, twice).await;
+    bench.start("carol").await;
+    bench.ok(agent("carol"), vec![Op::RemoveAgent { agent: id("carol") }]).await;
+    let before = bench.published().agents.clone();
+    bench.reopen().await;
+    assert_eq!(bench.published().agents, before);
+    let quorate_core::OpResult::Registered { epoch } = receipt.results[1] else { panic!("a registration") };
+    let alive = Commit { epoch: Some(epoch), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    bench.commit(alive).await.expect("the start goes on");
+    assert!(bench.start("bob").await > epoch);
+    bench.refused_with(Code::NotFound, agent("carol"), vec![Op::Put(put("k", "1"))]).await;
+}
+
+pub async fn whoever_waited_asks_again(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 9, Waiting::Standing(ConsumerId(1))).await;
+    bench.reopen().await;
+    bench.send("alice", "bob").await;
+    assert_eq!(bench.handed(), vec![]);
+    assert_eq!(bench.counts().ready, 1);
+}
+
+pub async fn time_does_not_go_back_over_a_restart(mut bench: Bench) {
+    bench.start("alice").await;
+    bench.clock.jump_wall_to(START_MS - 86_400_000);
+    bench.reopen().await;
+    let receipt = bench.ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    assert_eq!(receipt.at.0, START_MS);
+}

@@ -1,0 +1,215 @@
+//! What is sent arrives as it was sent, once for each recipient, or nothing of it happens.
+
+use quorate_core::{
+    ClientId, Code, ConsumerId, DeliveryNo, Destination, Durability, Message, MessageType, Op, Principal,
+    Priority, Waiting, limits,
+};
+
+use super::bench::{Bench, claimed, sent};
+use super::words::{
+    agent, claim, deliver_to, deliver_to_all, id, payload, put_at, register, send, with_client_id,
+};
+use crate::{Read, Rows, StoredMessage};
+
+async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
+    match bench.read(what).await {
+        Rows::Message(found) => found,
+        other => panic!("not a message: {other:?}"),
+    }
+}
+
+pub async fn a_message_arrives_as_it_was_sent(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let whole = Message {
+        from: Some(id("alice")),
+        kind: MessageType::Query,
+        action: "review".into(),
+        payload: payload("{\"ö\": [1, 2.50, null]}  \n"),
+        content_type: Some("application/vnd.review+json".into()),
+        priority: Priority { level: 2, rank: 7 },
+        reply_to: Some(id("bob")),
+        in_reply_to: Some("msg_0-1-0".into()),
+        correlation_id: Some("c1".into()),
+        causation_id: Some("c0".into()),
+        session_id: Some("ses_1".into()),
+        budget: Some("b1".into()),
+        hops: 3,
+        traceparent: Some("00-1-2-3".into()),
+        origin: Some("webhook:x".into()),
+        confidence: Some(0.25),
+        rationale: Some("because\nof this".into()),
+        metadata: Some("{\"a\":1}".into()),
+        ..deliver_to("bob")
+    };
+    let sent = bench.send_as("alice", whole.clone()).await;
+    let held = bench.claim_one("bob").await;
+    assert_eq!((held.seq, held.n), (sent.id.seq, sent.id.n));
+    let stored = message(&bench, Read::Message { seq: held.seq, n: held.n }).await.expect("it is there");
+    assert_eq!(*stored.message, whole, "byte for byte");
+    assert_eq!(stored.first, sent.first);
+    assert_eq!(stored.at, bench.published().head.at);
+}
+
+pub async fn a_list_makes_one_delivery_each(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let sent = bench.send_as("alice", deliver_to_all(&["carol", "bob", "carol", "bob"])).await;
+    assert_eq!(sent.count, 2, "named twice is meant once");
+    let stored = message(&bench, Read::Message { seq: sent.id.seq, n: 0 }).await.expect("it is there");
+    let agents = bench.published().agents.clone();
+    let numbers = ["carol", "bob"].map(|name| agents.number(&id(name)).expect("known"));
+    assert_eq!(stored.recipients, numbers, "in the order named");
+    assert_eq!(bench.claim_one("carol").await.delivery, sent.first);
+    assert_eq!(bench.claim_one("bob").await.delivery, DeliveryNo(sent.first.0 + 1));
+}
+
+pub async fn unknown_recipients_are_all_named(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let to_many = send("alice", deliver_to_all(&["nobody", "bob", "noone"]));
+    let refused = bench.refused(agent("alice"), vec![to_many]).await;
+    assert_eq!(refused.code, Code::UnknownRecipient);
+    assert_eq!(refused.facts.op, Some(0));
+    assert!(refused.detail.contains("nobody") && refused.detail.contains("noone"), "{}", refused.detail);
+    assert!(!refused.detail.contains("bob"), "{}", refused.detail);
+}
+
+pub async fn the_sender_is_the_one_who_acts(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![send("bob", deliver_to("bob"))]).await;
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::send(deliver_to("bob"))]).await;
+}
+
+pub async fn the_hub_speaks_for_itself_and_for_agents_it_knows(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(Principal::System, vec![Op::send(deliver_to("bob"))]).await;
+    bench.ok(Principal::System, vec![send("alice", deliver_to("bob"))]).await;
+    let as_nobody = vec![send("nobody", deliver_to("bob"))];
+    bench.refused_with(Code::NotFound, Principal::System, as_nobody).await;
+    let taken = bench.claim("bob", 2).await;
+    let first = message(&bench, Read::Message { seq: taken[0].seq, n: 0 }).await.expect("it is there");
+    assert_eq!(first.message.from, None);
+}
+
+pub async fn an_ephemeral_message_is_in_no_commit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ephemeral = Message { durability: Durability::Ephemeral, ..deliver_to("bob") };
+    bench.refused_with(Code::Invalid, agent("alice"), vec![send("alice", ephemeral)]).await;
+}
+
+pub async fn the_same_client_id_is_the_same_message(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let first = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
+    let head = bench.head();
+    let again = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
+    assert_eq!(again, first);
+    assert_eq!(bench.head(), head, "nothing happened twice");
+    let found = message(&bench, Read::MessageByClientId(ClientId::new("m1").expect("good"))).await;
+    assert_eq!(found.map(|found| found.first), Some(first.first));
+    let none = message(&bench, Read::MessageByClientId(ClientId::new("m2").expect("good"))).await;
+    assert_eq!(none, None);
+}
+
+pub async fn the_same_client_id_with_other_content_is_refused(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
+    for other in [with_client_id("bob", "m1", "[]"), with_client_id("alice", "m1", "{}")] {
+        bench.refused_with(Code::Duplicate, agent("alice"), vec![send("alice", other)]).await;
+    }
+    let by_bob = vec![send("bob", with_client_id("bob", "m1", "{}"))];
+    bench.refused_with(Code::Duplicate, agent("bob"), by_bob).await;
+}
+
+pub async fn the_same_client_id_twice_in_one_commit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let one = || send("alice", with_client_id("bob", "m1", "{}"));
+    let receipt = bench.ok(agent("alice"), vec![one(), one()]).await;
+    assert_eq!(sent(&receipt, 0), sent(&receipt, 1));
+    assert_eq!(bench.counts().ready, 1);
+    let other = send("alice", with_client_id("bob", "m2", "1"));
+    let another = send("alice", with_client_id("bob", "m2", "2"));
+    bench.refused_with(Code::Duplicate, agent("alice"), vec![other, another]).await;
+    let free = bench.send_as("alice", with_client_id("bob", "m2", "3")).await;
+    assert_eq!(free.count, 1, "a refusal uses up no id");
+}
+
+pub async fn the_hub_may_repeat_a_client_id_as_well(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for message in [with_client_id("bob", "m1", "{}"), {
+        let mut as_alice = with_client_id("bob", "m2", "{}");
+        as_alice.from = Some(id("alice"));
+        as_alice
+    }] {
+        let first = bench.ok(Principal::System, vec![Op::send(message.clone())]).await;
+        let again = bench.ok(Principal::System, vec![Op::send(message)]).await;
+        assert_eq!((sent(&again, 0), again.seq), (sent(&first, 0), None));
+    }
+}
+
+pub async fn messages_of_a_commit_are_counted_from_zero(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops = (0..3).map(|_| send("alice", deliver_to("bob"))).collect();
+    let receipt = bench.ok(agent("alice"), ops).await;
+    for n in 0..3u32 {
+        let one = sent(&receipt, n as usize);
+        assert_eq!((Some(one.id.seq), one.id.n), (receipt.seq, n));
+        assert_eq!(one.first, DeliveryNo(u64::from(n) + 1));
+    }
+    let none = message(&bench, Read::Message { seq: receipt.seq.expect("a record"), n: 3 }).await;
+    assert_eq!(none, None);
+}
+
+pub async fn nothing_of_a_refused_commit_happens(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops =
+        vec![put_at("k", "1", 0), send("alice", deliver_to("bob")), send("alice", deliver_to("nobody"))];
+    let refused = bench.refused(agent("alice"), ops).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::UnknownRecipient, Some(2)));
+    assert_eq!(bench.claim("bob", 10).await, vec![]);
+    bench.ok(agent("alice"), vec![put_at("k", "1", 0)]).await;
+    let next = bench.send("alice", "bob").await;
+    assert_eq!(next.first, DeliveryNo(1), "no number was used up");
+}
+
+pub async fn nothing_of_a_refused_commit_is_left_waiting(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops = vec![claim("bob", 5, Waiting::Standing(ConsumerId(1))), put_at("k", "1", 9)];
+    bench.refused_with(Code::VersionConflict, agent("bob"), ops).await;
+    bench.send("alice", "bob").await;
+    assert_eq!(bench.handed(), vec![]);
+    assert_eq!(bench.counts().ready, 1);
+}
+
+pub async fn nothing_of_a_refused_start_is_left_behind(bench: Bench) {
+    bench.start("alice").await;
+    let ops = vec![
+        register("carol"),
+        claim("carol", 5, Waiting::Standing(ConsumerId(1))),
+        send("carol", deliver_to("carol")),
+        put_at("k", "1", 9),
+    ];
+    bench.refused_with(Code::VersionConflict, agent("carol"), ops).await;
+    bench.sweep().await;
+    assert_eq!((bench.handed(), bench.dismissed()), (vec![], vec![]));
+    bench.start("carol").await;
+    bench.send("alice", "carol").await;
+    assert_eq!(bench.claim_one("carol").await.delivery, DeliveryNo(1));
+}
+
+pub async fn a_commit_makes_at_most_4096_deliveries(bench: Bench) {
+    let names: Vec<String> = (0..256).map(|number| format!("a{number}")).collect();
+    bench.ok(Principal::System, names.iter().map(|name| register(name)).collect()).await;
+    let everybody = || {
+        let agents = names.iter().map(|name| id(name)).collect();
+        Op::send(Message::new(Destination::Agents(agents), "work", payload("{}")))
+    };
+    let per_send = names.len();
+    let most: Vec<Op> = (0..limits::DELIVERIES_PER_COMMIT_MAX / per_send).map(|_| everybody()).collect();
+    let mut more = most.clone();
+    more.push(Op::send(deliver_to("a0")));
+    let refused = bench.refused(Principal::System, more).await;
+    assert_eq!(refused.code, Code::LimitExceeded);
+    assert_eq!(refused.facts.limit, Some(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+    bench.ok(Principal::System, most).await;
+    assert_eq!(bench.counts().ready, limits::DELIVERIES_PER_COMMIT_MAX as u64);
+    let taken = bench.ok(Principal::System, vec![claim("a0", 256, Waiting::No)]).await;
+    assert_eq!(claimed(&taken).len(), limits::DELIVERIES_PER_COMMIT_MAX / per_send);
+}

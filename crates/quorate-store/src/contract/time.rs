@@ -1,0 +1,204 @@
+//! What time alone brings about, on two clocks: leases by the monotonic one, everything else by the wall.
+
+use std::time::Duration;
+
+use quorate_core::{
+    Code, ConsumerId, EndState, Mono, NackThen, Op, OpenState, Principal, RecordKind, Seq, Timestamp, Waiting,
+};
+
+use super::bench::{Bench, START_MS};
+use super::words::{ack, agent, claim, delayed, expiring, extend, nack, put, retry};
+use crate::{Clock as _, DeliveryState, Read, Rows};
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+pub async fn a_lease_lasts_its_time_and_no_longer(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.clock.advance(Duration::from_millis(held.lease_ms - 1));
+    assert_eq!(bench.sweep().await.seq, None, "not yet");
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    bench.clock.advance(Duration::from_millis(1));
+    bench.sweep().await;
+    let again = bench.claim_one("bob").await;
+    assert_eq!((again.delivery, again.attempt), (held.delivery, 2));
+    assert!(again.token > held.token);
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn what_is_over_but_not_swept_is_still_held(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.pass(31);
+    assert_eq!(bench.claim("bob", 1).await, vec![], "only the sweep gives it back");
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn an_extension_leaves_no_record(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    let head = bench.head();
+    bench.pass(20);
+    let receipt = bench.ok(agent("bob"), vec![extend(&held, 60_000)]).await;
+    assert_eq!((receipt.seq, bench.head()), (None, head));
+    bench.pass(59);
+    assert_eq!(bench.sweep().await.seq, None, "60 s from the extension on");
+    bench.pass(1);
+    assert!(bench.sweep().await.seq.is_some());
+    assert_eq!(bench.claim_one("bob").await.attempt, 2);
+}
+
+pub async fn an_expired_message_is_not_handed_out(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let sent = bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
+    let late = bench.send_as("alice", expiring("bob", START_MS + 5_001)).await;
+    bench.pass(5);
+    let taken = bench.claim("bob", 9).await;
+    assert_eq!(taken.iter().map(|one| one.delivery).collect::<Vec<_>>(), [late.first]);
+    let ended = DeliveryState::Ended { state: EndState::Expired, seq: bench.head() };
+    assert_eq!(bench.state(sent.first).await, Some(ended), "found past its time by the claim");
+    bench.ok(agent("bob"), vec![ack(&taken[0])]).await;
+}
+
+pub async fn a_waiting_message_expires_by_itself(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
+    assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 5_000)));
+    bench.clock.advance(Duration::from_millis(4_999));
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.clock.advance(Duration::from_millis(1));
+    assert!(bench.sweep().await.seq.is_some());
+    assert_eq!((bench.counts().expired, bench.counts().ready), (1, 0));
+    assert_eq!(bench.published().wake.wall, None);
+}
+
+pub async fn a_held_message_expires_when_it_comes_back(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..3 {
+        bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
+    }
+    let held = bench.claim("bob", 3).await;
+    bench.pass(6);
+    assert_eq!(bench.sweep().await.seq, None, "it is held, and may still be done in time");
+    bench.ok(agent("bob"), vec![ack(&held[0]), retry(&held[1]), nack(&held[2], NackThen::Release)]).await;
+    assert_eq!((bench.counts().acked, bench.counts().expired), (1, 2));
+}
+
+pub async fn a_delayed_message_waits_for_its_time(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let sent = bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
+    assert_eq!(bench.counts().scheduled, 1);
+    let due = OpenState::Scheduled { due: Timestamp(START_MS + 10_000) };
+    assert_eq!(bench.state(sent.first).await, Some(DeliveryState::Open { state: due, attempt: 0 }));
+    bench.clock.advance(Duration::from_millis(9_999));
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(bench.sweep().await.seq, None, "falling due is not a change");
+    assert_eq!((bench.counts().scheduled, bench.counts().ready), (0, 1));
+    assert_eq!(bench.claim_one("bob").await.delivery, sent.first);
+}
+
+pub async fn what_falls_due_goes_to_whoever_waits(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
+    let sent = bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
+    assert_eq!(bench.handed(), vec![]);
+    bench.pass(10);
+    bench.sweep().await;
+    let handed = bench.handed();
+    assert_eq!((handed[0].0, handed[0].1.delivery), (ConsumerId(1), sent.first));
+}
+
+pub async fn what_falls_due_survives_a_refusal(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
+    bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
+    bench.pass(10);
+    let stale = vec![super::words::put_at("k", "1", 9)];
+    bench.refused_with(Code::VersionConflict, agent("alice"), stale).await;
+    assert_eq!(bench.handed(), vec![]);
+    assert!(bench.published().wake.is_due(bench.clock.now()), "there is something to do at once");
+    bench.sweep().await;
+    assert_eq!(bench.handed().len(), 1);
+}
+
+pub async fn a_jump_of_the_wall_clock_ends_no_lease(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.clock.jump_wall_to(START_MS + DAY_MS);
+    assert_eq!(bench.sweep().await.seq, None, "a day forward ends nothing");
+    bench.pass(29);
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.pass(1);
+    bench.sweep().await;
+    assert_eq!(bench.claim_one("bob").await.delivery, held.delivery);
+}
+
+pub async fn a_jump_of_the_wall_clock_prolongs_no_lease(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.clock.jump_wall_to(START_MS - DAY_MS);
+    bench.pass(30);
+    bench.sweep().await;
+    assert_eq!(bench.claim_one("bob").await.delivery, held.delivery, "a day back prolongs nothing");
+}
+
+pub async fn records_never_go_back_in_time(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.clock.jump_wall_to(START_MS - DAY_MS);
+    let receipt = bench.ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    assert_eq!(receipt.at, Timestamp(START_MS));
+    bench.send("alice", "bob").await;
+    let order: Vec<_> = bench.claim("bob", 9).await.iter().map(|one| one.delivery.0).collect();
+    assert_eq!(order, [1, 2], "nothing is reordered");
+    let records = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
+    assert!(records.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    bench.clock.jump_wall_to(START_MS + DAY_MS);
+    let receipt = bench.ok(agent("alice"), vec![Op::Put(put("k", "2"))]).await;
+    assert_eq!(receipt.at, Timestamp(START_MS + DAY_MS));
+}
+
+pub async fn only_the_hub_sweeps(bench: Bench) {
+    bench.start("bob").await;
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![Op::Sweep]).await;
+    assert_eq!(bench.sweep().await.seq, None, "nothing to do, nothing to write");
+}
+
+pub async fn a_sweep_is_a_record_of_its_own_kind(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.claim_one("bob").await;
+    bench.pass(30);
+    let seq = bench.sweep().await.seq.expect("a lease lapsed");
+    let records = bench.store().log(bench.space, seq, 1).await.expect("reads work");
+    assert_eq!(records[0].kind, RecordKind::Sweep.number());
+    assert_eq!(records[0].principal, Principal::System.to_string());
+}
+
+pub async fn the_wake_says_when_time_will_change_something(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    assert_eq!(bench.published().wake, quorate_core::Wake::default());
+    bench.send("alice", "bob").await;
+    bench.pass(7);
+    bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::No)]).await;
+    assert_eq!(bench.published().wake.mono, Some(Mono(37_000)));
+    bench.send_as("alice", delayed("bob", START_MS + 20_000)).await;
+    bench.send_as("alice", expiring("bob", START_MS + 15_000)).await;
+    assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 15_000)));
+}
+
+pub async fn the_newest_record_at_a_time(bench: Bench) {
+    bench.start("alice").await;
+    let first = bench.head();
+    bench.pass(10);
+    bench.start("bob").await;
+    for (ms, seq) in [(0, Seq(0)), (START_MS, first), (START_MS + 9_999, first), (u64::MAX, bench.head())] {
+        assert_eq!(bench.read(Read::SeqAt(Timestamp(ms))).await, Rows::Seq(seq), "at {ms}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Whoever waits gets what comes, in turn and within its credit.
+
+use quorate_core::{Code, ConsumerId, Message, Op, Principal, Priority, Waiting, limits};
+
+use super::bench::{Bench, claimed};
+use super::words::{ack, agent, claim, deliver_to, expiring, retry, send, with_priority};
+
+const FIRST: ConsumerId = ConsumerId(1);
+const SECOND: ConsumerId = ConsumerId(2);
+
+fn whose(bench: &Bench) -> Vec<(u64, u64)> {
+    bench.handed().iter().map(|(consumer, one)| (consumer.0, one.delivery.0)).collect()
+}
+
+pub async fn a_waiting_claim_gets_its_lease_in_the_insert(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 3, Waiting::Once(FIRST)).await;
+    let head = bench.head();
+    let sent = bench.send("alice", "bob").await;
+    assert_eq!(bench.head().0, head.0 + 1, "one record for both");
+    let handed = bench.handed();
+    let (consumer, one) = &handed[0];
+    assert_eq!((handed.len(), *consumer), (1, FIRST));
+    assert_eq!((one.delivery, one.attempt, one.seq), (sent.first, 1, sent.id.seq));
+    let (at, message) = one.message.as_ref().expect("whoever waits need not read it");
+    assert_eq!((*at, message.action.as_str()), (bench.published().head.at, "work"));
+    assert_eq!((bench.counts().leased, bench.counts().ready), (1, 0));
+    bench.ok(agent("bob"), vec![ack(one)]).await;
+}
+
+pub async fn a_waiting_claim_leaves_after_its_first_hand_over(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 9, Waiting::Once(FIRST)).await;
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), [(1, 1)]);
+    assert_eq!(bench.counts().ready, 1);
+}
+
+pub async fn a_claim_that_got_something_does_not_wait(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let receipt = bench.ok(agent("bob"), vec![claim("bob", 5, Waiting::Once(FIRST))]).await;
+    assert_eq!(claimed(&receipt).len(), 1);
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), []);
+}
+
+pub async fn a_standing_consumer_is_bound_by_its_credit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 2, Waiting::Standing(FIRST)).await;
+    for _ in 0..4 {
+        bench.send("alice", "bob").await;
+    }
+    assert_eq!(whose(&bench), [(1, 1), (1, 2)]);
+    let grant = Op::Grant { consumer: FIRST, credit: 1 };
+    bench.ok(agent("bob"), vec![grant.clone()]).await;
+    assert_eq!(whose(&bench), [(1, 3)]);
+    bench.ok(agent("bob"), vec![grant.clone(), grant.clone()]).await;
+    assert_eq!(whose(&bench), [(1, 4)]);
+    let nobody = bench.ok(agent("bob"), vec![Op::Grant { consumer: SECOND, credit: 1 }]).await;
+    assert_eq!(nobody.seq, None, "a consumer that is gone is not an error");
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), [(1, 5)], "its last credit");
+}
+
+pub async fn a_standing_consumer_takes_the_backlog_first(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let receipt = bench.ok(agent("bob"), vec![claim("bob", 2, Waiting::Standing(FIRST))]).await;
+    assert_eq!(claimed(&receipt).len(), 1, "at once, in the answer");
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), [(1, 2)], "the rest of its credit");
+}
+
+pub async fn consumers_take_turns(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
+    bench.wait("bob", 9, Waiting::Standing(SECOND)).await;
+    for _ in 0..4 {
+        bench.send("alice", "bob").await;
+    }
+    assert_eq!(whose(&bench), [(1, 1), (2, 2), (1, 3), (2, 4)]);
+}
+
+pub async fn a_closed_consumer_gets_nothing(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
+    bench.send("alice", "bob").await;
+    let held = bench.handed().remove(0).1;
+    let closed = bench.ok(agent("bob"), vec![Op::Close { consumer: FIRST }]).await;
+    assert_eq!((closed.seq, bench.dismissed()), (None, vec![]));
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), []);
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn what_comes_back_goes_to_whoever_waits(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim_one("bob").await;
+    bench.wait("bob", 1, Waiting::Once(FIRST)).await;
+    bench.ok(agent("bob"), vec![retry(&held)]).await;
+    let handed = bench.handed();
+    assert_eq!((handed[0].0, handed[0].1.attempt), (FIRST, 2));
+    assert_eq!(handed[0].1.message, None, "it is read from the log");
+    bench.wait("bob", 1, Waiting::Once(SECOND)).await;
+    bench.pass(30);
+    bench.sweep().await;
+    assert_eq!(whose(&bench), [(2, 1)]);
+}
+
+pub async fn what_is_past_its_time_is_not_leased_at_once(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 1, Waiting::Once(FIRST)).await;
+    bench.pass(10);
+    bench.send_as("alice", expiring("bob", super::bench::START_MS + 5_000)).await;
+    assert_eq!(whose(&bench), []);
+    assert_eq!(bench.counts().expired, 1);
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), [(1, 2)]);
+}
+
+pub async fn one_commit_serves_in_the_order_of_its_messages(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 2, Waiting::Standing(FIRST)).await;
+    let low = || send("alice", with_priority("bob", Priority::LOW));
+    let urgent = || send("alice", with_priority("bob", Priority::URGENT));
+    bench.ok(agent("alice"), vec![low(), low(), low(), urgent()]).await;
+    assert_eq!(whose(&bench), [(1, 1), (1, 2)], "each at the instant at which it came");
+    bench.ok(agent("bob"), vec![Op::Grant { consumer: FIRST, credit: 2 }]).await;
+    assert_eq!(whose(&bench), [(1, 4), (1, 3)], "what waited goes by priority");
+}
+
+pub async fn at_most_256_wait_for_an_inbox(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for number in 0..limits::CONSUMERS_PER_AGENT_MAX as u64 {
+        bench.wait("bob", 1, Waiting::Once(ConsumerId(number))).await;
+    }
+    let refused = bench.refused(agent("bob"), vec![claim("bob", 1, Waiting::Once(ConsumerId(999)))]).await;
+    assert_eq!(refused.code, Code::LimitExceeded);
+    assert_eq!(refused.facts.limit, Some(limits::CONSUMERS_PER_AGENT_MAX as u64));
+    bench.wait("alice", 1, Waiting::Once(ConsumerId(999))).await;
+}
+
+pub async fn at_most_4096_are_in_flight(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let extra = 3;
+    for _ in 0..limits::IN_FLIGHT_MAX / 256 {
+        bench.ok(agent("alice"), (0..256).map(|_| send("alice", deliver_to("bob"))).collect()).await;
+    }
+    bench.ok(agent("alice"), (0..extra).map(|_| send("alice", deliver_to("bob"))).collect()).await;
+    let mut held = Vec::new();
+    for _ in 0..limits::IN_FLIGHT_MAX / 256 {
+        held.extend(bench.claim("bob", 256).await);
+    }
+    assert_eq!(held.len(), limits::IN_FLIGHT_MAX);
+    assert_eq!(bench.claim("bob", 256).await, vec![], "no more, though {extra} are ready");
+    bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), []);
+    bench.ok(agent("bob"), vec![ack(&held[0])]).await;
+    assert_eq!(whose(&bench), [(1, 4097)], "room was made");
+    bench.ok(agent("bob"), vec![super::words::give_up(&held[1], "x"), retry(&held[2])]).await;
+    assert_eq!(whose(&bench), [(1, 3), (1, 4098)]);
+}
+
+pub async fn a_message_for_oneself(bench: Bench) {
+    bench.start("bob").await;
+    let both = vec![claim("bob", 1, Waiting::Once(FIRST)), send("bob", deliver_to("bob"))];
+    bench.ok(agent("bob"), both).await;
+    assert_eq!(whose(&bench), [(1, 1)]);
+    let three = Message { priority: Priority::HIGH, ..deliver_to("bob") };
+    bench.ok(Principal::System, vec![send("bob", three)]).await;
+    assert_eq!(bench.counts().ready, 1);
+}

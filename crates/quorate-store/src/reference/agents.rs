@@ -1,0 +1,131 @@
+//! Who acts, and agents that come and go.
+
+use quorate_core::{
+    Agent, AgentId, AgentNo, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, limits,
+};
+
+use crate::reference::space::Fairness;
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    /// An agent acts under its newest epoch, or under none named; an unknown one may only register itself.
+    pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
+        let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
+        let Some(number) = self.space.agent_number(id) else {
+            return match self.commit.ops.first() {
+                Some(Op::RegisterAgent(new)) if new.id == *id => Ok(()),
+                _ => Err(unknown(id)),
+            };
+        };
+        self.actor = Some(number);
+        let current = self.space.agent(number).epoch;
+        match self.commit.epoch {
+            Some(epoch) if epoch != current => Err(stale_epoch(current)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The number of an agent that the one who acts may act for: itself, or anybody for the hub.
+    pub(super) fn own(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
+        self.require_own(agent)?;
+        self.space.agent_number(agent).ok_or_else(|| unknown(agent))
+    }
+
+    fn require_own(&self, agent: &AgentId) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if actor != agent => {
+                Err(Refused::new(Code::Forbidden, format!("{actor} may not act for {agent}")))
+            }
+            Principal::Agent(_) | Principal::System => Ok(()),
+        }
+    }
+
+    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, Refused> {
+        self.require_own(&new.id)?;
+        let known = self.space.agent_number(&new.id);
+        let current = known.map(|number| self.space.agent(number).epoch);
+        let starts = match (current, new.epoch) {
+            (Some(current), Some(named)) if named != current => return Err(stale_epoch(current)),
+            (None, Some(_)) => return Err(unknown(&new.id)),
+            (Some(_), Some(_)) => false,
+            (_, None) => true,
+        };
+        if known.is_none() && self.space.agents.len() >= limits::AGENTS_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many agents").limit(limits::AGENTS_MAX as u64));
+        }
+        let epoch = match (current, starts) {
+            (Some(current), false) => current,
+            (_, _) => self.next_epoch(),
+        };
+        if let (Some(number), true) = (known, starts) {
+            self.dismiss(number);
+            for delivery in self.space.deliveries_of(number, |one| one.is_leased()) {
+                self.come_back(delivery, "its holder was started again during the last try");
+            }
+        }
+        let agent = Agent {
+            id: new.id.clone(),
+            name: new.name.clone(),
+            role: new.role,
+            capabilities: new.capabilities.clone(),
+            supported_actions: new.supported_actions.clone(),
+            epoch,
+            removed: false,
+        };
+        let number = match known {
+            // Saying again what is known changes nothing.
+            Some(number) if *self.space.agent(number) == agent => number,
+            Some(number) => {
+                self.space.agents[number.0 as usize - 1] = agent;
+                self.changed = true;
+                number
+            }
+            None => {
+                self.space.agents.push(agent);
+                self.space.fairness.push(Fairness::default());
+                self.changed = true;
+                AgentNo(self.space.agents.len() as u64)
+            }
+        };
+        if self.commit.principal == Principal::Agent(new.id.clone()) {
+            self.actor = Some(number);
+        }
+        Ok(OpResult::Registered { epoch })
+    }
+
+    pub(super) fn remove(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
+        let number = self.own(agent)?;
+        if self.space.open_count(number) > 0 {
+            return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
+        }
+        self.dismiss(number);
+        self.space.agents[number.0 as usize - 1].removed = true;
+        self.changed = true;
+        Ok(OpResult::Done)
+    }
+
+    /// Above every epoch that anybody ever had here, removed agents included.
+    fn next_epoch(&self) -> Epoch {
+        let highest = self.space.agents.iter().map(|agent| agent.epoch.0).max().unwrap_or(0);
+        Epoch((highest + 1).max(self.seq.0))
+    }
+
+    /// Sends away whoever waits for an agent.
+    fn dismiss(&mut self, agent: AgentNo) {
+        let mut gone: Vec<_> =
+            self.space.consumers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
+        gone.sort_unstable();
+        self.space.consumers.retain(|one| one.agent != agent);
+        self.dismissed.append(&mut gone);
+    }
+}
+
+pub(super) fn unknown(agent: &AgentId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no agent {agent}"))
+}
+
+fn stale_epoch(current: Epoch) -> Refused {
+    let mut refused = Refused::new(Code::StaleEpoch, "the agent was started again");
+    refused.facts.current_epoch = Some(current.0);
+    refused
+}

@@ -1,0 +1,230 @@
+//! Who gets what next: claims, credit, the order of an inbox, and what time alone brings about.
+
+use quorate_core::{
+    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, OpResult, Refused,
+    Timestamp, Token, Waiting, limits,
+};
+
+use crate::reference::leases::not_found;
+use crate::reference::space::{Consumer, Fairness, Place};
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn claim(
+        &mut self,
+        agent: &AgentId,
+        max: u32,
+        lease_ms: u64,
+        waiting: Waiting,
+    ) -> Result<OpResult, Refused> {
+        let number = self.own(agent)?;
+        let taken = self.take(number, max, lease_ms);
+        let credit = max - taken.len() as u32;
+        let (id, once) = match waiting {
+            Waiting::Once(id) if taken.is_empty() => (id, true),
+            Waiting::Standing(id) => (id, false),
+            Waiting::Once(_) | Waiting::No => return Ok(OpResult::Claimed(taken)),
+        };
+        let waiting = self.space.consumers.iter().filter(|one| one.agent == number).count();
+        if waiting >= limits::CONSUMERS_PER_AGENT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many wait for this inbox")
+                .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
+        }
+        self.close(id);
+        self.space.consumers.push(Consumer { id, agent: number, credit, lease_ms, once });
+        Ok(OpResult::Claimed(taken))
+    }
+
+    /// More credit. Whoever had none goes to the end of the line.
+    pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
+        if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
+            let mut consumer = self.space.consumers.remove(at);
+            let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
+            consumer.credit = consumer.credit.saturating_add(credit);
+            self.space.consumers.insert(place, consumer);
+            self.space.stir(consumer.agent);
+        }
+        OpResult::Done
+    }
+
+    pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
+        self.space.consumers.retain(|one| one.id != id);
+        OpResult::Done
+    }
+
+    pub(super) fn first_in_line(&self, agent: AgentNo) -> Option<Consumer> {
+        self.space.consumers.iter().find(|one| one.agent == agent && one.credit > 0).copied()
+    }
+
+    /// Takes credit; the consumer goes to the end of the line, or leaves.
+    pub(super) fn spend(&mut self, id: ConsumerId, count: u32) {
+        if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
+            let mut consumer = self.space.consumers.remove(at);
+            consumer.credit -= count;
+            if !consumer.once {
+                self.space.consumers.push(consumer);
+            }
+        }
+    }
+
+    pub(super) fn next_token(&mut self) -> Token {
+        self.space.last_token += 1;
+        Token(self.space.last_token)
+    }
+
+    /// Leases up to so many deliveries of an inbox, in its order.
+    fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Vec<Handed> {
+        let mut taken = Vec::new();
+        while (taken.len() as u32) < max
+            && self.space.leased_count(agent) < limits::IN_FLIGHT_MAX
+            && let Some(number) = self.next_out(agent)
+        {
+            let token = self.next_token();
+            let deadline = self.now.mono.plus_ms(lease_ms);
+            let delivery = self.space.delivery_mut(number);
+            delivery.place = Place::Leased { token, lease_ms, deadline };
+            delivery.attempt += 1;
+            taken.push(Handed {
+                delivery: number,
+                token,
+                attempt: delivery.attempt,
+                lease_ms,
+                seq: delivery.seq,
+                n: delivery.n,
+                message: None,
+            });
+            self.changed = true;
+        }
+        taken
+    }
+
+    /// Which delivery goes out next. Those that are past their time end here instead.
+    fn next_out(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
+        loop {
+            let (number, fairness) = self.choose(agent)?;
+            if self.space.delivery_mut(number).is_expired(self.now.wall) {
+                self.end(number, EndState::Expired, String::new());
+                continue;
+            }
+            self.space.fairness[agent.0 as usize - 1] = fairness;
+            return Some(number);
+        }
+    }
+
+    /// The highest priority and of it the oldest; but a lower one has its turn after 64 higher ones or 60 s.
+    fn choose(&self, agent: AgentNo) -> Option<(DeliveryNo, Fairness)> {
+        let space = &self.space;
+        let remembered = space.fairness[agent.0 as usize - 1];
+        let ready = space.deliveries_of(agent, |one| one.is_ready());
+        let of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
+        let highest = ready.iter().map(|number| of(number).priority).max()?;
+        let top = *ready.iter().find(|number| of(number).priority == highest)?;
+        // Of each lower priority the oldest; of these the one that became ready first.
+        let is_oldest = |number: &&DeliveryNo| {
+            let same = |other: &&DeliveryNo| of(other).priority == of(number).priority;
+            ready.iter().find(same) == Some(*number)
+        };
+        let since = |number: &DeliveryNo| match of(number).place {
+            Place::Ready { since, .. } => since,
+            Place::Scheduled { .. } | Place::Leased { .. } | Place::Ended { .. } => Timestamp(u64::MAX),
+        };
+        let lower = ready.iter().filter(|number| of(number).priority < highest).filter(is_oldest);
+        let Some(lower) = lower.min_by_key(|number| (since(number), **number)).copied() else {
+            return Some((top, Fairness { passed_over: 0, ..remembered }));
+        };
+        let waited_since = since(&lower).max(remembered.turn_at);
+        let waited_long = waited_since.plus_ms(limits::STARVATION_MS) <= self.now.wall;
+        if remembered.passed_over >= limits::STARVATION_COUNT || waited_long {
+            return Some((lower, Fairness { passed_over: 0, turn_at: self.now.wall }));
+        }
+        Some((top, Fairness { passed_over: remembered.passed_over + 1, ..remembered }))
+    }
+
+    /// Hands out what became ready to those who wait for it, inbox by inbox, each consumer in its turn.
+    pub(super) fn hand_out(&mut self) {
+        for agent in std::mem::take(&mut self.space.stirred) {
+            while self.space.has_ready(agent)
+                && let Some(consumer) = self.first_in_line(agent)
+            {
+                let taken = self.take(agent, consumer.credit, consumer.lease_ms);
+                if taken.is_empty() {
+                    break;
+                }
+                self.spend(consumer.id, taken.len() as u32);
+                self.handed.extend(taken.into_iter().map(|one| (consumer.id, one)));
+            }
+        }
+    }
+
+    /// Leases that are over come back; waiting messages that are past their time end. So many at a time.
+    pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
+        self.require_system()?;
+        let now = self.now;
+        let deadline = |place: &Place| match place {
+            Place::Leased { deadline, .. } => Some(*deadline),
+            Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => None,
+        };
+        let mut lapsed =
+            self.space.deliveries_where(|one| deadline(&one.place).is_some_and(|at| at <= now.mono));
+        lapsed.sort_by_key(|number| (self.space.delivery(*number).map(|one| deadline(&one.place)), *number));
+        for number in lapsed.into_iter().take(limits::SWEEP_MAX) {
+            self.come_back(number, "its last lease ran out");
+        }
+        let mut expired =
+            self.space.deliveries_where(|one| one.is_open() && !one.is_leased() && one.is_expired(now.wall));
+        expired.sort_by_key(|number| (self.space.delivery(*number).map(|one| one.expires_at), *number));
+        for number in expired.into_iter().take(limits::SWEEP_MAX) {
+            self.end(number, EndState::Expired, String::new());
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// A dead letter is given out again, with all its tries.
+    pub(super) fn redrive(&mut self, id: DeliveryId) -> Result<OpResult, Refused> {
+        self.require_system()?;
+        let number = self.space.resolve(id).ok_or_else(|| not_found(id))?;
+        let delivery = self.space.delivery(number).ok_or_else(|| not_found(id))?;
+        if !matches!(delivery.place, Place::Ended { state: EndState::Dead, .. }) {
+            return Err(not_found(id));
+        }
+        let agent = delivery.agent;
+        if self.space.agent(agent).removed {
+            return Err(Refused::new(Code::UnknownRecipient, format!("the recipient of {id} was removed")));
+        }
+        if self.space.open_count(agent) >= limits::INBOX_MAX {
+            return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
+        }
+        let delivery = self.space.delivery_mut(number);
+        delivery.place = Place::Ready { since: self.now.wall, by_time: false };
+        delivery.attempt = 0;
+        self.changed = true;
+        self.space.stir(agent);
+        Ok(OpResult::Done)
+    }
+
+    /// Ends open deliveries of an inbox: what waits, by priority, then what is scheduled, then what is held.
+    pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
+        let agent = self.own(agent)?;
+        let space = &self.space;
+        let mut open = space.deliveries_of(agent, |one| one.is_open());
+        open.sort_by_key(|number| {
+            let delivery = &space.deliveries[number.0 as usize - 1];
+            let order = match delivery.place {
+                Place::Ready { .. } => (0, u16::MAX - level_and_rank(delivery.priority), Timestamp(0)),
+                Place::Scheduled { due } => (1, 0, due),
+                Place::Leased { .. } | Place::Ended { .. } => (2, 0, Timestamp(0)),
+            };
+            (order, *number)
+        });
+        open.truncate(limits::PURGE_MAX);
+        let count = open.len() as u32;
+        for number in open {
+            self.end(number, EndState::Purged, String::new());
+        }
+        Ok(OpResult::Purged { count })
+    }
+}
+
+fn level_and_rank(priority: quorate_core::Priority) -> u16 {
+    u16::from(priority.level) << 8 | u16::from(priority.rank)
+}

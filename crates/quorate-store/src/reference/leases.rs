@@ -1,0 +1,113 @@
+//! What the holder of a delivery may do with it, and how a delivery comes back.
+
+use quorate_core::{
+    Code, DeliveryId, DeliveryNo, EndState, Extend, LeaseRef, Nack, NackThen, OpResult, Principal, Refused,
+};
+
+use crate::reference::space::Place;
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, Refused> {
+        let number = self.made(lease)?;
+        if let Some(Place::Ended { state: EndState::Acked, token, seq, .. }) =
+            self.space.delivery(number).map(|one| &one.place)
+            && *token == lease.token
+        {
+            return Ok(OpResult::Acked { seq: *seq });
+        }
+        self.held(lease, number)?;
+        self.end(number, EndState::Acked, String::new());
+        Ok(OpResult::Acked { seq: self.seq })
+    }
+
+    pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, Refused> {
+        let number = self.made(nack.lease)?;
+        self.held(nack.lease, number)?;
+        let reason = if nack.reason.is_empty() { "given back after the last try" } else { &nack.reason };
+        match nack.then {
+            NackThen::Dead => self.end(number, EndState::Dead, reason.into()),
+            NackThen::Release => {
+                // Not tried: the try does not count, so it cannot have been the last.
+                self.space.delivery_mut(number).attempt -= 1;
+                self.wait_again(number, 0);
+            }
+            NackThen::Retry { delay_ms } => self.try_again(number, reason, delay_ms),
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// Leaves no record. A restart knows the longest that was promised.
+    pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, Refused> {
+        let number = self.made(extend.lease)?;
+        self.held(extend.lease, number)?;
+        let until = self.now.mono.plus_ms(extend.lease_ms);
+        if let Place::Leased { deadline, lease_ms, .. } = &mut self.space.delivery_mut(number).place {
+            *deadline = until;
+            *lease_ms = extend.lease_ms.max(*lease_ms);
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// The lease ended without the holder: at its time, or because its agent was started again.
+    pub(super) fn come_back(&mut self, number: DeliveryNo, reason: &str) {
+        self.try_again(number, reason, 0);
+    }
+
+    fn try_again(&mut self, number: DeliveryNo, reason: &str, delay_ms: u64) {
+        let delivery = self.space.delivery_mut(number);
+        if delivery.attempt >= delivery.attempts_max && !delivery.is_expired(self.now.wall) {
+            self.end(number, EndState::Dead, reason.into());
+        } else {
+            self.wait_again(number, delay_ms);
+        }
+    }
+
+    /// A held delivery waits again, unless its message is past its time.
+    fn wait_again(&mut self, number: DeliveryNo, delay_ms: u64) {
+        let now = self.now.wall;
+        let delivery = self.space.delivery_mut(number);
+        if delivery.is_expired(now) {
+            self.end(number, EndState::Expired, String::new());
+            return;
+        }
+        let agent = delivery.agent;
+        self.changed = true;
+        if delay_ms > 0 {
+            delivery.place = Place::Scheduled { due: now.plus_ms(delay_ms) };
+        } else {
+            delivery.place = Place::Ready { since: now, by_time: false };
+        }
+        self.space.stir(agent);
+    }
+
+    /// The number of a delivery that was made at some time.
+    fn made(&self, lease: LeaseRef) -> Result<DeliveryNo, Refused> {
+        let number =
+            self.space.resolve(lease.delivery).filter(|number| self.space.delivery(*number).is_some());
+        number.ok_or_else(|| not_found(lease.delivery))
+    }
+
+    /// Only the recipient, or the hub, and only with the token of the current lease.
+    fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), Refused> {
+        let stale = || Refused::new(Code::StaleLease, format!("the lease of {} is over", lease.delivery));
+        let Some(delivery) = self.space.delivery(number).filter(|one| one.is_open()) else {
+            return Err(stale());
+        };
+        if let Principal::Agent(_) = self.commit.principal
+            && self.actor != Some(delivery.agent)
+        {
+            return Err(Refused::new(Code::Forbidden, "only the recipient may do this"));
+        }
+        match delivery.place {
+            Place::Leased { token, .. } if token == lease.token => Ok(()),
+            Place::Leased { .. } | Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {
+                Err(stale())
+            }
+        }
+    }
+}
+
+pub(super) fn not_found(delivery: DeliveryId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no delivery {delivery}"))
+}

@@ -1,0 +1,94 @@
+//! Context memory: one line of versions for each key, none ever used twice.
+
+use bytes::Bytes;
+use quorate_core::{
+    Code, DeleteEntry, EntryHead, EntryVersion, ErasePayload, Generation, Key, OpResult, PutEntry, Refused,
+    Version,
+};
+
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, Refused> {
+        self.expect(&put.key, put.expect)?;
+        let depends_on = put.depends_on.iter().map(|key| (key.clone(), self.live_version(key))).collect();
+        let version = EntryVersion {
+            head: self.next_head(&put.key, false),
+            at: self.now.wall,
+            author: self.commit.principal.to_string(),
+            entry_type: put.entry_type.clone(),
+            content_type: put.content_type.clone(),
+            part: Some(self.parts.len() as u32),
+            depends_on,
+        };
+        self.parts.push(put.content.clone());
+        Ok(self.write(&put.key, version))
+    }
+
+    pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, Refused> {
+        self.expect(&delete.key, delete.expect)?;
+        if self.live_version(&delete.key) == Version(0) {
+            return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key)));
+        }
+        let tombstone = EntryVersion {
+            head: self.next_head(&delete.key, true),
+            at: self.now.wall,
+            author: self.commit.principal.to_string(),
+            entry_type: String::new(),
+            content_type: None,
+            part: None,
+            depends_on: Vec::new(),
+        };
+        Ok(self.write(&delete.key, tombstone))
+    }
+
+    /// Blanks a payload of an earlier record. What is blank already stays so, without a record.
+    pub(super) fn erase(&mut self, erase: ErasePayload) -> Result<OpResult, Refused> {
+        self.require_system()?;
+        let record = erase.seq.0.checked_sub(1).and_then(|index| {
+            let index = usize::try_from(index).ok()?;
+            self.space.records.get_mut(index)
+        });
+        let Some(part) = record.and_then(|record| record.parts.get_mut(erase.part as usize)) else {
+            let detail = format!("record {} has no payload part {}", erase.seq, erase.part);
+            return Err(Refused::new(Code::NotFound, detail));
+        };
+        if part.salt != [0; 16] {
+            part.bytes = Bytes::from(vec![0; part.bytes.len()]);
+            part.salt = [0; 16];
+            self.changed = true;
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// The version that can be read now; 0 if there is none.
+    fn live_version(&self, key: &Key) -> Version {
+        let newest = self.space.entries.get(key).and_then(|versions| versions.last());
+        newest.filter(|newest| !newest.head.deleted).map_or(Version(0), |newest| newest.head.version)
+    }
+
+    fn expect(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
+        let current = self.live_version(key);
+        match expect {
+            Some(expected) if expected != current => {
+                Err(Refused::new(Code::VersionConflict, format!("{key} is at version {current}"))
+                    .current_version(current.0))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// One more than any version before, tombstones included.
+    fn next_head(&self, key: &Key, deleted: bool) -> EntryHead {
+        let newest = self.space.entries.get(key).and_then(|versions| versions.last());
+        let version = Version(newest.map_or(0, |newest| newest.head.version.0) + 1);
+        EntryHead { version, generation: Generation(0), seq: self.seq, deleted }
+    }
+
+    fn write(&mut self, key: &Key, version: EntryVersion) -> OpResult {
+        let number = version.head.version;
+        self.space.entries.entry(key.clone()).or_default().push(version);
+        self.changed = true;
+        OpResult::Written { version: number }
+    }
+}

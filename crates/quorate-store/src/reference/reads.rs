@@ -1,0 +1,145 @@
+//! What can be read of a space.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentNo, DeliveryNo, EndState, EntryVersion, Key, OpenState, Payload, Record, Seq, Version, codec,
+};
+
+use crate::read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+use crate::reference::space::{Place, Sent, Space};
+
+impl Space {
+    pub(super) fn read(&self, what: &Read) -> Rows {
+        match what {
+            Read::Entry { key, when } => Rows::Entry(self.entry(key, *when)),
+            Read::History { key, after, limit } => Rows::Entries(self.history(key, *after, *limit)),
+            Read::Entries { prefix, entry_type, author, after, limit } => {
+                let wanted = |entry: &Entry| {
+                    let version = &entry.version;
+                    !version.head.deleted
+                        && entry.key.as_str().starts_with(prefix)
+                        && entry_type.as_ref().is_none_or(|wanted| *wanted == version.entry_type)
+                        && author.as_ref().is_none_or(|wanted| *wanted == version.author)
+                        && after.as_ref().is_none_or(|after| entry.key > *after)
+                };
+                let newest = self.entries.keys().filter_map(|key| self.entry(key, When::Now));
+                Rows::Entries(newest.filter(wanted).take(*limit).collect())
+            }
+            Read::Message { seq, n } => {
+                let found = self.messages.iter().find(|sent| sent.seq == *seq && sent.n == *n);
+                Rows::Message(found.map(|sent| self.stored(sent)))
+            }
+            Read::MessageByClientId(id) => {
+                let found = self.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id));
+                Rows::Message(found.map(|sent| self.stored(sent)))
+            }
+            Read::Deliveries { first, count } => {
+                let number = |index| first.0.checked_add(u64::from(index)).map(DeliveryNo);
+                let state = |index| number(index).and_then(|number| self.state(number));
+                Rows::Deliveries((0..*count).map(state).collect())
+            }
+            Read::DeadLetters { agent, after, limit } => {
+                Rows::DeadLetters(self.dead_letters(*agent, *after, *limit))
+            }
+            Read::SeqAt(time) => {
+                let newest = self.records.iter().rposition(|record| record.at <= *time);
+                Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
+            }
+        }
+    }
+
+    fn entry(&self, key: &Key, when: When) -> Option<Entry> {
+        let wanted = |version: &&EntryVersion| match when {
+            When::Now => true,
+            When::Version(number) => version.head.version == number,
+            When::Seq(seq) => version.head.seq <= seq,
+            When::Time(time) => version.at <= time,
+        };
+        let version = self.entries.get(key)?.iter().rev().find(wanted)?;
+        Some(self.with_content(key, version))
+    }
+
+    fn history(&self, key: &Key, after: Version, limit: usize) -> Vec<Entry> {
+        let versions = self.entries.get(key).into_iter().flatten();
+        let later = versions.filter(|version| version.head.version > after);
+        later.take(limit).map(|version| self.with_content(key, version)).collect()
+    }
+
+    fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
+        let content = version.part.map(|part| self.part(version.head.seq, part));
+        Entry { key: key.clone(), version: version.clone(), content }
+    }
+
+    fn part(&self, seq: Seq, part: u32) -> Payload {
+        self.records[seq.0 as usize - 1].parts[part as usize].clone()
+    }
+
+    fn stored(&self, sent: &Sent) -> StoredMessage {
+        let mut message = (*sent.message).clone();
+        message.payload = self.part(sent.seq, sent.part);
+        StoredMessage {
+            seq: sent.seq,
+            n: sent.n,
+            at: sent.at,
+            message: Arc::new(message),
+            first: sent.first,
+            recipients: sent.recipients.clone(),
+        }
+    }
+
+    fn state(&self, number: DeliveryNo) -> Option<DeliveryState> {
+        let delivery = self.delivery(number)?;
+        let state = match &delivery.place {
+            Place::Ready { since, .. } => OpenState::Ready { since: *since },
+            Place::Scheduled { due } => OpenState::Scheduled { due: *due },
+            Place::Leased { token, .. } => OpenState::Leased { token: *token },
+            Place::Ended { state, seq, .. } => {
+                return Some(DeliveryState::Ended { state: *state, seq: *seq });
+            }
+        };
+        Some(DeliveryState::Open { state, attempt: delivery.attempt })
+    }
+
+    fn dead_letters(&self, agent: Option<AgentNo>, after: DeliveryNo, limit: usize) -> Vec<DeadLetter> {
+        let mut dead = Vec::new();
+        for (index, delivery) in self.deliveries.iter().enumerate() {
+            let number = DeliveryNo(index as u64 + 1);
+            let wanted = number > after && agent.is_none_or(|agent| agent == delivery.agent);
+            if let Place::Ended { state: EndState::Dead, at, reason, .. } = &delivery.place
+                && wanted
+            {
+                dead.push(DeadLetter {
+                    delivery: number,
+                    agent: delivery.agent,
+                    seq: delivery.seq,
+                    n: delivery.n,
+                    attempts: delivery.attempt,
+                    reason: reason.clone(),
+                    at: *at,
+                });
+            }
+        }
+        dead.truncate(limit);
+        dead
+    }
+
+    /// Records as far as the model has them: who did something when, and not what.
+    pub(super) fn log(&self, from: Seq, max: usize) -> Vec<Record> {
+        let numbered = self.records.iter().enumerate().map(|(index, noted)| (Seq(index as u64 + 1), noted));
+        let wanted = numbered.filter(|(seq, _)| *seq >= from).take(max);
+        let record = |(seq, noted): (Seq, &crate::reference::space::Noted)| Record {
+            seq,
+            at: noted.at,
+            format: codec::FORMAT,
+            kind: noted.kind.number(),
+            principal: noted.principal.clone(),
+            hash: [0; 32],
+            body: codec::write_body(&[], &[]),
+            salts: Vec::new(),
+            payload: Bytes::new(),
+        };
+        wanted.map(record).collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! Sending: one delivery for each recipient, leased at once where somebody waits.
+
+use std::sync::Arc;
+
+use quorate_core::{
+    AgentNo, ClientId, Code, DeliveryNo, Durability, Generation, Handed, Message, MessageId, OpResult,
+    Principal, Refused, limits,
+};
+
+use crate::reference::agents::unknown;
+use crate::reference::space::{Delivery, Place, Sent};
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn send(
+        &mut self,
+        message: &Arc<Message>,
+        fingerprint: &[u8; 32],
+    ) -> Result<OpResult, Refused> {
+        self.check_sender(message)?;
+        if let Some(id) = &message.client_id
+            && let Some(earlier) = self.sent_as(id)
+        {
+            let same = earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal;
+            return if same {
+                Ok(receipt(earlier))
+            } else {
+                Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
+            };
+        }
+        let recipients = self.recipients(message)?;
+        let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let mut made = Vec::new();
+        for (index, agent) in recipients.iter().enumerate() {
+            made.push(self.deliver(message, *agent, DeliveryNo(first.0 + index as u64)));
+        }
+        self.space.deliveries.extend(made);
+        recipients.iter().for_each(|agent| self.space.stir(*agent));
+        let sent = Sent {
+            seq: self.seq,
+            n: self.messages,
+            at: self.now.wall,
+            part: self.parts.len() as u32,
+            message: Arc::clone(message),
+            fingerprint: *fingerprint,
+            principal: self.commit.principal.clone(),
+            first,
+            recipients,
+        };
+        let result = receipt(&sent);
+        self.space.messages.push(sent);
+        self.parts.push(message.payload.clone());
+        self.messages += 1;
+        self.changed = true;
+        Ok(result)
+    }
+
+    fn sent_as(&self, id: &ClientId) -> Option<&Sent> {
+        self.space.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id))
+    }
+
+    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+        if message.durability == Durability::Ephemeral {
+            return Err(Refused::new(Code::Invalid, "what is ephemeral is in no commit"));
+        }
+        match (&self.commit.principal, &message.from) {
+            (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
+            (Principal::Agent(_), _) => Err(Refused::new(Code::Forbidden, "an agent sends as itself only")),
+            (Principal::System, None) => Ok(()),
+            (Principal::System, Some(from)) => match self.space.agent_number(from) {
+                Some(_) => Ok(()),
+                None => Err(unknown(from)),
+            },
+        }
+    }
+
+    /// Each agent named, once; or a refusal that names every unknown one.
+    fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
+        let mut recipients = Vec::new();
+        let mut unknown = Vec::new();
+        for id in message.to.agents() {
+            match self.space.agent_number(id) {
+                None => unknown.push(id.to_string()),
+                Some(number) if recipients.contains(&number) => {}
+                Some(number) => recipients.push(number),
+            }
+        }
+        if !unknown.is_empty() {
+            let detail = format!("there is no agent {}", unknown.join(", "));
+            return Err(Refused::new(Code::UnknownRecipient, detail));
+        }
+        self.deliveries += recipients.len();
+        if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
+                .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+        }
+        if recipients.iter().any(|agent| self.space.open_count(*agent) >= limits::INBOX_MAX) {
+            return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
+        }
+        Ok(recipients)
+    }
+
+    fn deliver(&mut self, message: &Arc<Message>, agent: AgentNo, number: DeliveryNo) -> Delivery {
+        let mut delivery = Delivery {
+            agent,
+            seq: self.seq,
+            n: self.messages,
+            priority: message.priority,
+            attempts_max: message.attempts_max,
+            expires_at: message.expires_at,
+            attempt: 0,
+            place: Place::Ready { since: self.now.wall, by_time: false },
+        };
+        if let Some(due) = message.deliver_at
+            && due > self.now.wall
+        {
+            delivery.place = Place::Scheduled { due };
+            return delivery;
+        }
+        let full = self.space.leased_count(agent) >= limits::IN_FLIGHT_MAX;
+        if full || self.space.has_ready(agent) || delivery.is_expired(self.now.wall) {
+            return delivery;
+        }
+        let Some(consumer) = self.first_in_line(agent) else { return delivery };
+        let token = self.next_token();
+        let deadline = self.now.mono.plus_ms(consumer.lease_ms);
+        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline };
+        delivery.attempt = 1;
+        self.spend(consumer.id, 1);
+        let handed = Handed {
+            delivery: number,
+            token,
+            attempt: 1,
+            lease_ms: consumer.lease_ms,
+            seq: self.seq,
+            n: self.messages,
+            message: Some((self.now.wall, Arc::clone(message))),
+        };
+        self.handed.push((consumer.id, handed));
+        delivery
+    }
+}
+
+fn receipt(sent: &Sent) -> OpResult {
+    let id = MessageId { generation: Generation(0), seq: sent.seq, n: sent.n };
+    OpResult::Sent { id, first: sent.first, count: sent.recipients.len() as u32 }
+}

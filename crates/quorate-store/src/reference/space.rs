@@ -1,0 +1,297 @@
+//! All that a space holds, in plain lists, and the simple questions about it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quorate_core::{
+    Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
+    Generation, Head, IdempotencyKey, Key, Message, Mono, Now, Payload, Principal, Priority, Receipt,
+    RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
+};
+
+use crate::store::Published;
+
+/// A space. Cloned whole before each commit.
+#[derive(Clone)]
+pub(super) struct Space {
+    pub(super) name: SpaceName,
+    pub(super) id: SpaceId,
+    /// The log, from record 1 on.
+    pub(super) records: Vec<Noted>,
+    /// Agents by number, from 1 on, removed ones included.
+    pub(super) agents: Vec<Agent>,
+    /// What each agent's inbox remembers of passed-over deliveries; as long as `agents`.
+    pub(super) fairness: Vec<Fairness>,
+    /// Every message ever sent.
+    pub(super) messages: Vec<Sent>,
+    /// Every delivery ever made, by number, from 1 on.
+    pub(super) deliveries: Vec<Delivery>,
+    /// Every version of every entry, oldest first.
+    pub(super) entries: BTreeMap<Key, Vec<EntryVersion>>,
+    /// Every answer that is kept under a key.
+    pub(super) answers: Vec<Answer>,
+    /// Whoever waits, in line: the first one with credit is served next.
+    pub(super) consumers: Vec<Consumer>,
+    /// Inboxes where something can be handed out, in the order in which that came about.
+    pub(super) stirred: Vec<AgentNo>,
+    pub(super) last_token: u64,
+}
+
+/// One record, without its effects.
+#[derive(Clone)]
+pub(super) struct Noted {
+    pub(super) at: Timestamp,
+    pub(super) kind: RecordKind,
+    pub(super) principal: String,
+    /// The payloads it brought; blanked when erased.
+    pub(super) parts: Vec<Payload>,
+}
+
+/// How long lower priorities were passed over.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fairness {
+    /// Deliveries of higher priority that went out while a lower one waited.
+    pub(super) passed_over: u32,
+    /// When a lower one last had its turn.
+    pub(super) turn_at: Timestamp,
+}
+
+#[derive(Clone)]
+pub(super) struct Sent {
+    pub(super) seq: Seq,
+    pub(super) n: u32,
+    pub(super) at: Timestamp,
+    /// Which payload of the record.
+    pub(super) part: u32,
+    pub(super) message: Arc<Message>,
+    pub(super) fingerprint: [u8; 32],
+    /// Who sent it.
+    pub(super) principal: Principal,
+    pub(super) first: DeliveryNo,
+    pub(super) recipients: Vec<AgentNo>,
+}
+
+#[derive(Clone)]
+pub(super) struct Delivery {
+    pub(super) agent: AgentNo,
+    pub(super) seq: Seq,
+    pub(super) n: u32,
+    pub(super) priority: Priority,
+    pub(super) attempts_max: u16,
+    pub(super) expires_at: Option<Timestamp>,
+    /// How often it was taken.
+    pub(super) attempt: u16,
+    pub(super) place: Place,
+}
+
+/// Where a delivery is: always in exactly one of these.
+#[derive(Clone)]
+pub(super) enum Place {
+    Ready {
+        since: Timestamp,
+        /// It was scheduled, and time alone made it ready: no record says so.
+        by_time: bool,
+    },
+    Scheduled {
+        due: Timestamp,
+    },
+    Leased {
+        token: Token,
+        /// The longest that its holder was promised: what a restart knows.
+        lease_ms: u64,
+        deadline: Mono,
+    },
+    Ended {
+        state: EndState,
+        /// The last lease; 0 if there was none when it ended.
+        token: Token,
+        seq: Seq,
+        at: Timestamp,
+        reason: String,
+    },
+}
+
+#[derive(Clone)]
+pub(super) struct Answer {
+    pub(super) principal: Principal,
+    pub(super) key: IdempotencyKey,
+    pub(super) fingerprint: [u8; 32],
+    pub(super) receipt: Receipt,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Consumer {
+    pub(super) id: ConsumerId,
+    pub(super) agent: AgentNo,
+    pub(super) credit: u32,
+    pub(super) lease_ms: u64,
+    /// Leaves after the first hand-over.
+    pub(super) once: bool,
+}
+
+impl Delivery {
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(self.place, Place::Ready { .. })
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        matches!(self.place, Place::Leased { .. })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.place, Place::Ended { .. })
+    }
+
+    pub(super) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// The token of the current lease; 0 if it is not held.
+    pub(super) fn token(&self) -> Token {
+        match self.place {
+            Place::Leased { token, .. } => token,
+            Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => Token(0),
+        }
+    }
+}
+
+impl Space {
+    /// A space whose first record says that it exists.
+    pub(super) fn new(name: SpaceName, id: SpaceId, at: Timestamp) -> Self {
+        let genesis = Noted { at, kind: RecordKind::Genesis, principal: "system".into(), parts: Vec::new() };
+        Self {
+            name,
+            id,
+            records: vec![genesis],
+            agents: Vec::new(),
+            fairness: Vec::new(),
+            messages: Vec::new(),
+            deliveries: Vec::new(),
+            entries: BTreeMap::new(),
+            answers: Vec::new(),
+            consumers: Vec::new(),
+            stirred: Vec::new(),
+            last_token: 0,
+        }
+    }
+
+    pub(super) fn restart(&mut self, now: Now) {
+        self.consumers.clear();
+        self.stirred.clear();
+        self.fairness.fill(Fairness::default());
+        for delivery in &mut self.deliveries {
+            match &mut delivery.place {
+                Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
+                Place::Ready { since, by_time: true } => {
+                    delivery.place = Place::Scheduled { due: *since };
+                }
+                Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}
+            }
+        }
+    }
+
+    pub(super) fn newest(&self) -> Seq {
+        Seq(self.records.len() as u64)
+    }
+
+    pub(super) fn newest_at(&self) -> Timestamp {
+        self.records.last().map_or(Timestamp(0), |record| record.at)
+    }
+
+    /// The agent that bears this id now.
+    pub(super) fn agent_number(&self, id: &AgentId) -> Option<AgentNo> {
+        let bears = |agent: &Agent| agent.id == *id && !agent.removed;
+        self.agents.iter().position(bears).map(|index| AgentNo(index as u64 + 1))
+    }
+
+    pub(super) fn agent(&self, number: AgentNo) -> &Agent {
+        &self.agents[number.0 as usize - 1]
+    }
+
+    pub(super) fn delivery(&self, number: DeliveryNo) -> Option<&Delivery> {
+        self.deliveries.get(usize::try_from(number.0).ok()?.checked_sub(1)?)
+    }
+
+    pub(super) fn delivery_mut(&mut self, number: DeliveryNo) -> &mut Delivery {
+        &mut self.deliveries[number.0 as usize - 1]
+    }
+
+    /// The delivery that an id names, if it is of this history: the model never saw another generation than 0.
+    pub(super) fn resolve(&self, id: DeliveryId) -> Option<DeliveryNo> {
+        (id.generation == Generation(0)).then_some(id.number)
+    }
+
+    /// The numbers of one agent's deliveries of which something is true, in their order.
+    pub(super) fn deliveries_of(&self, agent: AgentNo, is: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
+        self.deliveries_where(|delivery| delivery.agent == agent && is(delivery))
+    }
+
+    /// The numbers of the deliveries of which something is true, in their order.
+    pub(super) fn deliveries_where(&self, is: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
+        let numbered = self.deliveries.iter().enumerate();
+        numbered.filter(|(_, one)| is(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
+    }
+
+    pub(super) fn has_ready(&self, agent: AgentNo) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.agent == agent && delivery.is_ready())
+    }
+
+    pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
+        self.deliveries.iter().filter(|delivery| delivery.agent == agent && delivery.is_leased()).count()
+    }
+
+    pub(super) fn open_count(&self, agent: AgentNo) -> usize {
+        self.deliveries.iter().filter(|delivery| delivery.agent == agent && delivery.is_open()).count()
+    }
+
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for delivery in &self.deliveries {
+            let count = match delivery.place {
+                Place::Ready { .. } => &mut counts.ready,
+                Place::Scheduled { .. } => &mut counts.scheduled,
+                Place::Leased { .. } => &mut counts.leased,
+                Place::Ended { state: EndState::Acked, .. } => &mut counts.acked,
+                Place::Ended { state: EndState::Dead, .. } => &mut counts.dead,
+                Place::Ended { state: EndState::Expired, .. } => &mut counts.expired,
+                Place::Ended { state: EndState::Purged, .. } => &mut counts.purged,
+            };
+            *count += 1;
+        }
+        counts
+    }
+
+    /// When time alone will next change something.
+    fn wake(&self) -> Wake {
+        let mut wake = Wake::default();
+        let sooner = |old: Option<Timestamp>, at| Some(old.map_or(at, |old: Timestamp| old.min(at)));
+        for delivery in &self.deliveries {
+            match delivery.place {
+                Place::Scheduled { due } => wake.wall = sooner(wake.wall, due),
+                Place::Leased { deadline, .. } => {
+                    wake.mono = Some(wake.mono.map_or(deadline, |old| old.min(deadline)));
+                }
+                Place::Ready { .. } | Place::Ended { .. } => {}
+            }
+            if let (true, false, Some(at)) = (delivery.is_open(), delivery.is_leased(), delivery.expires_at) {
+                wake.wall = sooner(wake.wall, at);
+            }
+        }
+        // What became ready under a commit that was refused is handed out by the next one, which should come at once.
+        if !self.stirred.is_empty() {
+            wake.wall = Some(Timestamp(0));
+        }
+        wake
+    }
+
+    pub(super) fn published(&self) -> Published {
+        let era = Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
+        Published {
+            head: Head { seq: self.newest(), hash: [0; 32], at: self.newest_at(), generation: Generation(0) },
+            agents: Arc::new(self.agents.iter().cloned().collect()),
+            eras: Arc::new(Eras(vec![era])),
+            counts: self.counts(),
+            wake: self.wake(),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One commit: all of it or nothing of it.
+
+use quorate_core::{
+    AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
+    Receipt, RecordKind, Refused, Seq, Stale, Timestamp,
+};
+
+use crate::reference::decided_at;
+use crate::reference::space::{Answer, Noted, Place, Space};
+use crate::store::{Handover, Outcome};
+
+/// A commit in the making. It changes the space itself; a copy waits to be put back.
+pub(super) struct Step<'a> {
+    pub(super) space: &'a mut Space,
+    pub(super) commit: &'a Commit,
+    pub(super) now: Now,
+    /// The record to be.
+    pub(super) seq: Seq,
+    /// The agent that acts, if it is an agent and known.
+    pub(super) actor: Option<AgentNo>,
+    /// Whether there is anything to write down.
+    pub(super) changed: bool,
+    pub(super) parts: Vec<Payload>,
+    pub(super) messages: u32,
+    pub(super) deliveries: usize,
+    pub(super) handed: Vec<(ConsumerId, Handed)>,
+    pub(super) dismissed: Vec<ConsumerId>,
+}
+
+impl Space {
+    pub(super) fn commit(&mut self, commit: &Commit, now: Now, handover: &mut Handover) -> Outcome {
+        let now = decided_at(now, self.newest_at());
+        self.let_time_pass(now.wall);
+        if let Some((key, fingerprint)) = &commit.key {
+            let same = |answer: &&Answer| answer.principal == commit.principal && answer.key == *key;
+            if let Some(answer) = self.answers.iter().find(same) {
+                return if answer.fingerprint == *fingerprint {
+                    Ok(answer.receipt.clone())
+                } else {
+                    Err(Refused::new(Code::Duplicate, "the key was used for something else"))
+                };
+            }
+        }
+        let before = self.clone();
+        let mut step = Step::new(self, commit, now);
+        match step.run() {
+            Ok(results) => {
+                handover.handed.append(&mut step.handed);
+                handover.dismissed.append(&mut step.dismissed);
+                Ok(step.conclude(results))
+            }
+            Err(refused) => {
+                *self = before;
+                Err(refused)
+            }
+        }
+    }
+
+    /// What is scheduled becomes ready by time alone, whatever becomes of the commit.
+    fn let_time_pass(&mut self, now: Timestamp) {
+        let due = |space: &Self, number: DeliveryNo| match space.delivery(number).map(|one| &one.place) {
+            Some(Place::Scheduled { due }) => *due,
+            _ => Timestamp(u64::MAX),
+        };
+        let mut fallen_due =
+            self.deliveries_where(|one| matches!(one.place, Place::Scheduled { due } if due <= now));
+        fallen_due.sort_by_key(|number| (due(self, *number), *number));
+        for number in fallen_due {
+            let since = due(self, number);
+            self.delivery_mut(number).place = Place::Ready { since, by_time: true };
+            let agent = self.deliveries[number.0 as usize - 1].agent;
+            self.stir(agent);
+        }
+    }
+
+    /// Notes an inbox in which something is ready and for which somebody waits.
+    pub(super) fn stir(&mut self, agent: AgentNo) {
+        let awaited = self.consumers.iter().any(|one| one.agent == agent && one.credit > 0);
+        if awaited && self.has_ready(agent) && !self.stirred.contains(&agent) {
+            self.stirred.push(agent);
+        }
+    }
+}
+
+impl<'a> Step<'a> {
+    fn new(space: &'a mut Space, commit: &'a Commit, now: Now) -> Self {
+        let seq = Seq(space.newest().0 + 1);
+        Self {
+            space,
+            commit,
+            now,
+            seq,
+            actor: None,
+            changed: false,
+            parts: Vec::new(),
+            messages: 0,
+            deliveries: 0,
+            handed: Vec::new(),
+            dismissed: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<Vec<OpResult>, Refused> {
+        self.find_actor()?;
+        let mut results = Vec::new();
+        let mut first: Option<Refused> = None;
+        for (index, op) in self.commit.ops.iter().enumerate() {
+            match self.operation(op) {
+                Ok(result) => results.push(result),
+                Err(refused) => {
+                    let code = refused.code;
+                    let named = first.get_or_insert(refused.at_op(index));
+                    // Stale items are all named, so the rest is looked at as well. Anything else ends it here.
+                    if !matches!(code, Code::StaleLease | Code::VersionConflict) {
+                        break;
+                    }
+                    named.facts.stale.push(Stale { op: index, item: item(op), code });
+                }
+            }
+        }
+        if let Some(refused) = first {
+            return Err(refused);
+        }
+        self.hand_out();
+        Ok(results)
+    }
+
+    fn operation(&mut self, op: &Op) -> Result<OpResult, Refused> {
+        match op {
+            Op::RegisterAgent(agent) => self.register(agent),
+            Op::RemoveAgent { agent } => self.remove(agent),
+            Op::Send { message, fingerprint } => self.send(message, fingerprint),
+            Op::Claim { agent, max, lease_ms, waiting } => self.claim(agent, *max, *lease_ms, *waiting),
+            Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
+            Op::Close { consumer } => Ok(self.close(*consumer)),
+            Op::Ack(lease) => self.ack(*lease),
+            Op::Nack(nack) => self.nack(nack),
+            Op::Extend(extend) => self.extend(*extend),
+            Op::Redrive { delivery } => self.redrive(*delivery),
+            Op::Purge { agent } => self.purge(agent),
+            Op::Put(put) => self.put(put),
+            Op::Delete(delete) => self.delete(delete),
+            Op::Erase(erase) => self.erase(*erase),
+            Op::Sweep => self.sweep(),
+        }
+    }
+
+    fn conclude(self, results: Vec<OpResult>) -> Receipt {
+        let at = self.now.wall;
+        if !self.changed {
+            return Receipt { seq: None, at, results };
+        }
+        let by_time = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
+        self.space.records.push(Noted {
+            at,
+            kind: if by_time { RecordKind::Sweep } else { RecordKind::Commit },
+            principal: self.commit.principal.to_string(),
+            parts: self.parts,
+        });
+        let receipt = Receipt { seq: Some(self.seq), at, results };
+        if let Some((key, fingerprint)) = &self.commit.key {
+            self.space.answers.push(Answer {
+                principal: self.commit.principal.clone(),
+                key: key.clone(),
+                fingerprint: *fingerprint,
+                receipt: receipt.clone(),
+            });
+        }
+        receipt
+    }
+
+    /// Ends an open delivery in this record.
+    pub(super) fn end(&mut self, number: DeliveryNo, state: EndState, reason: String) {
+        let (seq, at) = (self.seq, self.now.wall);
+        let delivery = self.space.delivery_mut(number);
+        let (agent, token) = (delivery.agent, delivery.token());
+        delivery.place = Place::Ended { state, token, seq, at, reason };
+        self.changed = true;
+        // A lease fewer: what only the limit of what is in flight kept back can go out now.
+        self.space.stir(agent);
+    }
+
+    pub(super) fn require_system(&self) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::System => Ok(()),
+            Principal::Agent(id) => Err(Refused::new(Code::Forbidden, format!("{id} may not do this"))),
+        }
+    }
+}
+
+/// How a refusal names what an operation is about.
+fn item(op: &Op) -> String {
+    match op {
+        Op::Ack(lease) => lease.delivery.to_string(),
+        Op::Nack(nack) => nack.lease.delivery.to_string(),
+        Op::Extend(extend) => extend.lease.delivery.to_string(),
+        Op::Put(put) => put.key.to_string(),
+        Op::Delete(delete) => delete.key.to_string(),
+        _ => String::new(),
+    }
+}

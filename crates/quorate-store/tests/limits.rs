@@ -1,0 +1,304 @@
+//! What no commit may be, whatever the state of the world: each limit is allowed up to the last unit and refused with its
+//! code one beyond.
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, ClientId, Code, Commit, DeliveryId, DeliveryNo, Destination, Extend, Generation, IdempotencyKey,
+    Key, LeaseRef, Message, MessageId, Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, Refused,
+    RegisterAgent, SpaceName, Timestamp, Token, Waiting, limits,
+};
+
+fn check(ops: Vec<Op>) -> Result<(), Refused> {
+    Commit::new(Principal::System, ops).check()
+}
+
+#[track_caller]
+fn allowed(op: Op) {
+    if let Err(refused) = check(vec![op]) {
+        panic!("refused: {refused}");
+    }
+}
+
+/// Refused with this code, naming the operation.
+#[track_caller]
+fn refused(code: Code, op: Op) -> Refused {
+    let refused = check(vec![Op::Sweep, op]).expect_err("it is refused");
+    assert_eq!((refused.code, refused.facts.op), (code, Some(1)), "{refused}");
+    refused
+}
+
+fn payload(bytes: usize) -> Payload {
+    Payload::seal(Bytes::from(vec![b' '; bytes]), [1; 16])
+}
+
+fn bob() -> AgentId {
+    AgentId::new("bob").expect("a good id")
+}
+
+fn message() -> Message {
+    Message::new(Destination::Agent(bob()), "work", payload(2))
+}
+
+fn put() -> PutEntry {
+    PutEntry {
+        key: Key::new("k").expect("a good key"),
+        entry_type: "note".into(),
+        content: payload(2),
+        content_type: None,
+        expect: None,
+        depends_on: Vec::new(),
+    }
+}
+
+fn lease() -> LeaseRef {
+    LeaseRef { delivery: DeliveryId { generation: Generation(0), number: DeliveryNo(1) }, token: Token(1) }
+}
+
+fn claim(max: u32, lease_ms: u64) -> Op {
+    Op::Claim { agent: bob(), max, lease_ms, waiting: Waiting::No }
+}
+
+#[test]
+fn a_commit_has_1_to_256_operations() {
+    assert_eq!(check(vec![]).expect_err("nothing to do").code, Code::Invalid);
+    check(vec![Op::Sweep; limits::OPS_MAX]).expect("the most");
+    let more = check(vec![Op::Sweep; limits::OPS_MAX + 1]).expect_err("one too many");
+    assert_eq!((more.code, more.facts.limit), (Code::LimitExceeded, Some(limits::OPS_MAX as u64)));
+}
+
+#[test]
+fn a_payload_has_at_most_512_kb() {
+    let (most, limit) = (limits::PAYLOAD_BYTES_MAX, Some(limits::PAYLOAD_BYTES_MAX as u64));
+    allowed(Op::send(Message { payload: payload(most), ..message() }));
+    let sent = refused(Code::TooLarge, Op::send(Message { payload: payload(most + 1), ..message() }));
+    assert_eq!(sent.facts.limit, limit);
+    allowed(Op::Put(PutEntry { content: payload(most), ..put() }));
+    let written = refused(Code::TooLarge, Op::Put(PutEntry { content: payload(most + 1), ..put() }));
+    assert_eq!(written.facts.limit, limit);
+}
+
+#[test]
+fn the_payloads_of_a_commit_have_at_most_2_mb_together() {
+    let full = || Op::Put(PutEntry { content: payload(limits::PAYLOAD_BYTES_MAX), ..put() });
+    let mut ops: Vec<Op> =
+        (0..limits::COMMIT_BYTES_MAX / limits::PAYLOAD_BYTES_MAX).map(|_| full()).collect();
+    check(ops.clone()).expect("the most");
+    ops.push(Op::send(Message { payload: payload(1), ..message() }));
+    let more = check(ops).expect_err("one byte too many");
+    assert_eq!((more.code, more.facts.limit), (Code::TooLarge, Some(limits::COMMIT_BYTES_MAX as u64)));
+}
+
+#[test]
+fn an_id_has_1_to_128_bytes_and_no_control_characters() {
+    fn ids(text: &str) -> [Result<(), Refused>; 5] {
+        [
+            AgentId::new(text).map(drop),
+            SpaceName::new(text).map(drop),
+            ClientId::new(text).map(drop),
+            IdempotencyKey::new(text).map(drop),
+            Key::new(text).map(drop),
+        ]
+    }
+    for good in ["a", "ö b/c:d", &"x".repeat(limits::ID_BYTES_MAX)] {
+        assert!(ids(good).iter().all(Result::is_ok), "{good}");
+    }
+    for bad in ["", "a\nb", "\u{7f}", "\0"] {
+        for refused in ids(bad) {
+            assert_eq!(refused.expect_err("a bad id").code, Code::Invalid, "{bad:?}");
+        }
+    }
+    for long in ["x".repeat(limits::ID_BYTES_MAX + 1), "ö".repeat(limits::ID_BYTES_MAX / 2 + 1)] {
+        for refused in &ids(&long)[..4] {
+            let refused = refused.as_ref().expect_err("too long");
+            assert_eq!((refused.code, refused.facts.limit), (Code::Invalid, Some(128)));
+        }
+    }
+    Key::new("x".repeat(limits::KEY_BYTES_MAX)).expect("keys may be longer");
+    let long = Key::new("x".repeat(limits::KEY_BYTES_MAX + 1)).expect_err("too long");
+    assert_eq!((long.code, long.facts.limit), (Code::Invalid, Some(limits::KEY_BYTES_MAX as u64)));
+}
+
+#[test]
+fn an_agent_bears_no_word_of_a_destination() {
+    for taken in ["*", "topic:x", "role:worker", "can:review"] {
+        let id = AgentId::new(taken).expect("an id, but not of an agent");
+        refused(Code::Invalid, Op::RegisterAgent(RegisterAgent::named(id)));
+    }
+    allowed(Op::RegisterAgent(RegisterAgent::named(AgentId::new("topical").expect("a good id"))));
+}
+
+#[test]
+fn words_have_at_most_128_bytes_and_no_control_characters() {
+    let with = |word: &str| {
+        let word = Some(word.to_owned());
+        [
+            Op::send(Message { action: word.clone().unwrap_or_default(), ..message() }),
+            Op::send(Message { content_type: word.clone(), ..message() }),
+            Op::send(Message { in_reply_to: word.clone(), ..message() }),
+            Op::send(Message { correlation_id: word.clone(), ..message() }),
+            Op::send(Message { causation_id: word.clone(), ..message() }),
+            Op::send(Message { session_id: word.clone(), ..message() }),
+            Op::send(Message { budget: word.clone(), ..message() }),
+            Op::send(Message { traceparent: word.clone(), ..message() }),
+            Op::send(Message { origin: word.clone(), ..message() }),
+            Op::Put(PutEntry { entry_type: word.clone().unwrap_or_default(), ..put() }),
+            Op::Put(PutEntry { content_type: word.clone(), ..put() }),
+            Op::RegisterAgent(RegisterAgent {
+                name: word.clone().unwrap_or_default(),
+                ..RegisterAgent::named(bob())
+            }),
+            Op::RegisterAgent(RegisterAgent {
+                capabilities: word.clone().into_iter().collect(),
+                ..RegisterAgent::named(bob())
+            }),
+            Op::RegisterAgent(RegisterAgent {
+                supported_actions: word.into_iter().collect(),
+                ..RegisterAgent::named(bob())
+            }),
+        ]
+    };
+    with(&"x".repeat(limits::ID_BYTES_MAX)).into_iter().for_each(allowed);
+    for bad in ["x".repeat(limits::ID_BYTES_MAX + 1), "a\tb".into()] {
+        with(&bad).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
+    }
+}
+
+#[test]
+fn reasons_have_at_most_1000_characters() {
+    let with = |text: String| {
+        let nack = Nack { lease: lease(), then: NackThen::Dead, reason: text.clone() };
+        [Op::Nack(nack), Op::send(Message { rationale: Some(text), ..message() })]
+    };
+    with("ö".repeat(limits::REASON_CHARS_MAX)).into_iter().for_each(allowed);
+    for op in with("ö".repeat(limits::REASON_CHARS_MAX + 1)) {
+        assert_eq!(refused(Code::TooLarge, op).facts.limit, Some(limits::REASON_CHARS_MAX as u64));
+    }
+}
+
+#[test]
+fn metadata_has_at_most_16_kb() {
+    let with = |bytes| Op::send(Message { metadata: Some("x".repeat(bytes)), ..message() });
+    allowed(with(limits::METADATA_BYTES_MAX));
+    let more = refused(Code::TooLarge, with(limits::METADATA_BYTES_MAX + 1));
+    assert_eq!(more.facts.limit, Some(limits::METADATA_BYTES_MAX as u64));
+}
+
+#[test]
+fn lists_have_at_most_256_items() {
+    let words = |count| vec!["x".to_owned(); count];
+    let agent = |count| RegisterAgent { capabilities: words(count), ..RegisterAgent::named(bob()) };
+    let other = |count| RegisterAgent { supported_actions: words(count), ..RegisterAgent::named(bob()) };
+    let entry = |count| PutEntry { depends_on: vec![Key::new("k").expect("a good key"); count], ..put() };
+    let with =
+        |count| [Op::RegisterAgent(agent(count)), Op::RegisterAgent(other(count)), Op::Put(entry(count))];
+    with(limits::LIST_MAX).into_iter().for_each(allowed);
+    for op in with(limits::LIST_MAX + 1) {
+        assert_eq!(refused(Code::LimitExceeded, op).facts.limit, Some(limits::LIST_MAX as u64));
+    }
+}
+
+#[test]
+fn a_message_names_1_to_4096_recipients() {
+    let to = |count| Op::send(Message { to: Destination::Agents(vec![bob(); count]), ..message() });
+    refused(Code::Invalid, to(0));
+    allowed(to(limits::DELIVERIES_PER_COMMIT_MAX));
+    let more = refused(Code::LimitExceeded, to(limits::DELIVERIES_PER_COMMIT_MAX + 1));
+    assert_eq!(more.facts.limit, Some(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+}
+
+#[test]
+fn a_claim_takes_1_to_256() {
+    let lease_ms = limits::LEASE_MS_DEFAULT;
+    allowed(claim(1, lease_ms));
+    allowed(claim(limits::CLAIM_MAX, lease_ms));
+    for max in [0, limits::CLAIM_MAX + 1, u32::MAX] {
+        let no = refused(Code::LimitExceeded, claim(max, lease_ms));
+        assert_eq!(no.facts.limit, Some(u64::from(limits::CLAIM_MAX)));
+    }
+}
+
+#[test]
+fn a_lease_lasts_a_second_to_half_a_day() {
+    let with = |lease_ms| [claim(1, lease_ms), Op::Extend(Extend { lease: lease(), lease_ms })];
+    with(limits::LEASE_MS_MIN).into_iter().for_each(allowed);
+    with(limits::LEASE_MS_MAX).into_iter().for_each(allowed);
+    for lease_ms in [0, limits::LEASE_MS_MIN - 1, limits::LEASE_MS_MAX + 1, u64::MAX] {
+        with(lease_ms).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
+    }
+}
+
+#[test]
+fn a_retry_waits_at_most_a_day() {
+    let with = |delay_ms| {
+        Op::Nack(Nack { lease: lease(), then: NackThen::Retry { delay_ms }, reason: String::new() })
+    };
+    allowed(with(0));
+    allowed(with(limits::NACK_DELAY_MS_MAX));
+    assert_eq!(
+        refused(Code::Invalid, with(limits::NACK_DELAY_MS_MAX + 1)).facts.limit,
+        Some(limits::NACK_DELAY_MS_MAX)
+    );
+}
+
+#[test]
+fn a_message_is_tried_1_to_100_times() {
+    let with = |attempts_max| Op::send(Message { attempts_max, ..message() });
+    allowed(with(1));
+    allowed(with(limits::ATTEMPTS_MAX));
+    refused(Code::Invalid, with(0));
+    refused(Code::Invalid, with(limits::ATTEMPTS_MAX + 1));
+}
+
+#[test]
+fn priorities_are_0_to_3_and_1_to_10() {
+    let with = |level| Op::send(Message { priority: Priority { level, rank: 255 }, ..message() });
+    allowed(with(3));
+    refused(Code::Invalid, with(4));
+    let scale: Vec<_> = (1..=10).map(|ten| Priority::from_ten(ten).expect("on the scale")).collect();
+    assert!(scale.windows(2).all(|pair| pair[0] < pair[1]), "the order is kept");
+    for ten in [0, 11, 255] {
+        assert_eq!(Priority::from_ten(ten).expect_err("not on the scale").code, Code::Invalid);
+    }
+}
+
+#[test]
+fn confidence_is_between_0_and_1() {
+    let with = |confidence| Op::send(Message { confidence: Some(confidence), ..message() });
+    [0.0, 0.5, 1.0].into_iter().for_each(|good| allowed(with(good)));
+    for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        refused(Code::Invalid, with(bad));
+    }
+}
+
+#[test]
+fn times_are_in_order_and_numbers_that_everybody_can_read() {
+    let with = |deliver_at: Option<u64>, expires_at: Option<u64>| {
+        Op::send(Message {
+            deliver_at: deliver_at.map(Timestamp),
+            expires_at: expires_at.map(Timestamp),
+            ..message()
+        })
+    };
+    allowed(with(Some(5), Some(6)));
+    allowed(with(Some(limits::NUMBER_MAX), None));
+    refused(Code::Invalid, with(Some(5), Some(5)));
+    refused(Code::Invalid, with(Some(limits::NUMBER_MAX + 1), None));
+    refused(Code::Invalid, with(None, Some(u64::MAX)));
+}
+
+#[test]
+fn an_id_of_the_hub_is_read_in_one_way_only() {
+    for good in ["dlv_0-1", "dlv_7-140737488355327"] {
+        assert_eq!(good.parse::<DeliveryId>().expect("an id").to_string(), good);
+    }
+    for good in ["msg_0-17-0", "msg_3-1-4095"] {
+        assert_eq!(good.parse::<MessageId>().expect("an id").to_string(), good);
+    }
+    for bad in ["", "dlv_", "dlv_0", "dlv_0-01", "dlv_+0-1", "dlv_0-1-2", "msg_0-1", "dlv_0-140737488355328"]
+    {
+        assert_eq!(bad.parse::<DeliveryId>().expect_err("no id").code, Code::Invalid, "{bad:?}");
+    }
+    for bad in ["msg_0-1", "msg_0-1-", "msg_0-1-4294967296", "dlv_0-1-0", "msg_0-1-0 "] {
+        assert_eq!(bad.parse::<MessageId>().expect_err("no id").code, Code::Invalid, "{bad:?}");
+    }
+}
