@@ -5,4 +5,5 @@ pub mod aftermath;
 pub mod check;
 pub mod history;
 pub mod load;
+pub mod power;
 pub mod seed;

@@ -40,6 +40,8 @@ pub struct Load {
     pub calls: u64,
     /// Bytes of padding at most.
     pub size_max: u64,
+    /// How many of a hundred payloads are large.
+    pub large_percent: u64,
 }
 
 impl Load {
@@ -177,7 +179,11 @@ impl Shared {
 
     fn size(&self, dice: &Dice) -> usize {
         // Mostly small; now and then more than a page of the database holds.
-        let bound = if dice.percent(10) { self.load.size_max } else { self.load.size_max.min(200) };
+        let bound = if dice.percent(self.load.large_percent) {
+            self.load.size_max
+        } else {
+            self.load.size_max.min(200)
+        };
         dice.below(bound + 1) as usize
     }
 

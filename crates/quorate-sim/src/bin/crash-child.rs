@@ -45,7 +45,16 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
     };
     note(aftermath::opened(&space));
     load::repeat(&space, unknown, &note).await;
-    let load =
-        Load { seed, run, agents: 4, senders: 4, workers: 3, writers: 3, calls: CALLS_MAX, size_max: 9000 };
+    let load = Load {
+        seed,
+        run,
+        agents: 4,
+        senders: 4,
+        workers: 3,
+        writers: 3,
+        calls: CALLS_MAX,
+        size_max: 9000,
+        large_percent: 10,
+    };
     load::run(&space, load, &note).await;
 }
