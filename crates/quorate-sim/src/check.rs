@@ -102,6 +102,10 @@ impl<'a> Told<'a> {
                         violations.push(Violation { promise: "I3 one answer", what });
                     }
                 }
+                Event::Late { what } => {
+                    let promise = "acknowledged is visible";
+                    violations.push(Violation { promise, what: what.clone() });
+                }
                 Event::Opened { .. } | Event::Unknown { .. } | Event::Received(_) | Event::Saw { .. } => {}
             }
         }

@@ -42,6 +42,11 @@ pub enum Event {
     },
     /// A delivery was received.
     Received(Received),
+    /// Something that was acknowledged could not be seen at once.
+    Late {
+        /// What.
+        what: String,
+    },
     /// An entry was read.
     Saw {
         /// Which entry.

@@ -93,6 +93,9 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
     for name in &names {
         let credit = 2 * load.workers as u32;
         let principal = Principal::Agent(agent(name));
+        if !shared.is_known(name).await {
+            return;
+        }
         let Ok(consumer) = space.consume(&principal, None, &agent(name), credit, LEASE_MS).await else {
             return;
         };
@@ -130,6 +133,22 @@ impl Shared {
         }
         let op = Op::RegisterAgent(RegisterAgent::named(id.clone()));
         self.space.commit(Commit::new(Principal::Agent(id), vec![op])).await.map(drop)
+    }
+
+    /// Whether an agent that was registered can be seen. It must be at once; if not, that is noted, and the load goes on
+    /// when it can, so that it also shows what else is wrong.
+    async fn is_known(&self, name: &str) -> bool {
+        let id = agent(name);
+        let mut follow = self.space.follow();
+        if follow.borrow_and_update().agents.number(&id).is_some() {
+            return true;
+        }
+        (self.note)(Event::Late { what: format!("agent {name} was registered and is not known") });
+        let failure = self.space.engine().failure();
+        tokio::select! {
+            seen = follow.wait_for(|published| published.agents.number(&id).is_some()) => seen.is_ok(),
+            _ = failure => false,
+        }
     }
 
     /// Makes a call and notes it. `None` when the storage failed: this caller is done.

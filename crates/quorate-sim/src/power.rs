@@ -35,6 +35,8 @@ pub struct Cutting {
     pub happened: bool,
     /// Operations of the disk in all.
     pub ops: u64,
+    /// Bytes written to the database itself: more than a few mean that the write-ahead log was carried over.
+    pub carried_bytes: u64,
     /// The verdict.
     pub verdict: Result<Tally, Vec<Violation>>,
 }
@@ -55,13 +57,21 @@ impl Cut {
         let image: PathBuf = place.join("image");
         disk.faults().image(self.seed, &image, self.how).expect("the image can be written");
         let ops = disk.faults().ops();
+        let carried_bytes = disk.counters().database.written_bytes;
         drop(disk);
-        Cutting { happened, ops, verdict: aftermath::check(&image, history).await }
+        Cutting { happened, ops, carried_bytes, verdict: aftermath::check(&image, history).await }
     }
 
     /// Works until the power goes, or until all starts are done.
     async fn work(&self, disk: &Arc<Disk>, directory: &Path) -> Vec<Event> {
         let mut history = Vec::new();
+        if self.sabotage.is_some()
+            && let Ok(space) =
+                aftermath::open(directory, Options { disk: Some(Arc::clone(disk)), sabotage: None }).await
+        {
+            // A bug may already be in the way when the space is made; what is to be seen is the work after that.
+            space.engine().close().await;
+        }
         for start in 0..self.starts {
             let options = Options { disk: Some(Arc::clone(disk)), sabotage: self.sabotage };
             // Without power nothing opens; nothing was acknowledged by that start either.

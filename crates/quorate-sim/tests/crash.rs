@@ -2,6 +2,8 @@
 //! says what must be there.
 //!
 //! `QUORATE_CRASH_CYCLES` sets how often, `QUORATE_SEED` repeats the choices of a run.
+// A test may stop at the first surprise, and says how to run it again.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;

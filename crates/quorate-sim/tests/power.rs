@@ -2,6 +2,8 @@
 //! is there, and nothing is half.
 //!
 //! `QUORATE_POWER_CUTS` sets how many, `QUORATE_SEED` repeats the choices of a run.
+// A test may stop at the first surprise, and says how to run it again.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use quorate_sim::check::{Tally, Violation};
 use quorate_sim::load::Load;
@@ -114,6 +116,7 @@ fn a_power_cut_while_the_log_is_carried_over_loses_nothing() {
     }
     println!("{sum:?}");
     assert!(sum.happened > 0, "the power never went during the load: {sum:?}; {again}");
+    assert!(sum.carried_over > 0, "the log was never carried over: {sum:?}; {again}");
     assert!(sum.acknowledged > 100 * cuts, "too little was acknowledged: {sum:?}; {again}");
 }
 
@@ -129,6 +132,8 @@ struct Sum {
     acknowledged: u64,
     unknown: u64,
     ops: u64,
+    /// Cuts before which the write-ahead log was carried over, wholly or in part.
+    carried_over: u64,
 }
 
 impl Sum {
@@ -139,6 +144,7 @@ impl Sum {
                 self.acknowledged += acknowledged as u64;
                 self.unknown += unknown as u64;
                 self.ops += cutting.ops;
+                self.carried_over += u64::from(cutting.carried_bytes > 1_000_000);
             }
             Err(violations) => {
                 let first: Vec<String> = violations.iter().take(20).map(Violation::to_string).collect();
