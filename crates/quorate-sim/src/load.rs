@@ -83,37 +83,26 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
         newest: Default::default(),
         stop: watch::Sender::new(false),
     });
-    let mut workers = JoinSet::new();
     // An agent sends to others, so all are known before the first is at work.
     for name in &names {
         if shared.register(name).await.is_err() {
             return;
         }
     }
-    for name in &names {
-        let credit = 2 * load.workers as u32;
-        let principal = Principal::Agent(agent(name));
-        if !shared.is_known(name).await {
-            return;
-        }
-        let Ok(consumer) = space.consume(&principal, None, &agent(name), credit, LEASE_MS).await else {
-            return;
-        };
-        let consumer = Arc::new(Mutex::new(consumer));
-        for index in 0..load.workers {
-            workers.spawn(Arc::clone(&shared).work(name.clone(), index, Arc::clone(&consumer)));
-        }
-    }
+    let mut workers = JoinSet::new();
     let mut callers = JoinSet::new();
-    for name in &names {
-        for index in 0..load.senders {
-            callers.spawn(Arc::clone(&shared).send(name.clone(), index));
+    if shared.put_to_work(&mut workers).await.is_some() {
+        for name in &names {
+            for index in 0..load.senders {
+                callers.spawn(Arc::clone(&shared).send(name.clone(), index));
+            }
         }
-    }
-    for index in 0..load.writers {
-        callers.spawn(Arc::clone(&shared).write(index));
+        for index in 0..load.writers {
+            callers.spawn(Arc::clone(&shared).write(index));
+        }
     }
     while callers.join_next().await.is_some() {}
+    // Nobody is in the middle of a call when this returns: what comes next may close the store.
     shared.stop.send_replace(true);
     while workers.join_next().await.is_some() {}
 }
@@ -133,6 +122,23 @@ impl Shared {
         }
         let op = Op::RegisterAgent(RegisterAgent::named(id.clone()));
         self.space.commit(Commit::new(Principal::Agent(id), vec![op])).await.map(drop)
+    }
+
+    /// Opens a consumer for each agent and lets its workers wait. `None` when the storage failed meanwhile.
+    async fn put_to_work(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Option<()> {
+        for name in &self.names {
+            if !self.is_known(name).await {
+                return None;
+            }
+            let (id, credit) = (agent(name), 2 * self.load.workers as u32);
+            let principal = Principal::Agent(id.clone());
+            let consumer = self.space.consume(&principal, None, &id, credit, LEASE_MS).await.ok()?;
+            let consumer = Arc::new(Mutex::new(consumer));
+            for index in 0..self.load.workers {
+                workers.spawn(Arc::clone(self).work(name.clone(), index, Arc::clone(&consumer)));
+            }
+        }
+        Some(())
     }
 
     /// Whether an agent that was registered can be seen. It must be at once; if not, that is noted, and the load goes on

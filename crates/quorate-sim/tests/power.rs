@@ -104,11 +104,11 @@ fn a_power_cut_while_the_log_is_carried_over_loses_nothing() {
     let again = format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test power carried_over");
     println!("again: {again}");
     let dice = Dice::seeded(seed, "carry");
-    let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25);
+    let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25).max(2);
     let mut sum = Sum::default();
     for number in 0..cuts {
         // From about where the log has grown to the length at which it is carried over.
-        let op = 16_000 + dice.below(16_000);
+        let op = 19_000 + dice.below(12_000);
         let how = *dice.pick(&[How::LoseAll, How::Random]);
         let load = Load { seed: seed.wrapping_add(number), ..LARGE };
         let cut = Cut { op, how, seed: dice.below(u64::MAX), starts: 1, load, sabotage: None };
