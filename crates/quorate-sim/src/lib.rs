@@ -1,10 +1,17 @@
-//! Tests that need more than one crate, and what they are made of.
+//! Tests that need more than one crate, and what they are made of. Nothing here is shipped.
 //!
 //! [`model`] drives a real store and the naive reference with the same random plan, in lock step. [`script`] is a small
-//! language in which a test says what happens and reads what came of it. Nothing here is shipped.
+//! language in which a test says what happens and reads what came of it. For crashes and power cuts, what a client sees
+//! is written down as a [`history`]; afterwards it is compared with what the store holds, promise by promise.
 
+pub mod aftermath;
+pub mod check;
+pub mod history;
+pub mod load;
 pub mod model;
+pub mod power;
 pub mod script;
+pub mod seed;
 
 use std::path::Path;
 

@@ -1,0 +1,248 @@
+//! After the fault: opens what is left, finishes what was begun, empties every inbox, asks everything again, and compares
+//! what the store holds with what its clients were told.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{Commit, DeliveryNo, Op, Principal, RegisterAgent, Seq, SpaceName, Version};
+use quorate_engine::{Engine, Error, Space};
+use quorate_sqlite::{OpenError, Options, SqliteStore};
+use quorate_store::{Chance, Read, Rows, Store, SystemClock};
+
+use crate::check::{self, Found, Tally, Violation};
+use crate::history::{Act, Call, Event, Received, agent, digest, hex, perform, unknown};
+use crate::load::{self, Note};
+
+/// How long to wait for something that is due at once: a guard against hanging, nothing depends on it.
+const GUARD: Duration = Duration::from_secs(60);
+/// Records read at once.
+const PAGE: usize = 1000;
+
+/// Opens a data directory with an engine over it, and the one space that all tests use.
+///
+/// # Errors
+/// Why it does not open, in words.
+pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
+    let opened = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
+        let store = SqliteStore::open(directory, options, wiring)?;
+        Ok::<Arc<dyn Store>, OpenError>(store)
+    });
+    let engine = opened.map_err(|error| in_words(&error))?;
+    let name = SpaceName::new("default").map_err(|error| in_words(&error))?;
+    engine.space(name).await.map_err(|error| in_words(&error))
+}
+
+/// An error with all that caused it.
+pub fn in_words(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words.push_str(": ");
+        words.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    words
+}
+
+/// Where a store stands.
+#[must_use]
+pub fn opened(space: &Space) -> Event {
+    let head = space.published().head;
+    Event::Opened { head: head.seq.0, hash: hex(&head.hash) }
+}
+
+/// A place to note events in memory.
+#[must_use]
+pub fn notebook() -> (Note, Arc<Mutex<Vec<Event>>>) {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let written = Arc::clone(&events);
+    let note: Note =
+        Arc::new(move |event| written.lock().unwrap_or_else(PoisonError::into_inner).push(event));
+    (note, events)
+}
+
+/// Takes what was noted.
+#[must_use]
+pub fn noted(events: &Mutex<Vec<Event>>) -> Vec<Event> {
+    std::mem::take(&mut events.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Checks what a fault left in a directory against a history.
+///
+/// # Errors
+/// Every promise that was broken.
+pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, Vec<Violation>> {
+    let one = |promise, what: String| vec![Violation { promise, what }];
+    let space = open(directory, Options::default())
+        .await
+        .map_err(|why| one("opens after any covered fault", format!("it does not open: {why}")))?;
+    let worked = work(&space, &mut history).await;
+    let found = gather(&space, &history).await;
+    space.engine().close().await;
+    let mut violations = worked.err().unwrap_or_default();
+    if let Err(why) = integrity(directory) {
+        violations.push(Violation { promise: "the database is whole", what: why });
+    }
+    let tally = match found {
+        Ok(found) => check::all(&history, &found, &mut violations),
+        Err(error) => {
+            violations.push(Violation { promise: "reads go on", what: in_words(&error) });
+            Tally::default()
+        }
+    };
+    if violations.is_empty() { Ok(tally) } else { Err(violations) }
+}
+
+/// Finishes what was begun, empties the inboxes and repeats everything.
+async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<Violation>> {
+    let (note, events) = notebook();
+    note(opened(space));
+    load::repeat(space, unknown(history), &note).await;
+    let drained = drain(space, &note).await;
+    history.extend(noted(&events));
+    let failed = |error: Error| {
+        let what = format!("the hub does not work after the fault: {}", in_words(&error));
+        vec![Violation { promise: "I27 everything answers and the backlog drains", what }]
+    };
+    drained.map_err(failed)?;
+    ask_again(space, history).await
+}
+
+/// Starts every agent again, so that all leases come back, and acks everything.
+async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
+    let names: Vec<String> = space.published().agents.iter().map(|(_, agent)| agent.id.to_string()).collect();
+    for name in &names {
+        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
+        space.commit(Commit::new(Principal::Agent(agent(name)), vec![op])).await?;
+    }
+    let mut follow = space.follow();
+    let mut count = 0;
+    loop {
+        let counts = follow.borrow_and_update().counts;
+        if counts.ready + counts.scheduled + counts.leased == 0 {
+            return Ok(());
+        }
+        let mut got = 0;
+        for name in &names {
+            let principal = Principal::Agent(agent(name));
+            let claimed = space.claim(&principal, None, &agent(name), 64, 60_000, Duration::ZERO).await?;
+            for delivery in claimed {
+                let Some(received) = Received::of(name, &delivery) else { continue };
+                let (lease, by) = (received.lease, name.clone());
+                note(Event::Received(received));
+                got += 1;
+                count += 1;
+                let call = Call { id: format!("drain-{count}"), by, act: Act::Ack { lease, stale: false } };
+                note(Event::Started(call.clone()));
+                note(perform(space, &call).await);
+            }
+        }
+        // What is left is not due yet: the sweep tells when it is.
+        if got == 0 && tokio::time::timeout(GUARD, follow.changed()).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// I3: everything that was acknowledged is asked for again; the answers are the same and nothing happens.
+async fn ask_again(space: &Space, history: &[Event]) -> Result<(), Vec<Violation>> {
+    let calls: std::collections::HashMap<&str, &Call> = history
+        .iter()
+        .filter_map(
+            |event| if let Event::Started(call) = event { Some((call.id.as_str(), call)) } else { None },
+        )
+        .collect();
+    let head = space.published().head.seq;
+    let mut violations = Vec::new();
+    let mut asked = tokio::task::JoinSet::new();
+    for event in history {
+        let Event::Done { call, answer } = event else { continue };
+        let Some(call) = calls.get(call.as_str()) else { continue };
+        let (space, call, answer) = (space.clone(), (*call).clone(), answer.clone());
+        // All at once: each on its own would cost a sync.
+        asked.spawn(async move { (perform(&space, &call).await, call, answer) });
+    }
+    while let Some(told) = asked.join_next().await {
+        let Ok((again, call, before)) = told else { continue };
+        let same = matches!(&again, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
+        if !same {
+            let what = format!("{call:?} was answered {before:?}, and then {again:?}");
+            violations.push(Violation { promise: "I3 the same call again has the same answer", what });
+        }
+    }
+    let after = space.published().head.seq;
+    if after != head {
+        let what = format!("calls that were made again moved the head from {head} to {after}");
+        violations.push(Violation { promise: "I3 the same call again has no effect", what });
+    }
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// Reads everything that the store holds.
+async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
+    let published = space.published();
+    let mut records = Vec::new();
+    loop {
+        let page = space.log(Seq(records.len() as u64 + 1), PAGE).await?;
+        let more = page.len() == PAGE;
+        records.extend(page);
+        if !more {
+            break;
+        }
+    }
+    let store = space.engine().store();
+    let info = store.spaces().into_iter().find(|info| info.number == space.number());
+    let id = info.expect("the space that is open").id;
+    let mut dead = Vec::new();
+    loop {
+        let after = dead.last().map_or(DeliveryNo(0), |letter: &quorate_store::DeadLetter| letter.delivery);
+        let page = space.dead_letters(None, after, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        dead.extend(page);
+    }
+    let counts = published.counts;
+    let made = counts.ready
+        + counts.scheduled
+        + counts.leased
+        + counts.acked
+        + counts.dead
+        + counts.expired
+        + counts.purged;
+    let mut states = Vec::new();
+    while (states.len() as u64) < made {
+        let first = DeliveryNo(states.len() as u64 + 1);
+        let count = (made - states.len() as u64).min(PAGE as u64) as u32;
+        match store.read(space.number(), vec![Read::Deliveries { first, count }]).await?.pop() {
+            Some(Rows::Deliveries(page)) if !page.is_empty() => states.extend(page),
+            _ => break,
+        }
+    }
+    let mut entries = std::collections::BTreeMap::new();
+    for event in history {
+        if let Event::Started(Call { act: Act::Put { key, .. } | Act::Step { key, .. }, .. }) = event
+            && !entries.contains_key(key)
+        {
+            let name = quorate_core::Key::new(key)?;
+            let versions = space.history(&name, Version(0), 1_000_000).await?.into_iter();
+            let versions = versions.map(|entry| {
+                let content = entry.content.map_or(String::new(), |content| digest(&content.bytes));
+                (entry.version.head.version.0, content)
+            });
+            entries.insert(key.clone(), versions.collect::<Vec<_>>());
+        }
+    }
+    Ok(Found { id, published, records, dead, states, entries })
+}
+
+/// What SQLite itself thinks of its file.
+fn integrity(directory: &Path) -> Result<(), String> {
+    let connection =
+        rusqlite::Connection::open(directory.join("quorate.db")).map_err(|error| in_words(&error))?;
+    let verdict: String = connection
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .map_err(|error| in_words(&error))?;
+    if verdict == "ok" { Ok(()) } else { Err(verdict) }
+}

@@ -1,0 +1,60 @@
+//! The hub that is killed: works under load on a data directory and prints its history, until it is killed with -9.
+//!
+//! Standard input brings the calls whose end is unknown, one JSON line each; they are made again first.
+
+// The history goes to standard output: that is what this program is for.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quorate_sim::aftermath;
+use quorate_sim::history::{Call, Event};
+use quorate_sim::load::{self, Load, Note};
+
+/// What nobody needs any more: the parent kills long before.
+const CALLS_MAX: u64 = 1_000_000;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let mut next = || args.next().expect("crash-child DIRECTORY SEED RUN");
+    let directory = PathBuf::from(next());
+    let seed: u64 = next().parse().expect("a seed");
+    let run: u64 = next().parse().expect("the number of the run");
+    let lines = std::io::stdin().lock().lines();
+    let unknown: Vec<Call> =
+        lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("a call")).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(work(directory, seed, run, unknown));
+    eprintln!("crash-child: the storage failed, or nobody killed me");
+    std::process::exit(3);
+}
+
+async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
+    // One line is one event; the lock keeps them apart, and a line is out before anything else happens.
+    let note: Note = Arc::new(|event: Event| {
+        let mut line = serde_json::to_vec(&event).expect("an event is JSON");
+        line.push(b'\n');
+        let mut out = std::io::stdout().lock();
+        out.write_all(&line).and_then(|()| out.flush()).expect("the parent reads");
+    });
+    let space = match aftermath::open(&directory, quorate_sqlite::Options::default()).await {
+        Ok(space) => space,
+        Err(why) => return eprintln!("crash-child: {why}"),
+    };
+    note(aftermath::opened(&space));
+    load::repeat(&space, unknown, &note).await;
+    let load = Load {
+        seed,
+        run,
+        agents: 4,
+        senders: 4,
+        workers: 3,
+        writers: 3,
+        calls: CALLS_MAX,
+        size_max: 9000,
+        large_percent: 10,
+    };
+    load::run(&space, load, &note).await;
+}

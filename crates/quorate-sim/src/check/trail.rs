@@ -1,0 +1,174 @@
+//! What the log says of each delivery and each entry.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{Body, Effect, EndState, Next, Payload, Record, codec};
+
+use crate::check::{Found, Report};
+use crate::history::{digest, origin};
+
+/// The way of one delivery through the log.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    /// The record of its message.
+    pub seq: u64,
+    /// The recipient.
+    pub agent: String,
+    /// The sender.
+    pub from: String,
+    /// The level of its priority.
+    pub level: u8,
+    /// The call that sent it, and which of its payloads it is.
+    pub origin: (String, u32),
+    /// The digest of the payload.
+    pub digest: String,
+    /// The tokens under which it was held, in order.
+    pub tokens: Vec<u64>,
+    /// How it ended, under which token, by which record.
+    pub end: Option<(EndState, u64, u64)>,
+}
+
+/// One version of an entry.
+#[derive(Clone, Debug)]
+pub struct Writing {
+    /// The version.
+    pub version: u64,
+    /// The call that wrote it.
+    pub call: String,
+    /// The digest of the content.
+    pub digest: String,
+    /// The record.
+    pub seq: u64,
+}
+
+/// What the log says.
+#[derive(Debug, Default)]
+pub struct Trails {
+    /// Deliveries by number.
+    pub deliveries: BTreeMap<u64, Trail>,
+    /// Versions by key.
+    pub writings: BTreeMap<String, Vec<Writing>>,
+    /// For each call the records that hold a payload of it.
+    pub calls: BTreeMap<String, Vec<u64>>,
+    last_token: u64,
+}
+
+impl Trails {
+    pub(crate) fn of(found: &Found, report: &mut Report<'_>) -> Self {
+        let mut trails = Self::default();
+        for record in &found.records {
+            match codec::read_body(record) {
+                Ok(body) => trails.follow(found, record, &body, report),
+                Err(error) => {
+                    report.add("I17 every record is readable", format!("record {}: {error}", record.seq))
+                }
+            }
+        }
+        trails
+    }
+
+    fn follow(&mut self, found: &Found, record: &Record, body: &Body, report: &mut Report<'_>) {
+        let seq = record.seq.0;
+        for effect in &body.effects {
+            match effect {
+                Effect::Sent { message, first, deliveries, .. } => {
+                    let trail = Trail {
+                        seq,
+                        agent: String::new(),
+                        from: message.from.as_ref().map_or(String::new(), ToString::to_string),
+                        level: message.priority.level,
+                        origin: self.origin_of(&message.payload, seq),
+                        digest: digest(&message.payload.bytes),
+                        tokens: Vec::new(),
+                        end: None,
+                    };
+                    for (index, delivery) in deliveries.iter().enumerate() {
+                        let known = found.published.agents.get(delivery.agent);
+                        let agent = known.map_or(String::new(), |agent| agent.id.to_string());
+                        let number = first.0 + index as u64;
+                        let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
+                        report.require(before.is_none(), "I7 one delivery, one number", || {
+                            format!("delivery {number} was made twice, again by record {seq}")
+                        });
+                        if let Some((token, _)) = delivery.lease {
+                            self.lease(number, token.0, seq, report);
+                        }
+                    }
+                }
+                Effect::Leased { deliveries, .. } => {
+                    for (number, token) in deliveries {
+                        self.lease(number.0, token.0, seq, report);
+                    }
+                }
+                Effect::Acked { delivery, token } => {
+                    self.end(delivery.0, EndState::Acked, Some(token.0), seq, report);
+                }
+                Effect::Returned { delivery, token, next: Next::Dead, .. } => {
+                    self.end(delivery.0, EndState::Dead, Some(token.0), seq, report);
+                }
+                Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
+                    self.end(delivery.0, EndState::Expired, None, seq, report);
+                }
+                Effect::Purged { delivery } => self.end(delivery.0, EndState::Purged, None, seq, report),
+                Effect::Written { key, version, part, .. } => {
+                    let content = codec::part(record, *part).ok().flatten();
+                    let (call, digest) = match &content {
+                        Some(content) => (self.origin_of(content, seq).0, digest(&content.bytes)),
+                        None => (String::new(), String::new()),
+                    };
+                    let writing = Writing { version: version.0, call, digest, seq };
+                    self.writings.entry(key.to_string()).or_default().push(writing);
+                }
+                Effect::SpaceCreated { .. }
+                | Effect::Restored { .. }
+                | Effect::AgentRegistered { .. }
+                | Effect::AgentRemoved { .. }
+                | Effect::Returned { .. }
+                | Effect::Redriven { .. }
+                | Effect::Deleted { .. }
+                | Effect::Erased { .. } => {}
+            }
+        }
+    }
+
+    fn origin_of(&mut self, payload: &Payload, seq: u64) -> (String, u32) {
+        let origin = origin(&payload.bytes);
+        let records = self.calls.entry(origin.0.clone()).or_default();
+        if records.last() != Some(&seq) {
+            records.push(seq);
+        }
+        origin
+    }
+
+    fn lease(&mut self, number: u64, token: u64, seq: u64, report: &mut Report<'_>) {
+        report.require(token > self.last_token, "I8 tokens rise for ever", || {
+            format!("record {seq} gives token {token} after {}", self.last_token)
+        });
+        self.last_token = self.last_token.max(token);
+        match self.deliveries.get_mut(&number) {
+            Some(trail) => {
+                if let Some((state, _, end)) = &trail.end {
+                    let what =
+                        format!("delivery {number} was {} by record {end}, leased by {seq}", state.as_str());
+                    report.add("I4 what is ended is never delivered again", what);
+                }
+                trail.tokens.push(token);
+            }
+            None => report.add("I2 no invention", format!("record {seq} leases {number}, which nobody sent")),
+        }
+    }
+
+    fn end(&mut self, number: u64, state: EndState, token: Option<u64>, seq: u64, report: &mut Report<'_>) {
+        let Some(trail) = self.deliveries.get_mut(&number) else {
+            return report.add("I2 no invention", format!("record {seq} ends {number}, which nobody sent"));
+        };
+        let last = trail.tokens.last().copied().unwrap_or_default();
+        report.require(token.is_none_or(|token| token == last), "I4 only the current token", || {
+            format!("record {seq} ends delivery {number} under token {token:?}, it was held under {last}")
+        });
+        if let Some((_, _, end)) = trail.end {
+            report.add("I7 one end", format!("delivery {number} ended by record {end} and again by {seq}"));
+        }
+        trail.end = Some((state, last, seq));
+    }
+}
