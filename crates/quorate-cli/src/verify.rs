@@ -1,6 +1,6 @@
 //! `quorate verify`: is the data what was written? Offline and read-only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -40,7 +40,7 @@ struct Stored {
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
-    let checkpoints = args.checkpoint.as_ref().map(|file| read_checkpoints(file)).transpose()?;
+    let checkpoints = args.checkpoint.as_deref().map(read_checkpoints).transpose()?;
     let report = quorate_sqlite::verify(&args.data, checkpoints.as_deref())?;
     if args.json {
         text::print(to_json(&report).to_string());
@@ -113,7 +113,7 @@ fn tell(report: &Report, checkpoints: usize) {
     text::say(format!("{:.2} s", report.seconds));
 }
 
-fn read_checkpoints(file: &PathBuf) -> anyhow::Result<Vec<Checkpoint>> {
+fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     let content =
         std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
     let values = serde_json::Deserializer::from_str(&content).into_iter::<Stored>();
