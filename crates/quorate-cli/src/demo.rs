@@ -7,11 +7,11 @@ mod hub;
 use std::io::{BufRead as _, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use quorate::Hub;
+use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::text::{print, say};
@@ -189,17 +189,14 @@ impl Story {
 
     /// Reads on until something happens.
     fn until(&mut self, event: &str) -> anyhow::Result<Value> {
-        let start = Instant::now();
+        let clock = SystemClock::new();
         for line in self.lines.by_ref() {
             let found: Value = serde_json::from_str(&line?)?;
             self.done += u32::from(found["event"] == "done");
             if found["event"] == event {
                 return Ok(found);
             }
-            ensure!(
-                start.elapsed().as_secs() < 60,
-                "the hub works, but {event:?} did not happen within 60 s"
-            );
+            ensure!(clock.now().mono.0 < 60_000, "the hub works, but {event:?} did not happen within 60 s");
         }
         bail!("the hub ended before {event:?} happened")
     }

@@ -130,6 +130,10 @@ impl Writer {
         self.0.push(value as u8);
     }
 
+    pub(crate) fn numbers(&mut self, values: &[u64]) {
+        values.iter().for_each(|value| self.number(*value));
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
+use quorate_store::{Clock as _, SystemClock};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::checkpoint::{Checkpointer, Wal};
@@ -34,9 +34,9 @@ pub fn bare_loop(path: &Path, cycles: u64, batch: u64) -> Result<Bare, OpenError
     set_up_writer(&connection).map_err(sqlite)?;
     let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;
     let mut wal = Wal::new(Arc::clone(&disk), checkpointer.bell());
-    let start = Instant::now();
+    let clock = SystemClock::new();
     let transactions = cycle(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
-    let per_second = cycles as f64 / start.elapsed().as_secs_f64();
+    let per_second = cycles as f64 * 1000.0 / clock.now().mono.0.max(1) as f64;
     checkpointer.stop();
     Ok(Bare { per_second, transactions, disk: disk.counters() })
 }

@@ -2,10 +2,11 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use quorate::{Agent, Hub, Received};
+use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::demo::documents;
@@ -21,11 +22,11 @@ pub(crate) struct HubArgs {
 const AGENTS: [&str; 2] = ["ada", "ben"];
 
 pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
-    let start = Instant::now();
+    let clock = SystemClock::new();
     let hub = Hub::open(&args.data).await?;
     let counts = hub.counts();
     let open = counts.ready + counts.scheduled + counts.leased;
-    tell(&json!({ "event": "ready", "ms": start.elapsed().as_millis() as u64, "open": open }))?;
+    tell(&json!({ "event": "ready", "ms": clock.now().mono.0, "open": open }))?;
     let fresh = hub.space().published().agents.is_empty();
     let planner = hub.agent("planner").join().await?;
     let ada = hub.agent("ada").join().await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::codec::{Reader, Unreadable, Writer, message};
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Seq, SpaceId, Token, Version};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
 use crate::message::{Payload, Priority};
 use crate::registry::{Agent, Role};
 use crate::time::Timestamp;
@@ -16,90 +16,68 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.text(name);
             out.0.extend_from_slice(&id.0);
             out.number(generation.0);
-            1
         }
-        Effect::Restored { generation } => {
-            out.number(generation.0);
-            2
-        }
-        Effect::AgentRegistered { number, agent } => {
-            write_agent(out, *number, agent);
-            3
-        }
-        Effect::AgentRemoved { number } => {
-            out.number(number.0);
-            4
-        }
+        Effect::Restored { generation } => out.number(generation.0),
+        Effect::AgentRegistered { number, agent } => write_agent(out, *number, agent),
+        Effect::AgentRemoved { number } => out.number(number.0),
         Effect::Sent { message, part, first, deliveries } => {
-            out.number(u64::from(*part));
-            out.number(first.0);
+            out.numbers(&[u64::from(*part), first.0]);
             write_deliveries(out, deliveries);
             message::write(out, message);
-            5
         }
         Effect::Leased { lease_ms, deliveries } => {
-            out.number(*lease_ms);
-            out.number(deliveries.len() as u64);
-            for (delivery, token) in deliveries {
-                out.number(delivery.0);
-                out.number(token.0);
-            }
-            6
+            out.numbers(&[*lease_ms, deliveries.len() as u64]);
+            deliveries.iter().for_each(|(delivery, token)| out.numbers(&[delivery.0, token.0]));
         }
-        Effect::Acked { delivery, token } => {
-            out.number(delivery.0);
-            out.number(token.0);
-            7
-        }
+        Effect::Acked { delivery, token } => out.numbers(&[delivery.0, token.0]),
         Effect::Returned { delivery, token, cause, reason, next } => {
-            out.number(delivery.0);
-            out.number(token.0);
-            out.number(cause_number(*cause));
+            out.numbers(&[delivery.0, token.0, cause_number(*cause)]);
             out.text(reason);
             write_next(out, *next);
-            8
-        }
-        Effect::Expired { delivery } => {
-            out.number(delivery.0);
-            9
         }
         Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
-            for number in [delivery.0, agent.0, seq.0, u64::from(*n)] {
-                out.number(number);
-            }
+            out.numbers(&[delivery.0, agent.0, seq.0, u64::from(*n)]);
             out.0.extend_from_slice(&[priority.level, priority.rank]);
             out.number(u64::from(*attempts_max));
             out.option(expires_at.map(|at| at.0));
-            10
         }
-        Effect::Purged { delivery } => {
-            out.number(delivery.0);
-            11
-        }
+        Effect::Expired { delivery } | Effect::Purged { delivery } => out.number(delivery.0),
         Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
-            out.text(key);
-            out.number(version.0);
+            write_version(out, key, *version);
             out.text(entry_type);
             out.text(content_type.as_deref().unwrap_or(""));
-            out.number(u64::from(*part));
-            out.number(depends_on.len() as u64);
-            for (key, version) in depends_on {
-                out.text(key);
-                out.number(version.0);
-            }
-            12
+            out.numbers(&[u64::from(*part), depends_on.len() as u64]);
+            depends_on.iter().for_each(|(key, version)| write_version(out, key, *version));
         }
-        Effect::Deleted { key, version } => {
-            out.text(key);
-            out.number(version.0);
-            13
-        }
-        Effect::Erased { seq, part } => {
-            out.number(seq.0);
-            out.number(u64::from(*part));
-            14
-        }
+        Effect::Deleted { key, version } => write_version(out, key, *version),
+        Effect::Erased { seq, part } => out.numbers(&[seq.0, u64::from(*part)]),
     }
+    tag_of(effect)
+}
+
+/// The frozen tags.
+fn tag_of(effect: &Effect) -> u64 {
+    match effect {
+        Effect::SpaceCreated { .. } => 1,
+        Effect::Restored { .. } => 2,
+        Effect::AgentRegistered { .. } => 3,
+        Effect::AgentRemoved { .. } => 4,
+        Effect::Sent { .. } => 5,
+        Effect::Leased { .. } => 6,
+        Effect::Acked { .. } => 7,
+        Effect::Returned { .. } => 8,
+        Effect::Expired { .. } => 9,
+        Effect::Redriven { .. } => 10,
+        Effect::Purged { .. } => 11,
+        Effect::Written { .. } => 12,
+        Effect::Deleted { .. } => 13,
+        Effect::Erased { .. } => 14,
+    }
+}
+
+fn write_version(out: &mut Writer, key: &Key, version: Version) {
+    out.text(key);
+    out.number(version.0);
 }
 
 pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Result<Effect, Unreadable> {

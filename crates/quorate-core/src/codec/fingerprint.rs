@@ -4,7 +4,8 @@
 use sha2::{Digest, Sha256};
 
 use crate::codec::{Writer, message};
-use crate::commit::{NackThen, Op, Waiting};
+use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
+use crate::ids::AgentId;
 use crate::message::{Durability, Message, Payload};
 
 /// The fingerprint of one message.
@@ -39,48 +40,21 @@ fn write_message(out: &mut Writer, message: &Message) {
 
 fn write_op(out: &mut Writer, op: &Op) {
     match op {
-        Op::RegisterAgent(agent) => {
-            out.number(1);
-            out.text(&agent.id);
-            out.text(&agent.name);
-            out.text(agent.role.as_str());
-            for list in [&agent.capabilities, &agent.supported_actions] {
-                out.number(list.len() as u64);
-                list.iter().for_each(|word| out.text(word));
-            }
-            out.option(agent.epoch.map(|epoch| epoch.0));
-        }
-        Op::RemoveAgent { agent } => {
-            out.number(2);
-            out.text(agent);
-        }
+        Op::RegisterAgent(agent) => write_agent(out, agent),
+        Op::RemoveAgent { agent } => write_named(out, 2, agent),
         Op::Send { message, .. } => {
             out.number(3);
             write_message(out, message);
         }
         Op::Claim { agent, max, lease_ms, waiting } => {
-            out.number(4);
-            out.text(agent);
-            out.number(u64::from(*max));
-            out.number(*lease_ms);
-            out.number(u64::from(*waiting != Waiting::No));
+            write_named(out, 4, agent);
+            out.numbers(&[u64::from(*max), *lease_ms, u64::from(*waiting != Waiting::No)]);
         }
-        Op::Grant { consumer, credit } => {
-            out.number(5);
-            out.number(consumer.0);
-            out.number(u64::from(*credit));
-        }
-        Op::Close { consumer } => {
-            out.number(6);
-            out.number(consumer.0);
-        }
-        Op::Ack(lease) => {
-            out.number(7);
-            write_lease(out, lease);
-        }
+        Op::Grant { consumer, credit } => out.numbers(&[5, consumer.0, u64::from(*credit)]),
+        Op::Close { consumer } => out.numbers(&[6, consumer.0]),
+        Op::Ack(lease) => write_lease(out, 7, lease),
         Op::Nack(nack) => {
-            out.number(8);
-            write_lease(out, &nack.lease);
+            write_lease(out, 8, &nack.lease);
             out.text(&nack.reason);
             match nack.then {
                 NackThen::Retry { delay_ms } => out.option(Some(delay_ms)),
@@ -89,45 +63,49 @@ fn write_op(out: &mut Writer, op: &Op) {
             }
         }
         Op::Extend(extend) => {
-            out.number(9);
-            write_lease(out, &extend.lease);
+            write_lease(out, 9, &extend.lease);
             out.number(extend.lease_ms);
         }
-        Op::Redrive { delivery } => {
-            out.number(10);
-            out.number(delivery.generation.0);
-            out.number(delivery.number.0);
-        }
-        Op::Purge { agent } => {
-            out.number(11);
-            out.text(agent);
-        }
-        Op::Put(put) => {
-            out.number(12);
-            out.text(&put.key);
-            out.text(&put.entry_type);
-            out.text(put.content_type.as_deref().unwrap_or(""));
-            out.option(put.expect.map(|version| version.0));
-            out.number(put.depends_on.len() as u64);
-            put.depends_on.iter().for_each(|key| out.text(key));
-            write_payload(out, &put.content);
-        }
+        Op::Redrive { delivery } => out.numbers(&[10, delivery.generation.0, delivery.number.0]),
+        Op::Purge { agent } => write_named(out, 11, agent),
+        Op::Put(put) => write_put(out, put),
         Op::Delete(delete) => {
             out.number(13);
             out.text(&delete.key);
             out.option(delete.expect.map(|version| version.0));
         }
-        Op::Erase(erase) => {
-            out.number(14);
-            out.number(erase.seq.0);
-            out.number(u64::from(erase.part));
-        }
+        Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
     }
 }
 
-fn write_lease(out: &mut Writer, lease: &crate::commit::LeaseRef) {
-    for number in [lease.delivery.generation.0, lease.delivery.number.0, lease.token.0] {
-        out.number(number);
+fn write_named(out: &mut Writer, op: u64, agent: &AgentId) {
+    out.number(op);
+    out.text(agent);
+}
+
+fn write_lease(out: &mut Writer, op: u64, lease: &LeaseRef) {
+    out.numbers(&[op, lease.delivery.generation.0, lease.delivery.number.0, lease.token.0]);
+}
+
+fn write_agent(out: &mut Writer, agent: &RegisterAgent) {
+    write_named(out, 1, &agent.id);
+    out.text(&agent.name);
+    out.text(agent.role.as_str());
+    for list in [&agent.capabilities, &agent.supported_actions] {
+        out.number(list.len() as u64);
+        list.iter().for_each(|word| out.text(word));
     }
+    out.option(agent.epoch.map(|epoch| epoch.0));
+}
+
+fn write_put(out: &mut Writer, put: &PutEntry) {
+    out.number(12);
+    out.text(&put.key);
+    out.text(&put.entry_type);
+    out.text(put.content_type.as_deref().unwrap_or(""));
+    out.option(put.expect.map(|version| version.0));
+    out.number(put.depends_on.len() as u64);
+    put.depends_on.iter().for_each(|key| out.text(key));
+    write_payload(out, &put.content);
 }
