@@ -22,7 +22,7 @@ const LOAD: Load = Load {
     senders: 3,
     workers: 2,
     writers: 2,
-    calls: 150,
+    calls: 80,
     size_max: 9000,
     large_percent: 10,
 };
@@ -62,7 +62,7 @@ fn acknowledged_work_survives_a_power_cut_at_any_moment() {
     let mut sum = Sum::default();
     for number in 0..cuts {
         let cut = Cut {
-            op: 1 + dice.below(1500),
+            op: 1 + dice.below(1000),
             how: *dice.pick(&[How::LoseAll, How::KeepAll, How::Random, How::Random]),
             seed: dice.below(u64::MAX),
             starts: 3,
