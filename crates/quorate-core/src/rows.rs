@@ -42,9 +42,11 @@ pub struct SentBefore {
     pub seq: Seq,
     /// Which message of that record.
     pub n: u32,
+    /// Which payload part of that record it brought.
+    pub part: u32,
     /// Who sent it, as in the record.
     pub principal: String,
-    /// The fingerprint of the message as it was sent.
+    /// The fingerprint of the message as it was sent; zeros once its payload was erased, since it would confirm a guess.
     pub fingerprint: [u8; 32],
     /// Its first delivery.
     pub first: DeliveryNo,

@@ -38,7 +38,7 @@ impl<'c> Lookups<'c> {
             ended: prepare("SELECT state, token, seq FROM ended WHERE id = ?1")?,
             dead: prepare("SELECT agent, seq, n, priority, attempts_max, expires FROM dead WHERE id = ?1")?,
             client_id: prepare(
-                "SELECT seq, n, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2",
+                "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2",
             )?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
@@ -166,10 +166,11 @@ impl Rows for Lookups<'_> {
             Ok(SentBefore {
                 seq: Seq(row.get(0)?),
                 n: row.get(1)?,
-                principal: row.get(2)?,
-                fingerprint: row.get(3)?,
-                first: DeliveryNo(row.get(4)?),
-                count: row.get(5)?,
+                part: row.get(2)?,
+                principal: row.get(3)?,
+                fingerprint: row.get(4)?,
+                first: DeliveryNo(row.get(5)?),
+                count: row.get(6)?,
             })
         };
         statement

@@ -124,6 +124,7 @@ CREATE TABLE client_ids (
     client_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
     n INTEGER NOT NULL,
+    part INTEGER NOT NULL,
     principal TEXT NOT NULL,
     fingerprint BLOB NOT NULL,
     first INTEGER NOT NULL,

@@ -8,6 +8,7 @@ use quorate_core::{
 };
 use rusqlite::{Connection, Statement};
 
+use crate::load;
 use crate::lookup::{KeyTurn, Lookups, day_of, stored_priority};
 
 /// Prepared statements of the writer.
@@ -55,7 +56,7 @@ impl<'c> Writes<'c> {
             agent_removed: prepare("UPDATE agents SET removed = 1 WHERE id = ?1")?,
             entry: prepare("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
             version: prepare("INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?,
-            client_id: prepare("INSERT INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
+            client_id: prepare("INSERT INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             era: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
             keys: [
@@ -154,13 +155,13 @@ impl<'c> Writes<'c> {
             Effect::AgentRemoved { number } => {
                 self.agent_removed.execute([at.row(number.0)])?;
             }
-            Effect::Sent { message, first, deliveries, .. } => {
+            Effect::Sent { message, part, first, deliveries } => {
                 self.sent(at, message, *first, deliveries)?;
                 if let Some(id) = &message.client_id {
                     // A message that was sent before made no effect, so its fingerprint is passed over.
                     let found = fingerprints.find(|(sent, _)| *sent == Some(id));
                     let fingerprint = found.map_or([0; 32], |(_, fingerprint)| *fingerprint);
-                    self.client_id(at, id.as_str(), &fingerprint, (*first, deliveries.len()))?;
+                    self.client_id(at, id.as_str(), *part, &fingerprint, (*first, deliveries.len()))?;
                 }
                 at.n += 1;
             }
@@ -287,6 +288,7 @@ impl<'c> Writes<'c> {
         &mut self,
         at: &At<'_>,
         id: &str,
+        part: u32,
         fingerprint: &[u8; 32],
         (first, count): (DeliveryNo, usize),
     ) -> rusqlite::Result<()> {
@@ -295,6 +297,7 @@ impl<'c> Writes<'c> {
             id,
             at.seq.0,
             at.n,
+            part,
             &at.record.principal,
             fingerprint,
             first.0,
@@ -331,15 +334,24 @@ impl<'c> Writes<'c> {
     /// emptied by the next checkpoint.
     fn erase(&mut self, at: &At<'_>, seq: Seq, part: u32) -> rusqlite::Result<()> {
         let row = at.row(seq.0);
-        let body: Vec<u8> =
-            self.connection.query_row("SELECT body FROM log WHERE id = ?1", [row], |found| found.get(0))?;
-        let parts = codec::parts_of(&body)
-            .map_err(|source| rusqlite::Error::ToSqlConversionFailure(source.into()))?;
-        let start: u64 = parts.iter().take(part as usize).map(|(length, _)| length).sum();
-        let length = parts.get(part as usize).map_or(0, |(length, _)| *length);
+        let unreadable = |source: codec::Unreadable| rusqlite::Error::ToSqlConversionFailure(source.into());
+        let Some(record) = load::record(self.connection, at.space, seq)? else { return Ok(()) };
+        let body = codec::read_body(&record).map_err(unreadable)?;
+        let start: u64 = body.parts.iter().take(part as usize).map(|(length, _)| length).sum();
+        let length = body.parts.get(part as usize).map_or(0, |(length, _)| *length);
         self.blank(row, "salts", u64::from(part) * 16, 16)?;
         self.blank(row, "payload", start, length)?;
         self.erased.execute((at.space.0, seq.0, part))?;
+        for effect in body.effects {
+            if let Effect::Sent { message, part: brought, .. } = effect
+                && let Some(id) = message.client_id.as_ref().filter(|_| brought == part)
+            {
+                // The fingerprint has no salt: it would confirm a guess.
+                let forget =
+                    "UPDATE client_ids SET fingerprint = zeroblob(32) WHERE space = ?1 AND client_id = ?2";
+                self.connection.execute(forget, (at.space.0, id.as_str()))?;
+            }
+        }
         Ok(())
     }
 

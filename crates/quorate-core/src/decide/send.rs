@@ -144,7 +144,8 @@ impl Draft<'_> {
         before: &SentBefore,
         fingerprint: &[u8; 32],
     ) -> Result<OpResult, Refused> {
-        if before.fingerprint != *fingerprint || before.principal != self.commit.principal.to_text() {
+        let same = before.fingerprint == *fingerprint && before.principal == self.commit.principal.to_text();
+        if !same || self.erased_here.contains(&(before.seq, before.part)) {
             return Err(used_id(id));
         }
         let id = self.working.eras().message_id(before.seq, before.n);

@@ -52,8 +52,8 @@ impl<'a> Folded<'a> {
             match effect {
                 Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
                 Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
-                Effect::Sent { message, first, deliveries, .. } => {
-                    self.said_once.sent(record, n, message, (*first, deliveries.len()))?;
+                Effect::Sent { message, part, first, deliveries } => {
+                    self.said_once.sent(record, (n, *part), message, (*first, deliveries.len()))?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
                         let numbers = (first.0..).map(DeliveryNo).zip(deliveries);

@@ -10,7 +10,8 @@ use super::rows::{self, Go, values};
 use super::tables::Difference;
 
 pub(super) const VERSION_COLUMNS: [&str; 3] = ["generation", "seq", "deleted"];
-pub(super) const CLIENT_ID_COLUMNS: [&str; 6] = ["seq", "n", "principal", "first", "count", "fingerprint"];
+pub(super) const CLIENT_ID_COLUMNS: [&str; 7] =
+    ["seq", "n", "part", "principal", "first", "count", "fingerprint"];
 
 pub(super) struct SaidOnce<'a> {
     connection: &'a Connection,
@@ -43,18 +44,18 @@ impl<'a> SaidOnce<'a> {
         Ok(())
     }
 
-    /// A message that bears an id of its sender's own. The fingerprint covers the payload, so it cannot be computed
-    /// once that was erased.
+    /// A message that bears an id of its sender's own. The fingerprint covers the payload, and is blank once that was
+    /// erased.
     pub(super) fn sent(
         &mut self,
         record: &Record,
-        n: u32,
+        (n, part): (u32, u32),
         message: &Message,
         (first, count): (DeliveryNo, usize),
     ) -> rusqlite::Result<()> {
         let Some(id) = &message.client_id else { return Ok(()) };
         self.client_ids += 1;
-        let sql = "SELECT seq, n, principal, first, count, fingerprint FROM client_ids
+        let sql = "SELECT seq, n, part, principal, first, count, fingerprint FROM client_ids
                    WHERE space = ?1 AND client_id = ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let found = statement
@@ -63,17 +64,14 @@ impl<'a> SaidOnce<'a> {
         let mut expected = vec![
             Value::Integer(record.seq.0 as i64),
             Value::Integer(i64::from(n)),
+            Value::Integer(i64::from(part)),
             Value::Text(record.principal.clone()),
             Value::Integer(first.0 as i64),
             Value::Integer(count as i64),
         ];
-        if !message.payload.is_erased() {
-            expected.push(Value::Blob(fingerprint::of_message(message).to_vec()));
-        }
-        let found = found.map(|mut found| {
-            found.truncate(expected.len());
-            found
-        });
+        let erased = message.payload.is_erased();
+        let fingerprint = if erased { [0; 32] } else { fingerprint::of_message(message) };
+        expected.push(Value::Blob(fingerprint.to_vec()));
         self.hold("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
         Ok(())
     }

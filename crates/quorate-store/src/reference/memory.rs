@@ -57,6 +57,12 @@ impl Step<'_> {
             part.bytes = Bytes::from(vec![0; part.bytes.len()]);
             part.salt = [0; 16];
             self.changed = true;
+            // A fingerprint would confirm a guess of what was erased.
+            for sent in &mut self.space.messages {
+                if (sent.seq, sent.part) == (erase.seq, erase.part) {
+                    sent.fingerprint = [0; 32];
+                }
+            }
         }
         Ok(OpResult::Done)
     }

@@ -20,7 +20,7 @@ fn a_changed_column_is_found() {
         ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires"),
         ("entries", "version, generation, seq, deleted"),
         ("versions", "version, generation, seq, deleted"),
-        ("client_ids", "seq, n, first, count"),
+        ("client_ids", "seq, n, part, first, count"),
         ("eras", "first_seq, generation, first_delivery"),
         ("erased", "seq, part"),
     ];
@@ -98,7 +98,7 @@ fn a_row_too_many_is_found_and_named() {
         ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL", row(900))),
         ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
         ("versions", "SELECT 1, 'plan/a', 77, 0, 5, 0".into()),
-        ("client_ids", "SELECT 1, 'id-99', 5, 0, 'agent:alice', zeroblob(32), 1, 1".into()),
+        ("client_ids", "SELECT 1, 'id-99', 5, 0, 0, 'agent:alice', zeroblob(32), 1, 1".into()),
         ("eras", "SELECT 1, 20, 5, 3".into()),
         ("erased", "SELECT 1, 6, 0".into()),
         ("entries", "SELECT 9, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
