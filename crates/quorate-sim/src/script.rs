@@ -18,7 +18,8 @@
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`.
-//! `in team` goes to another space; `restart` closes the store and opens it again.
+//! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
+//! out what it would tell.
 
 mod asked;
 mod cast;
@@ -37,7 +38,10 @@ pub fn play(script: &str) -> String {
     runtime.block_on(async {
         let mut stage = Stage::new().await;
         for statement in script.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
-            stage.play(statement).await;
+            match statement.strip_prefix("silently ") {
+                Some(statement) => stage.play_silently(statement).await,
+                None => stage.play(statement).await,
+            }
         }
         stage.told()
     })

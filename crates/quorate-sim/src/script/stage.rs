@@ -108,6 +108,12 @@ impl Stage {
         }
     }
 
+    pub(super) async fn play_silently(&mut self, statement: &str) {
+        let told = self.lines.len();
+        self.play(statement).await;
+        self.lines.truncate(told);
+    }
+
     async fn enter(&mut self, name: &str) {
         if let Some(index) = self.rooms.iter().position(|room| room.name == name) {
             self.here = index;

@@ -4,9 +4,10 @@ use expect_test::expect;
 
 use crate::check;
 
-/// Messages of high priority, h1 to h66 or so.
+/// Messages of high priority, h1 to h66 or so, without a line for each.
 fn high(from: u32, to: u32) -> String {
-    let all: Vec<_> = (from..=to).map(|number| format!("alice sends h{number} to bob high")).collect();
+    let all: Vec<_> =
+        (from..=to).map(|number| format!("silently alice sends h{number} to bob high")).collect();
     all.join("; ")
 }
 
@@ -68,72 +69,6 @@ fn the_65th_is_a_lower_one() {
         &script,
         expect![[r#"
             #3 low1 goes to bob
-            #4 h1 goes to bob
-            #5 h2 goes to bob
-            #6 h3 goes to bob
-            #7 h4 goes to bob
-            #8 h5 goes to bob
-            #9 h6 goes to bob
-            #10 h7 goes to bob
-            #11 h8 goes to bob
-            #12 h9 goes to bob
-            #13 h10 goes to bob
-            #14 h11 goes to bob
-            #15 h12 goes to bob
-            #16 h13 goes to bob
-            #17 h14 goes to bob
-            #18 h15 goes to bob
-            #19 h16 goes to bob
-            #20 h17 goes to bob
-            #21 h18 goes to bob
-            #22 h19 goes to bob
-            #23 h20 goes to bob
-            #24 h21 goes to bob
-            #25 h22 goes to bob
-            #26 h23 goes to bob
-            #27 h24 goes to bob
-            #28 h25 goes to bob
-            #29 h26 goes to bob
-            #30 h27 goes to bob
-            #31 h28 goes to bob
-            #32 h29 goes to bob
-            #33 h30 goes to bob
-            #34 h31 goes to bob
-            #35 h32 goes to bob
-            #36 h33 goes to bob
-            #37 h34 goes to bob
-            #38 h35 goes to bob
-            #39 h36 goes to bob
-            #40 h37 goes to bob
-            #41 h38 goes to bob
-            #42 h39 goes to bob
-            #43 h40 goes to bob
-            #44 h41 goes to bob
-            #45 h42 goes to bob
-            #46 h43 goes to bob
-            #47 h44 goes to bob
-            #48 h45 goes to bob
-            #49 h46 goes to bob
-            #50 h47 goes to bob
-            #51 h48 goes to bob
-            #52 h49 goes to bob
-            #53 h50 goes to bob
-            #54 h51 goes to bob
-            #55 h52 goes to bob
-            #56 h53 goes to bob
-            #57 h54 goes to bob
-            #58 h55 goes to bob
-            #59 h56 goes to bob
-            #60 h57 goes to bob
-            #61 h58 goes to bob
-            #62 h59 goes to bob
-            #63 h60 goes to bob
-            #64 h61 goes to bob
-            #65 h62 goes to bob
-            #66 h63 goes to bob
-            #67 h64 goes to bob
-            #68 h65 goes to bob
-            #69 h66 goes to bob
             bob takes 63 from h1 (try 1, token 1) to h63 (try 1, token 63)
             bob takes h64 (try 1, token 64)
             bob takes low1 (try 1, token 65)
@@ -155,77 +90,9 @@ fn the_count_starts_over_when_nothing_lower_waits() {
         &script,
         expect![[r#"
             #3 low1 goes to bob
-            #4 h1 goes to bob
-            #5 h2 goes to bob
-            #6 h3 goes to bob
-            #7 h4 goes to bob
-            #8 h5 goes to bob
-            #9 h6 goes to bob
-            #10 h7 goes to bob
-            #11 h8 goes to bob
-            #12 h9 goes to bob
-            #13 h10 goes to bob
-            #14 h11 goes to bob
-            #15 h12 goes to bob
-            #16 h13 goes to bob
-            #17 h14 goes to bob
-            #18 h15 goes to bob
-            #19 h16 goes to bob
-            #20 h17 goes to bob
-            #21 h18 goes to bob
-            #22 h19 goes to bob
-            #23 h20 goes to bob
-            #24 h21 goes to bob
-            #25 h22 goes to bob
-            #26 h23 goes to bob
-            #27 h24 goes to bob
-            #28 h25 goes to bob
-            #29 h26 goes to bob
-            #30 h27 goes to bob
-            #31 h28 goes to bob
-            #32 h29 goes to bob
-            #33 h30 goes to bob
-            #34 h31 goes to bob
-            #35 h32 goes to bob
-            #36 h33 goes to bob
-            #37 h34 goes to bob
-            #38 h35 goes to bob
-            #39 h36 goes to bob
-            #40 h37 goes to bob
-            #41 h38 goes to bob
-            #42 h39 goes to bob
-            #43 h40 goes to bob
-            #44 h41 goes to bob
-            #45 h42 goes to bob
-            #46 h43 goes to bob
-            #47 h44 goes to bob
-            #48 h45 goes to bob
-            #49 h46 goes to bob
-            #50 h47 goes to bob
-            #51 h48 goes to bob
-            #52 h49 goes to bob
-            #53 h50 goes to bob
-            #54 h51 goes to bob
-            #55 h52 goes to bob
-            #56 h53 goes to bob
-            #57 h54 goes to bob
-            #58 h55 goes to bob
-            #59 h56 goes to bob
-            #60 h57 goes to bob
-            #61 h58 goes to bob
-            #62 h59 goes to bob
-            #63 h60 goes to bob
-            #64 h61 goes to bob
-            #65 h62 goes to bob
-            #66 h63 goes to bob
             bob takes 63 from h1 (try 1, token 1) to h63 (try 1, token 63)
             bob takes low1 (try 1, token 64)
             #69 low2 goes to bob
-            #70 h64 goes to bob
-            #71 h65 goes to bob
-            #72 h66 goes to bob
-            #73 h67 goes to bob
-            #74 h68 goes to bob
             bob takes h64 (try 1, token 65), h65 (try 1, token 66), h66 (try 1, token 67), h67 (try 1, token 68), h68 (try 1, token 69)"#]],
     );
 }
