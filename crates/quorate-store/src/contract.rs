@@ -98,6 +98,7 @@ macro_rules! contract_tests {
                 a_repeated_claim_gets_the_same_leases,
                 a_repeat_is_answered_whatever_happened_since,
                 two_commits_in_a_batch_may_bear_one_key,
+                a_jump_of_the_wall_clock_forgets_no_key,
             }
             order {
                 first_sent_is_first_taken,

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, id, key_of};
 use super::views::{Handovers, long_reads, outcome, settled, short_reads, state};
-use super::{plan::Act, replay};
+use super::{plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
 const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
@@ -34,6 +34,8 @@ struct Pair {
     model_sunk: Sunk,
     spaces: [SpaceNo; SPACES.len()],
     told: [Told; SPACES.len()],
+    /// How each space looked after its records, as far as anybody looked.
+    looks: [Looks; SPACES.len()],
     latest_ms: u64,
 }
 
@@ -88,6 +90,7 @@ impl Pair {
             model_sunk,
             spaces,
             told: Default::default(),
+            looks: Default::default(),
             latest_ms: START_MS,
         };
         for space in 0..SPACES.len() {
@@ -178,6 +181,8 @@ impl Pair {
             }
         }
         handed.handed.iter().for_each(|(_, consumer, one)| self.told[space].learn_handed(*consumer, one));
+        let published = self.published(number);
+        self.looks[space].insert(published.head.seq, published);
         self.compare_reads(number, short_reads(self.published(number).counts)).await
     }
 
@@ -212,7 +217,7 @@ impl Pair {
 
     /// Everything that can be read, the log, and what folding the log comes to.
     async fn end(&mut self) -> Result<(), String> {
-        for (space, told) in self.spaces.into_iter().zip(&self.told) {
+        for ((space, told), looks) in self.spaces.into_iter().zip(&self.told).zip(&self.looks) {
             self.compare_reads(space, long_reads(&self.published(space), told)).await?;
             let real = self.real().log(space, Seq(1), 100_000).await.map_err(|error| error.to_string())?;
             let model = self.model.log(space, Seq(1), 100_000).await.expect("the model works");
@@ -224,7 +229,7 @@ impl Pair {
             same("the log", &real_lines, &model_lines)?;
             let info = self.real().spaces().into_iter().find(|info| info.number == space);
             let info = info.ok_or("a space is missing")?;
-            replay::compare(&**self.real(), &info, &real).await?;
+            replay::compare(&**self.real(), &info, &real, looks).await?;
         }
         Ok(())
     }

@@ -1,18 +1,28 @@
 //! Replay: folding all records from nothing comes to what the live tables say.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quorate_core::chain::{self, Header};
 use quorate_core::{Agents, Counts, DeliveryNo, EntryVersion, Key, OpenState, Record, Seq, Version, World};
-use quorate_store::{DeliveryState, Read, Rows, SpaceInfo, Store};
+use quorate_store::{DeliveryState, Published, Read, Rows, SpaceInfo, Store};
 
 use super::pair::same;
 use super::plan::KEYS;
 use super::resolve::key_of;
 use super::views::{made, settled};
 
-/// Folds the records of a space and compares the result with what the store says.
-pub(super) async fn compare(store: &dyn Store, info: &SpaceInfo, records: &[Record]) -> Result<(), String> {
+/// What was published after a record, by its position.
+pub(super) type Looks = BTreeMap<Seq, Arc<Published>>;
+
+/// Folds the records of a space and compares what comes of it with how the space looked on the way, and with what the
+/// store says now.
+pub(super) async fn compare(
+    store: &dyn Store,
+    info: &SpaceInfo,
+    records: &[Record],
+    looks: &Looks,
+) -> Result<(), String> {
     let mut world = World::new(info.id);
     let mut previous = chain::first_previous(info.id);
     for (index, record) in records.iter().enumerate() {
@@ -22,6 +32,12 @@ pub(super) async fn compare(store: &dyn Store, info: &SpaceInfo, records: &[Reco
         previous = chain::record_hash(&previous, &header, &record.body);
         same("the chain", &record.hash, &previous)?;
         world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
+        if let Some(look) = looks.get(seq) {
+            let folded = &world.working;
+            same::<Agents>(&format!("the agents after #{seq}"), &look.agents, folded.agents())?;
+            let counts = (by_record(look.counts), by_record(folded.counts()));
+            same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
+        }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
     let published = published.borrow().clone();

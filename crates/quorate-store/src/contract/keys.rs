@@ -4,6 +4,7 @@ use quorate_core::{Code, Commit, Op, Principal, Waiting};
 
 use super::bench::{Bench, claimed};
 use super::words::{agent, claim, deliver_to, extend, put, put_at, repeat_key, send};
+use crate::Clock as _;
 
 fn keyed(name: &str, key: &str, ops: Vec<Op>) -> Commit {
     Commit::new(agent(name), ops).keyed(repeat_key(key))
@@ -88,4 +89,14 @@ pub async fn two_commits_in_a_batch_may_bear_one_key(bench: Bench) {
     assert!(outcomes[0].is_ok());
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(outcomes[2].as_ref().expect_err("another commit").code, Code::Duplicate);
+}
+
+pub async fn a_jump_of_the_wall_clock_forgets_no_key(bench: Bench) {
+    bench.start("alice").await;
+    let write = |key: &str, text: &str| keyed("alice", key, vec![Op::Put(put("x", text))]);
+    let first = bench.commit(write("k1", "1")).await.expect("accepted");
+    bench.clock.jump_wall_to(bench.clock.now().wall.0 + 10 * 24 * 60 * 60 * 1000);
+    bench.commit(write("k2", "2")).await.expect("accepted");
+    let again = bench.commit(write("k1", "1")).await.expect("no time has passed but on the wall");
+    assert_eq!(again, first);
 }
