@@ -118,18 +118,20 @@ fn after_60_s_one_lower_goes_out() {
     );
 }
 
-// Fails under: the lower one chosen by priority instead of by its waiting.
+// Fails under: the lower one chosen by its number instead of by its waiting.
 #[test]
 fn of_the_lower_ones_the_longest_waiting() {
     check(
-        "alice sends low1 to bob low; +1s; alice sends n1 to bob; alice sends h1 to bob high; \
-         alice sends h2 to bob high; +60s; bob claims; bob claims",
+        "alice sends low1 to bob low; bob claims for 1h; alice sends n1 to bob; +5s; bob retries low1; \
+         alice sends h1 to bob high; alice sends h2 to bob high; +55s; bob claims; bob claims",
         expect![[r#"
             #3 low1 goes to bob
-            #4 n1 goes to bob
-            #5 h1 goes to bob
-            #6 h2 goes to bob
             bob takes low1 (try 1, token 1)
-            bob takes h1 (try 1, token 2)"#]],
+            #5 n1 goes to bob
+            #6 low1 of bob nacked: ready
+            #7 h1 goes to bob
+            #8 h2 goes to bob
+            bob takes n1 (try 1, token 2)
+            bob takes h1 (try 1, token 3)"#]],
     );
 }

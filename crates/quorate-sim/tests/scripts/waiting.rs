@@ -177,15 +177,16 @@ fn a_refused_send_takes_no_credit() {
 #[test]
 fn a_refused_stranger_leaves_nothing() {
     check(
-        "dave starts & stands 5 as s1 & sends m1 to dave & puts plan=1 expecting 9; hub sweeps; \
-         alice sends m2 to dave; dave starts; alice sends m2 to dave; dave claims",
+        "dave starts & stands 1 as s1 & sends m1 to dave & sends m2 to dave & grants 1 to s1 \
+         & puts plan=1 expecting 9; hub sweeps; alice sends m3 to dave; dave starts; \
+         alice sends m3 to dave; dave claims",
         expect![[r#"
             refused VERSION_CONFLICT, now at v0
             hub: nothing to write
             refused UNKNOWN_RECIPIENT: there is no agent dave
             #3 dave starts epoch 5
-            #4 m2 goes to dave
-            dave takes m2 (try 1, token 1)"#]],
+            #4 m3 goes to dave
+            dave takes m3 (try 1, token 1)"#]],
     );
 }
 

@@ -182,8 +182,10 @@ pub async fn nothing_of_a_refused_start_is_left_behind(bench: Bench) {
     bench.start("alice").await;
     let ops = vec![
         register("carol"),
-        claim("carol", 5, Waiting::Standing(ConsumerId(1))),
+        claim("carol", 1, Waiting::Standing(ConsumerId(1))),
         send("carol", deliver_to("carol")),
+        send("carol", deliver_to("carol")),
+        Op::Grant { consumer: ConsumerId(1), credit: 1 },
         put_at("k", "1", 9),
     ];
     bench.refused_with(Code::VersionConflict, agent("carol"), ops).await;
