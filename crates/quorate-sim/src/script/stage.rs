@@ -16,6 +16,9 @@ use super::cast::Cast;
 
 pub(super) const START_MS: u64 = 1_800_000_000_000;
 
+/// Sweeps after which nothing more should be due.
+const SWEEPS_MAX: usize = 10;
+
 /// Agents that exist from the start.
 const AGENTS: [&str; 3] = ["alice", "bob", "carol"];
 
@@ -146,9 +149,13 @@ impl Stage {
     /// What the engine does when the published state says that it is time.
     async fn let_time_work(&mut self) {
         let published = self.store().published(self.space()).expect("the space is there");
-        while { published.borrow().wake }.is_due(self.clock.now()) {
+        for _ in 0..SWEEPS_MAX {
+            if !{ published.borrow().wake }.is_due(self.clock.now()) {
+                return;
+            }
             self.act("hub", "hub sweeps", 0).await;
         }
+        panic!("{SWEEPS_MAX} sweeps did not do what was due");
     }
 
     pub(super) async fn transact(&self, commit: Commit) -> Outcome {

@@ -8,11 +8,12 @@ use crate::check;
 #[test]
 fn a_lapsed_lease_comes_again() {
     check(
-        "alice sends m1 to bob; bob claims; +29999ms; bob claims; +1ms; bob claims; bob acks m1#1; \
-         bob acks m1; where m1",
+        "alice sends m1 to bob; bob claims; quietly +29999ms; hub sweeps; bob claims; +1ms; bob claims; \
+         bob acks m1#1; bob acks m1; where m1",
         expect![[r#"
             #3 m1 goes to bob
             bob takes m1 (try 1, token 1)
+            hub: nothing to write
             bob: nothing to claim
             #5 m1 of bob lapsed: ready
             bob takes m1 (try 2, token 2)
