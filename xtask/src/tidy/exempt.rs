@@ -11,20 +11,7 @@ pub(crate) struct Exempt {
 }
 
 /// All exemptions.
-pub(crate) const LIST: &[Exempt] = &[
-    Exempt {
-        rule: "function-length",
-        subject: "crates/quorate-sim/tests/scripts/order.rs::the_65th_is_a_lower_one",
-        reason: LONG_STORY,
-    },
-    Exempt {
-        rule: "function-length",
-        subject: "crates/quorate-sim/tests/scripts/order.rs::the_count_starts_over_when_nothing_lower_waits",
-        reason: LONG_STORY,
-    },
-];
-
-const LONG_STORY: &str = "65 deliveries are 65 lines of what is expected";
+pub(crate) const LIST: &[Exempt] = &[];
 
 /// Takes out what is exempt, and adds a violation for each exemption that took out nothing.
 pub(crate) fn apply(found: Vec<Violation>, list: &[Exempt]) -> Vec<Violation> {
