@@ -16,7 +16,7 @@ use crate::checkpoint::{Checkpointer, Wal};
 use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
 use crate::load::{self, LoadError, Loaded};
-use crate::queue::{Job, Queue};
+use crate::queue::{Job, Patience, Queue};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use crate::{backup, read, schema};
@@ -56,7 +56,7 @@ impl Shared {
     pub(crate) fn fail(&self, error: StoreError) {
         self.failure.send_replace(Some(error.clone()));
         self.queue.close();
-        while let Some(jobs) = self.queue.take() {
+        while let Some(jobs) = self.queue.take(&mut Patience::default()) {
             for job in jobs {
                 match job {
                     Job::Transact { answer, .. } => drop(answer.send(Err(error.clone()))),

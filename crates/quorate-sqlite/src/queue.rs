@@ -1,6 +1,7 @@
 //! What waits to be written: a bounded queue that is fair between spaces.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{Commit, SpaceName, SpaceNo};
@@ -40,6 +41,32 @@ impl Job {
     }
 }
 
+/// How the writer waits. A caller that sends one commit after the other comes back a moment after its answer: to look
+/// out for it is a third faster than to sleep and be woken. Where nobody comes back so soon, looking out would only
+/// burn the processor; so it is done again only while it paid the last time, and tried now and then.
+#[derive(Default)]
+pub(crate) struct Patience {
+    paid: bool,
+    batches: u32,
+}
+
+impl Patience {
+    /// Looks, about 40 µs long.
+    const LOOKS: u32 = 3_000;
+    const TRY_EVERY: u32 = 64;
+
+    fn look_out(&mut self, is_filled: &AtomicBool) {
+        self.batches = self.batches.wrapping_add(1);
+        if is_filled.load(Ordering::Relaxed) || !(self.paid || self.batches.is_multiple_of(Self::TRY_EVERY)) {
+            return;
+        }
+        self.paid = (0..Self::LOOKS).any(|_| {
+            std::hint::spin_loop();
+            is_filled.load(Ordering::Relaxed)
+        });
+    }
+}
+
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
@@ -59,6 +86,8 @@ struct State {
 pub(crate) struct Queue {
     state: Mutex<State>,
     filled: Condvar,
+    /// Whether anything waits, to be looked at without the lock.
+    is_filled: AtomicBool,
 }
 
 impl Queue {
@@ -81,6 +110,7 @@ impl Queue {
         }
         waiting.ops += ops;
         waiting.jobs.push_back(job);
+        self.is_filled.store(true, Ordering::Relaxed);
         drop(state);
         if was_empty {
             self.filled.notify_one();
@@ -90,7 +120,8 @@ impl Queue {
 
     /// Takes all that waits, at most a batch, one job of each space in turn. Waits for the first; `None` once closed
     /// and empty.
-    pub(crate) fn take(&self) -> Option<Vec<Job>> {
+    pub(crate) fn take(&self, patience: &mut Patience) -> Option<Vec<Job>> {
+        patience.look_out(&self.is_filled);
         let mut state = self.lock();
         while state.spaces.is_empty() {
             if state.closed {
@@ -115,6 +146,7 @@ impl Queue {
             }
             state.turn = SpaceNo(space.0.wrapping_add(1));
         }
+        self.is_filled.store(!state.spaces.is_empty(), Ordering::Relaxed);
         Some(batch)
     }
 

@@ -15,7 +15,7 @@ use crate::checkpoint::Wal;
 use crate::load::Loaded;
 use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
-use crate::queue::Job;
+use crate::queue::{Job, Patience};
 use crate::write::Writes;
 
 pub(crate) struct Writer<'c> {
@@ -59,7 +59,8 @@ impl<'c> Writer<'c> {
 
     /// Works until the queue is closed and empty, or the storage fails.
     pub(crate) fn run(mut self) {
-        while let Some(batch) = self.shared.queue.take() {
+        let mut patience = Patience::default();
+        while let Some(batch) = self.shared.queue.take(&mut patience) {
             if self.batch(batch).is_break() {
                 return;
             }

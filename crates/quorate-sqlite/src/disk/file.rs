@@ -29,8 +29,9 @@ struct File {
 /// How far a write-ahead log is filled with zeros ahead of what SQLite appends. To sync a file that has grown means to
 /// write its size to the disk as well, and takes twice as long; so it grows rarely, in large steps. Zeros are no valid
 /// frame: recovery ends at the first one, as it does at the end of the file.
-const AHEAD: usize = 1 << 20;
-static ZEROS: [u8; AHEAD] = [0; AHEAD];
+const AHEAD: u64 = 1 << 20;
+/// Written at once: the real VFS takes less than 128 KiB.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// SQLite aligns files to eight bytes and expects no more from us.
 const REAL_AT: usize = size_of::<File>().next_multiple_of(8);
@@ -218,24 +219,25 @@ unsafe extern "C" fn write(
 unsafe fn grow_ahead(file: *mut sqlite3_file, this: &File, end: u64) {
     // SAFETY: the file is open.
     let size = unsafe { real_size(file) };
-    let mut reaches = size;
-    if end >= size {
+    let mut reaches = size.max(end);
+    while end >= size && reaches < end + AHEAD {
         let code = this.core.gate.write(
             this.id,
             this.kind,
             &ZEROS,
-            end,
-            || size,
+            reaches,
+            || reaches,
             // SAFETY: the file is open, and the zeros are as many as is said.
             || unsafe {
-                let (zeros, amount) = (ZEROS.as_ptr().cast(), AHEAD as c_int);
-                real!(file.xWrite(zeros, amount, end as sqlite3_int64), or ffi::SQLITE_IOERR_WRITE)
+                let (zeros, amount) = (ZEROS.as_ptr().cast(), ZEROS.len() as c_int);
+                real!(file.xWrite(zeros, amount, reaches as sqlite3_int64), or ffi::SQLITE_IOERR_WRITE)
             },
         );
-        if code == ffi::SQLITE_OK {
-            this.core.tally.of(this.kind).grew(AHEAD as u64);
-            reaches = end + AHEAD as u64;
+        if code != ffi::SQLITE_OK {
+            break;
         }
+        this.core.tally.of(this.kind).grew(ZEROS.len() as u64);
+        reaches += ZEROS.len() as u64;
     }
     this.reaches.store(reaches, Ordering::Relaxed);
 }
