@@ -17,8 +17,8 @@ use crate::text;
 /// The log for other programs.
 #[derive(Subcommand, Debug)]
 pub(crate) enum AuditCommand {
-    /// Print the log as JSON lines, to be checked without us: see docs/audit.md.
-    /// Example: `quorate audit export --data team > log.jsonl` [ro]
+    /// Print the log as JSON lines, to be checked without us: see docs/audit.md. [ro]
+    #[command(after_help = "Example: quorate audit export --data team > log.jsonl")]
     Export {
         /// The data directory.
         #[arg(long, value_name = "DIR")]
@@ -30,8 +30,8 @@ pub(crate) enum AuditCommand {
         #[arg(long, default_value_t = 1, value_name = "SEQ")]
         from: u64,
     },
-    /// Print where each space stands, one JSON line each. Keep it elsewhere: with it, `verify` finds also a history that was
-    /// rewritten as a whole. Example: `quorate audit checkpoint --data team >> heads.jsonl` [ro]
+    /// Print where each space stands. Kept elsewhere, it lets `verify` find also a history that was rewritten. [ro]
+    #[command(after_help = "Example: quorate audit checkpoint --data team >> heads.jsonl")]
     Checkpoint {
         /// The data directory.
         #[arg(long, value_name = "DIR")]

@@ -13,7 +13,8 @@ use crate::text;
 /// Copies and restores.
 #[derive(Subcommand, Debug)]
 pub(crate) enum BackupCommand {
-    /// Copy a data directory. Example: `quorate backup create --data team --to team-copy` [ro]
+    /// Copy a data directory that no hub uses. (A running hub copies itself: `Hub::backup`.) [ro]
+    #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
     Create {
         /// The data directory.
         #[arg(long, value_name = "DIR")]
@@ -25,7 +26,8 @@ pub(crate) enum BackupCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Bring a copy back into a new data directory. Example: `quorate backup restore --from team-copy --data team2` [rw]
+    /// Bring a copy back into a new data directory, with a new generation. [rw]
+    #[command(after_help = "Example: quorate backup restore --from team-copy --data team2")]
     Restore {
         /// The copy; it is not changed.
         #[arg(long, value_name = "DIR")]

@@ -16,12 +16,14 @@ use clap::Args;
 
 use report::Line;
 
-/// Measures this machine. `W0` is the yardstick: the statements of `W1` in a bare loop, without the kernel.
-///
-/// Example: `quorate bench W0 W1 --quick`
-///
-/// `commits` counts the transactions of the store, each with one sync; `perCommit` is what one of them carried.
+/// Measures this machine.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: quorate bench W0 W1 --quick
+
+W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
+W1 durable cycle, W5 compare and set, W7 atomic step, W8 growth and restart.
+In JSON, commits counts the transactions of the store, each with one sync, and
+perCommit is what one of them carried.")]
 pub(crate) struct BenchArgs {
     /// Which workloads: W0 W1 W5 W7 W8; all if none is named.
     workloads: Vec<String>,

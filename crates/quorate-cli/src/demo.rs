@@ -18,8 +18,9 @@ use crate::text::{print, say};
 
 pub(crate) use hub::{HubArgs, run as hub};
 
-/// See it work. Example: `quorate demo --data my-demo`
+/// See it work.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: quorate demo --data my-demo")]
 pub(crate) struct DemoArgs {
     /// A new directory for the data, which is kept; a temporary one if not given.
     #[arg(long, value_name = "DIR")]

@@ -6,8 +6,9 @@ use quorate_core::Code;
 use crate::exit::Ended;
 use crate::text;
 
-/// Says what an error code means. Example: `quorate explain STALE_LEASE`
+/// Says what an error code means.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: quorate explain STALE_LEASE")]
 pub(crate) struct ExplainArgs {
     /// The code, as it stands in brackets behind `error`; without one, all codes are listed.
     code: Option<String>,

@@ -14,11 +14,11 @@ use crate::hex;
 use crate::text;
 
 /// Checks every record, every payload and every table of a data directory. Nothing in it is changed.
-///
-/// Example: `quorate verify --data team --checkpoint heads.jsonl`
-///
-/// Exit codes: 0 all is well, 64 wrong usage, 65 damaged data, 74 it cannot be read.
 #[derive(Args, Debug)]
+#[command(after_help = "Example: quorate verify --data team --checkpoint heads.jsonl
+
+Every record, every payload and every table is checked; nothing is changed.
+Exit codes: 0 all is well, 64 wrong usage, 65 damaged data, 74 it cannot be read")]
 pub(crate) struct VerifyArgs {
     /// The data directory.
     #[arg(long, value_name = "DIR")]
