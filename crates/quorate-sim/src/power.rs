@@ -26,7 +26,12 @@ pub struct Cut {
     pub load: Load,
     /// A deliberate bug, to see that the check finds it.
     pub sabotage: Option<Sabotage>,
+    /// The length of the write-ahead log from which on it is carried over.
+    pub carry_over_bytes: u64,
 }
+
+/// Longer than any log here: it is carried over when the hub is closed.
+pub const NOT_CARRIED_OVER: u64 = 1 << 30;
 
 /// What a power cut came to.
 #[derive(Debug)]
@@ -67,13 +72,18 @@ impl Cut {
         let mut history = Vec::new();
         if self.sabotage.is_some()
             && let Ok(space) =
-                aftermath::open(directory, Options { disk: Some(Arc::clone(disk)), sabotage: None }).await
+                aftermath::open(directory, Options { disk: Some(Arc::clone(disk)), ..Options::default() })
+                    .await
         {
             // A bug may already be in the way when the space is made; what is to be seen is the work after that.
             space.engine().close().await;
         }
         for start in 0..self.starts {
-            let options = Options { disk: Some(Arc::clone(disk)), sabotage: self.sabotage };
+            let options = Options {
+                disk: Some(Arc::clone(disk)),
+                sabotage: self.sabotage,
+                carry_over_bytes: self.carry_over_bytes,
+            };
             // Without power nothing opens; nothing was acknowledged by that start either.
             let Ok(space) = aftermath::open(directory, options).await else { break };
             let (note, events) = notebook();

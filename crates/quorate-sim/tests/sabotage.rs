@@ -12,7 +12,7 @@ use quorate_sim::aftermath::{self, notebook, noted, opened};
 use quorate_sim::check::Violation;
 use quorate_sim::history::{Act, Call, Event, Lease, Once, agent, perform};
 use quorate_sim::load::{self, Load};
-use quorate_sim::power::Cut;
+use quorate_sim::power::{Cut, NOT_CARRIED_OVER};
 use quorate_sqlite::{How, Options, Sabotage};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -91,7 +91,15 @@ fn runtime() -> Runtime {
 fn power_check(sabotage: Option<Sabotage>) -> Verdict {
     for op in [150, 200, 250, 300] {
         let place = tempfile::tempdir().unwrap();
-        let cut = Cut { op, how: How::LoseAll, seed: op, starts: 1, load: LOAD, sabotage };
+        let cut = Cut {
+            op,
+            how: How::LoseAll,
+            seed: op,
+            starts: 1,
+            load: LOAD,
+            sabotage,
+            carry_over_bytes: NOT_CARRIED_OVER,
+        };
         let cutting = runtime().block_on(cut.run(place.path()));
         assert!(cutting.happened, "the load was over before operation {op}");
         cutting.verdict?;

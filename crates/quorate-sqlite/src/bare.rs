@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quorate_store::{Clock as _, SystemClock};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::checkpoint::{Checkpointer, Wal};
+use crate::checkpoint::{CARRY_OVER_BYTES, Checkpointer, Wal};
 use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
 use crate::open::{connect, set_up_writer};
@@ -33,7 +33,7 @@ pub fn bare_loop(path: &Path, cycles: u64, batch: u64) -> Result<Bare, OpenError
     let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite)?;
     set_up_writer(&connection).map_err(sqlite)?;
     let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;
-    let mut wal = Wal::new(Arc::clone(&disk), checkpointer.bell());
+    let mut wal = Wal::new(Arc::clone(&disk), checkpointer.bell(), CARRY_OVER_BYTES);
     let clock = SystemClock::new();
     let transactions = cycle(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
     let per_second = cycles as f64 * 1000.0 / clock.now().mono.0.max(1) as f64;

@@ -14,10 +14,12 @@ use rusqlite::{Connection, OpenFlags};
 use crate::disk::Disk;
 use crate::open::connect;
 
-/// Bytes in the log from which on it is carried over.
-const CARRY_OVER_BYTES: u64 = 32 * 1024 * 1024;
-/// Bytes in the log from which on the writer waits for it: the bound, give or take a batch.
-const WAIT_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes in the log from which on it is carried over, if nothing else is said. The last part of that makes the writer
+/// wait for some milliseconds: more often would show in one answer of a hundred, and a longer log takes longer to read
+/// after a crash.
+pub(crate) const CARRY_OVER_BYTES: u64 = 64 * 1024 * 1024;
+/// At so many times that length the writer waits until it is carried over: the bound, give or take a batch.
+const WAIT_TIMES: u64 = 4;
 
 /// How the writer and the checkpointer tell each other.
 #[derive(Default)]
@@ -104,27 +106,30 @@ fn carry_over(connection: &Connection) -> rusqlite::Result<bool> {
 pub(crate) struct Wal {
     disk: Arc<Disk>,
     bell: Arc<Bell>,
+    /// Bytes from which on it is carried over.
+    carry_over: u64,
     /// Bytes written to the log when it last started over.
     started_at: u64,
     running: bool,
 }
 
 impl Wal {
-    pub(crate) fn new(disk: Arc<Disk>, bell: Arc<Bell>) -> Self {
-        Self { disk, bell, started_at: 0, running: false }
+    pub(crate) fn new(disk: Arc<Disk>, bell: Arc<Bell>, carry_over: u64) -> Self {
+        let started_at = disk.counters().wal.written_bytes;
+        Self { disk, bell, carry_over, started_at, running: false }
     }
 
     /// Called between two batches.
     pub(crate) fn after_batch(&mut self, connection: &Connection) {
         let written = self.disk.counters().wal.written_bytes;
         let length = written - self.started_at;
-        if !self.running && length >= CARRY_OVER_BYTES {
+        if !self.running && length >= self.carry_over {
             self.running = true;
             self.bell.done.store(false, Ordering::Release);
             self.bell.ring(Wanted::Checkpoint);
         }
         let finish = self.running && self.bell.done.load(Ordering::Acquire);
-        if finish || length >= WAIT_BYTES {
+        if finish || length >= self.carry_over.saturating_mul(WAIT_TIMES) {
             // An error is not the end: the log is whole, only longer, and the next commit shows whether the disk works.
             if let Ok(true) = carry_over(connection) {
                 self.started_at = written;

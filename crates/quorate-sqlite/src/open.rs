@@ -12,7 +12,7 @@ use quorate_store::{
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{oneshot, watch};
 
-use crate::checkpoint::{Checkpointer, Wal};
+use crate::checkpoint::{CARRY_OVER_BYTES, Checkpointer, Wal};
 use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
 use crate::load::{self, LoadError, Loaded};
@@ -22,13 +22,27 @@ use crate::writer::Writer;
 use crate::{backup, read, schema};
 
 /// How to open a store.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The disk to use; a new one counts for this store alone.
     pub disk: Option<Arc<Disk>>,
+    /// The length of the write-ahead log from which on it is carried over into the database. It gets four times as
+    /// long at most, give or take a batch.
+    pub carry_over_bytes: u64,
     /// A deliberate bug, to see that a test finds it.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<crate::Sabotage>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            disk: None,
+            carry_over_bytes: CARRY_OVER_BYTES,
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
+        }
+    }
 }
 
 /// What is published of each space.
@@ -115,7 +129,7 @@ impl SqliteStore {
             sabotage: options.sabotage,
         });
         shared.publish_all(&spaces);
-        let wal = Wal::new(Arc::clone(&disk), checkpointer.bell());
+        let wal = Wal::new(Arc::clone(&disk), checkpointer.bell(), options.carry_over_bytes);
         let writer = start_writer(connection, spaces, wiring, Arc::clone(&shared), wal, directory);
         let threads = Mutex::new(Some(Threads { writer, checkpointer }));
         Ok(Arc::new(Self { shared, readers, disk, threads }))
@@ -150,8 +164,8 @@ impl Drop for SqliteStore {
 pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    // The page cache; what is read again and again stays in memory.
-    connection.pragma_update(None, "cache_size", -16_384)?;
+    // Readers come and go; the pages that the writer needs again and again stay in memory.
+    connection.pragma_update(None, "cache_size", -2_048)?;
     Ok(connection)
 }
 
@@ -160,6 +174,7 @@ pub(crate) fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::migrate(connection)
 }
