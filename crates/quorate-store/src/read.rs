@@ -65,7 +65,7 @@ pub enum Read {
     Deliveries {
         /// The first.
         first: DeliveryNo,
-        /// How many.
+        /// How many; a message has 4,096 at most, and so has an answer.
         count: u32,
     },
     /// The dead letters, oldest first.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, Received, from_json, to_json};
+use crate::step::put_op;
 
 /// A piece of work: the payload, and what goes into the commit that ends it.
 pub struct Work<P> {
@@ -47,16 +48,7 @@ impl<P> Work<P> {
 
     /// Writes a memory entry in the commit that ends this piece of work.
     pub fn put(&self, key: &str, entry_type: &str, content: impl Serialize) {
-        let op = quorate_core::Key::new(key).map_err(Error::from).and_then(|key| {
-            Ok(Op::Put(quorate_core::PutEntry {
-                key,
-                entry_type: entry_type.to_owned(),
-                content: self.agent.space.seal(to_json(content)?),
-                content_type: None,
-                expect: None,
-                depends_on: Vec::new(),
-            }))
-        });
+        let op = put_op(&self.agent, key, entry_type, content, None);
         self.add(op);
     }
 

@@ -76,7 +76,8 @@ impl Step {
     }
 }
 
-fn put_op(
+/// The operation that writes a memory entry.
+pub(crate) fn put_op(
     agent: &Agent,
     key: &str,
     entry_type: &str,
