@@ -30,6 +30,8 @@ struct Hub {
 async fn hub() -> Hub {
     let place = tempfile::tempdir().unwrap();
     let disk = Disk::new();
+    // Room that was taken ahead would let a few commits through, however full the disk is.
+    disk.faults().never_grow_ahead();
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
     let space = aftermath::open(&place.path().join("data"), options).await.unwrap();
     for name in ["ann", "bob"] {
@@ -306,6 +308,7 @@ async fn a_data_directory_has_one_process_at_a_time() {
 async fn a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
     let place = tempfile::tempdir().unwrap();
     let disk = Disk::new();
+    disk.faults().never_grow_ahead();
     let clock = SetClock::at(1_800_000_000_000);
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
     let engine = Engine::start(clock.clone(), Chance::seeded(1), |wiring| {

@@ -83,7 +83,7 @@ pub(crate) fn syncs(disk: &Counters) -> u64 {
 }
 
 pub(crate) fn bytes(disk: &Counters) -> u64 {
-    disk.database.written_bytes + disk.wal.written_bytes + disk.other.written_bytes
+    disk.database.written_bytes + disk.wal.written_bytes + disk.wal.ahead_bytes + disk.other.written_bytes
 }
 
 /// Processor time of this process, user and system; 0 where the system does not say.

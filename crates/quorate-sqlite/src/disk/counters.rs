@@ -26,8 +26,10 @@ pub struct FileCounters {
     pub sync_ns_total: u64,
     /// The longest of them.
     pub sync_ns_max: u64,
-    /// Bytes written with success.
+    /// Bytes that SQLite wrote with success.
     pub written_bytes: u64,
+    /// Zeros written ahead of them, so that a file grows rarely.
+    pub ahead_bytes: u64,
 }
 
 /// The counters while they count.
@@ -59,11 +61,16 @@ pub(super) struct FileTally {
     sync_ns_total: AtomicU64,
     sync_ns_max: AtomicU64,
     written_bytes: AtomicU64,
+    ahead_bytes: AtomicU64,
 }
 
 impl FileTally {
     pub(super) fn wrote(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn grew(&self, bytes: u64) {
+        self.ahead_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn synced(&self, took: Duration) {
@@ -79,6 +86,7 @@ impl FileTally {
             sync_ns_total: self.sync_ns_total.load(Ordering::Relaxed),
             sync_ns_max: self.sync_ns_max.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
+            ahead_bytes: self.ahead_bytes.load(Ordering::Relaxed),
         }
     }
 }

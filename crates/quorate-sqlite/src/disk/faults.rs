@@ -39,6 +39,7 @@ struct State {
     supply: Supply,
     /// There is one once `track` was called.
     model: Option<Model>,
+    never_grow_ahead: bool,
 }
 
 impl Faults {
@@ -48,6 +49,11 @@ impl Faults {
     /// durable, and files that are open already are not followed.
     pub fn track(&self) {
         self.lock().model.get_or_insert_default();
+    }
+
+    /// Lets a write-ahead log grow only as far as it is written: then a full disk refuses the very next commit.
+    pub fn never_grow_ahead(&self) {
+        self.lock().never_grow_ahead = true;
     }
 
     /// How many operations there were so far.
@@ -200,7 +206,7 @@ impl Faults {
         write: impl FnOnce() -> c_int,
     ) -> c_int {
         let mut state = self.lock();
-        let State { plan, supply, model } = &mut *state;
+        let State { plan, supply, model, .. } = &mut *state;
         let power = supply.next_op();
         let code = if power != Power::On || plan.write_fails(kind) {
             ffi::SQLITE_IOERR_WRITE
@@ -215,6 +221,10 @@ impl Faults {
             model.write(file, bytes, offset);
         }
         code
+    }
+
+    pub(super) fn grows_ahead(&self) -> bool {
+        !self.lock().never_grow_ahead
     }
 
     pub(super) fn truncate(
@@ -240,7 +250,7 @@ impl Faults {
     pub(super) fn sync(&self, file: FileId, kind: FileKind, sync: impl FnOnce() -> c_int) -> c_int {
         let begun = {
             let mut state = self.lock();
-            let State { plan, supply, model } = &mut *state;
+            let State { plan, supply, model, .. } = &mut *state;
             if supply.next_op() != Power::On {
                 return ffi::SQLITE_IOERR_FSYNC;
             }

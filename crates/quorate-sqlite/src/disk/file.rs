@@ -5,6 +5,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 
@@ -21,7 +22,20 @@ struct File {
     core: &'static Core,
     kind: FileKind,
     id: FileId,
+    /// For a write-ahead log: how far the file is known to reach.
+    reaches: AtomicU64,
 }
+
+/// How far a write-ahead log is filled with zeros ahead of what SQLite appends. To sync a file that has grown means to
+/// write its size to the disk as well, and takes twice as long; so it grows rarely, in large steps. Zeros are no valid
+/// frame: recovery ends at the first one, as it does at the end of the file.
+///
+/// Not before the header of a new log is synced, which SQLite does before it writes the first frame: until then the old
+/// header may come back after a power failure, and zeros over old frames would make recovery end among them, at a state
+/// that is older than the database.
+const AHEAD: u64 = 1 << 20;
+/// Written at once: the real VFS takes less than 128 KiB.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// SQLite aligns files to eight bytes and expects no more from us.
 const REAL_AT: usize = size_of::<File>().next_multiple_of(8);
@@ -61,7 +75,7 @@ pub(super) unsafe fn open(
             let methods = methods_over(&*(*real).pMethods);
             let ours = file.cast::<File>();
             let head = sqlite3_file { pMethods: &raw const (*ours).methods };
-            ours.write(File { head, methods, core, kind: kind_of(flags), id });
+            ours.write(File { head, methods, core, kind: kind_of(flags), id, reaches: AtomicU64::new(0) });
         }
     }
     code
@@ -191,13 +205,51 @@ unsafe extern "C" fn write(
     );
     if code == ffi::SQLITE_OK {
         this.core.tally.of(this.kind).wrote(bytes.len() as u64);
+        let end = at as u64 + bytes.len() as u64;
+        if this.kind == FileKind::Wal && at > 0 && end > this.reaches.load(Ordering::Relaxed) {
+            // SAFETY: the file is open.
+            unsafe { grow_ahead(file, this, end) };
+        }
     }
     code
+}
+
+/// Fills a write-ahead log with zeros behind what was just appended. If that fails, nothing is lost: the log grows
+/// write by write, as it would have.
+///
+/// # Safety
+///
+/// `file` is open, and `this` is ours.
+unsafe fn grow_ahead(file: *mut sqlite3_file, this: &File, end: u64) {
+    // SAFETY: the file is open.
+    let size = unsafe { real_size(file) };
+    let mut reaches = size.max(end);
+    while this.core.gate.grows_ahead() && end >= size && reaches < end + AHEAD {
+        let code = this.core.gate.write(
+            this.id,
+            this.kind,
+            &ZEROS,
+            reaches,
+            || reaches,
+            // SAFETY: the file is open, and the zeros are as many as is said.
+            || unsafe {
+                let (zeros, amount) = (ZEROS.as_ptr().cast(), ZEROS.len() as c_int);
+                real!(file.xWrite(zeros, amount, reaches as sqlite3_int64), or ffi::SQLITE_IOERR_WRITE)
+            },
+        );
+        if code != ffi::SQLITE_OK {
+            break;
+        }
+        this.core.tally.of(this.kind).grew(ZEROS.len() as u64);
+        reaches += ZEROS.len() as u64;
+    }
+    this.reaches.store(reaches, Ordering::Relaxed);
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, to: sqlite3_int64) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     let this = unsafe { ours(file) };
+    this.reaches.store(0, Ordering::Relaxed);
     this.core.gate.truncate(
         this.id,
         to as u64,

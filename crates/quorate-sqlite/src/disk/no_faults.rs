@@ -48,6 +48,11 @@ impl NoFaults {
     }
 
     #[inline]
+    pub(super) fn grows_ahead(&self) -> bool {
+        true
+    }
+
+    #[inline]
     pub(super) fn truncate(
         &self,
         _file: FileId,
