@@ -6,6 +6,7 @@
 
 mod effect;
 pub mod fingerprint;
+mod item;
 mod message;
 mod result;
 
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use crate::effect::{Body, Effect, Record};
 use crate::message::Payload;
 
+pub use item::{read_item, write_item};
 pub use result::{read_results, write_results};
 
 /// The format that this release writes.

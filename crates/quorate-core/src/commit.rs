@@ -12,6 +12,7 @@ use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::message::{Message, Payload, check_reason, check_word};
+use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::time::Timestamp;
@@ -166,6 +167,8 @@ pub enum Op {
     Erase(ErasePayload),
     /// What time alone brings about: leases that lapse, messages that expire, deliveries that fall due.
     Sweep,
+    /// `policy.set`: the rules of the space.
+    SetPolicy(Policy),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -316,7 +319,8 @@ impl Op {
             | Self::Purge { .. }
             | Self::Delete(_)
             | Self::Erase(_)
-            | Self::Sweep => Ok(()),
+            | Self::Sweep
+            | Self::SetPolicy(_) => Ok(()),
         }
     }
 }
@@ -407,6 +411,13 @@ pub struct Receipt {
     pub at: Timestamp,
     /// One result for each operation.
     pub results: Vec<OpResult>,
+}
+
+/// What somebody is told who waits for something other than deliveries.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Told {
+    /// What it waited for will not come, and why.
+    Refused(Refused),
 }
 
 /// The result of one operation.

@@ -5,8 +5,10 @@
 
 mod agents;
 mod deliver;
+mod items;
 mod leases;
 mod memory;
+mod policy;
 mod send;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 
 use crate::chain::{self, Header};
 use crate::codec;
-use crate::commit::{Commit, Op, OpResult, Principal, Receipt};
+use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
 use crate::effect::{Effect, EndState, Record, RecordKind};
 use crate::entry::EntryHead;
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, Seq, SpaceName, Token};
@@ -69,6 +71,8 @@ pub struct Decided {
     pub handed: Vec<(ConsumerId, Handed)>,
     /// Consumers that wait no longer, because their agent was started again or removed.
     pub dismissed: Vec<ConsumerId>,
+    /// What others who wait are told.
+    pub told: Vec<(ConsumerId, Told)>,
     /// Deliveries whose lease is longer now than it was: no record, but a restart must know.
     pub prolonged: Vec<DeliveryNo>,
 }
@@ -157,6 +161,7 @@ impl Decided {
             ended: Vec::new(),
             handed: Vec::new(),
             dismissed: Vec::new(),
+            told: Vec::new(),
             prolonged: Vec::new(),
         }
     }
@@ -186,6 +191,7 @@ struct Draft<'a> {
     ended: Vec<EndedOpen>,
     handed: Vec<(ConsumerId, Handed)>,
     dismissed: Vec<ConsumerId>,
+    told: Vec<(ConsumerId, Told)>,
     prolonged: Vec<DeliveryNo>,
     /// What this commit did to rows that look-ups do not see yet.
     entries: BTreeMap<Key, EntryHead>,
@@ -210,6 +216,7 @@ impl<'a> Draft<'a> {
             ended: Vec::new(),
             handed: Vec::new(),
             dismissed: Vec::new(),
+            told: Vec::new(),
             prolonged: Vec::new(),
             entries: BTreeMap::new(),
             sent_here: BTreeMap::new(),
@@ -271,6 +278,7 @@ impl<'a> Draft<'a> {
             Op::Delete(delete) => self.delete(delete),
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep().map_err(No::Refused),
+            Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
         }
     }
 
@@ -302,6 +310,7 @@ impl<'a> Draft<'a> {
             return Decided {
                 handed: self.handed,
                 dismissed: self.dismissed,
+                told: self.told,
                 prolonged: self.prolonged,
                 ..Decided::without_effect(Receipt { seq: None, at, results })
             };
@@ -320,6 +329,7 @@ impl<'a> Draft<'a> {
             ended: self.ended,
             handed: self.handed,
             dismissed: self.dismissed,
+            told: self.told,
             prolonged: self.prolonged,
         }
     }

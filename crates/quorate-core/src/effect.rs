@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ids::{AgentNo, DeliveryNo, Generation, Key, Seq, SpaceId, SpaceName, Token, Version};
+use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
 use crate::registry::Agent;
 use crate::time::Timestamp;
@@ -302,6 +303,13 @@ pub enum Effect {
         /// Which part of it.
         part: u32,
     },
+    /// Something happened to an item.
+    Changed {
+        /// What.
+        verb: Verb,
+        /// Its state now.
+        item: Item,
+    },
 }
 
 impl Effect {
@@ -323,6 +331,7 @@ impl Effect {
             Self::Written { .. } => "entry.written",
             Self::Deleted { .. } => "entry.deleted",
             Self::Erased { .. } => "payload.erased",
+            Self::Changed { verb, .. } => verb.as_str(),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::codec::{self, Unreadable};
 use crate::effect::{Effect, EndState, Next, Record};
 use crate::entry::EntryHead;
 use crate::ids::{DeliveryNo, Key, Seq, SpaceId, Version};
+use crate::item::{Item, ItemKey, Keep};
 use crate::rows::{Dead, Ended};
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
@@ -42,6 +43,8 @@ pub struct World {
     pub dead: BTreeMap<DeliveryNo, Dead>,
     /// Payload parts that were blanked.
     pub erased: BTreeSet<(Seq, u32)>,
+    /// The items that have a row.
+    pub items: BTreeMap<ItemKey, Item>,
 }
 
 impl World {
@@ -54,6 +57,7 @@ impl World {
             ended: BTreeMap::new(),
             dead: BTreeMap::new(),
             erased: BTreeSet::new(),
+            items: BTreeMap::new(),
         }
     }
 
@@ -121,6 +125,13 @@ impl World {
             }
             Effect::Erased { seq, part } => {
                 self.erased.insert((*seq, *part));
+            }
+            Effect::Changed { item, .. } => {
+                if item.keep() == Keep::Gone {
+                    self.items.remove(&item.key());
+                } else {
+                    self.items.insert(item.key(), item.clone());
+                }
             }
             Effect::SpaceCreated { .. }
             | Effect::Restored { .. }

@@ -14,8 +14,10 @@ mod effect;
 mod entry;
 mod fold;
 mod ids;
+mod item;
 pub mod limits;
 mod message;
+mod policy;
 mod refused;
 mod registry;
 mod rows;
@@ -24,7 +26,7 @@ mod working;
 
 pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry,
-    Receipt, RegisterAgent, Waiting,
+    Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
@@ -34,7 +36,9 @@ pub use ids::{
     AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation,
     IdempotencyKey, Key, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
 };
+pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
+pub use policy::{Policy, Preset};
 pub use refused::{Code, Facts, Refused, Stale};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};

@@ -4,6 +4,7 @@ use crate::commit::{Principal, Receipt};
 use crate::effect::EndState;
 use crate::entry::EntryHead;
 use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, Token};
+use crate::item::{Item, ItemKey};
 use crate::message::Priority;
 use crate::time::Timestamp;
 
@@ -101,4 +102,6 @@ pub trait Rows {
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed>;
     /// A payload part of an earlier record.
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
+    /// An item as it was stored.
+    fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
 }

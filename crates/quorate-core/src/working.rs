@@ -5,12 +5,14 @@
 
 mod apply;
 mod inbox;
+mod items;
 mod line;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SpaceId, Token};
+use crate::item::ItemKey;
 use crate::message::Priority;
 use crate::registry::{Agent, Agents};
 use crate::time::{Mono, Now, Timestamp};
@@ -164,6 +166,8 @@ enum Undo {
     Agent(AgentNo, Option<Box<Agent>>),
     Consumer(ConsumerId, Option<Consumer>),
     Fairness(AgentNo, inbox::Fairness),
+    Item(Box<items::ItemBefore>),
+    Deadline(Box<(ItemKey, u64, Mono)>),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
 }
 
@@ -187,6 +191,7 @@ pub struct Working {
     expiring: BTreeSet<(Timestamp, DeliveryNo)>,
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
+    items: items::Items,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
     /// Inboxes in which something became ready, to be looked at before the commit ends.
@@ -235,6 +240,7 @@ impl Working {
             expiring: BTreeSet::new(),
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
+            items: items::Items::default(),
             turns: 0,
             stirred: Vec::new(),
             counts: Counts::default(),
@@ -325,9 +331,10 @@ impl Working {
         let expiry = self.expiring.first().map(|(at, _)| *at);
         // What was found due by a commit that could not hand it out is handed out by the next sweep, at once.
         let stirred = (!self.stirred.is_empty()).then_some(Timestamp(0));
+        let (alarm, deadline) = self.items.wake();
         Wake {
-            wall: [due, expiry, stirred].into_iter().flatten().min(),
-            mono: self.lapsing.first().map(|(at, _)| *at),
+            wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
+            mono: [self.lapsing.first().map(|(at, _)| *at), deadline].into_iter().flatten().min(),
         }
     }
 
@@ -394,6 +401,8 @@ impl Working {
                 Undo::Agent(number, before) => self.put_agent(number, before.map(|agent| *agent)),
                 Undo::Consumer(id, before) => self.put_consumer(id, before),
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
+                Undo::Item(before) => self.put_back(*before),
+                Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Numbers { next_delivery, last_token, last_epoch } => {
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;

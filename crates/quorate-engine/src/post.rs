@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
-    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Seq, SpaceNo, Timestamp,
+    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Seq, SpaceNo, Timestamp, Told,
 };
 use quorate_store::Handover;
 use tokio::sync::mpsc;
@@ -20,6 +20,8 @@ pub(crate) enum Mail {
     Handed(Vec<Handed>),
     /// A message that lives in memory only.
     Ephemeral(Ephemeral),
+    /// What somebody is told who waits for something else.
+    Told(Told),
 }
 
 /// Which message a delivery brings.
@@ -124,6 +126,11 @@ impl Post {
             // A consumer that has gone: its leases lapse and the deliveries come back.
             if let Some(found) = state.boxes.get(&id) {
                 let _ = found.sender.send(Mail::Handed(list));
+            }
+        }
+        for (id, told) in handover.told {
+            if let Some(found) = state.boxes.get(&id) {
+                let _ = found.sender.send(Mail::Told(told));
             }
         }
         for id in handover.dismissed {
@@ -231,6 +238,8 @@ impl Consumer {
         match mail {
             Mail::Handed(list) => self.ready.extend(list),
             Mail::Ephemeral(message) => self.ephemeral.push_back(message),
+            // A consumer of deliveries waits for nothing else.
+            Mail::Told(_) => {}
         }
     }
 

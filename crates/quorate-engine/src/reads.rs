@@ -177,6 +177,8 @@ fn unexpected(rows: &Rows) -> Error {
         Rows::Deliveries(_) => "deliveries",
         Rows::DeadLetters(_) => "dead letters",
         Rows::Seq(_) => "a position",
+        Rows::Item(_) => "an item",
+        Rows::Items(_) => "items",
     };
     StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
 }

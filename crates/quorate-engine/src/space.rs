@@ -179,6 +179,8 @@ impl Space {
                 match mail {
                     Mail::Handed(list) => handed.extend(list),
                     Mail::Ephemeral(message) => deliveries.push(message.into_delivery()),
+                    // A claim of deliveries waits for nothing else.
+                    Mail::Told(_) => {}
                 }
             }
         } else {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quorate_core::{
-    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Kept, Now, Open, OpenState,
-    Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working, codec, row_id,
+    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
+    Open, OpenState, Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -70,6 +70,7 @@ fn space(
     let agents = agents(connection, number)?;
     let mut working = Working::restore(SpaceId(row.get(2)?), head, eras, agents, kept);
     deliveries(connection, number, &mut working, now)?;
+    items(connection, number, &mut working, now)?;
     Ok(working)
 }
 
@@ -169,6 +170,27 @@ fn deliveries(
         working.load(delivery, open(row, agent)?, row.get(9)?, now);
     }
     Ok(())
+}
+
+/// Takes up the items that decisions need at hand.
+fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
+    let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
+    let mut rows = statement.query([number.0])?;
+    while let Some(row) = rows.next()? {
+        let item = item_of(row)?;
+        if item.keep() == Keep::AtHand {
+            working.load_item(item, now);
+        }
+    }
+    Ok(())
+}
+
+/// Reads an item from kind, id and state.
+pub(crate) fn item_of(row: &Row<'_>) -> Result<Item, LoadError> {
+    let (kind, id, state): (u8, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let damaged = |why: String| LoadError::Damaged(format!("item {id} of kind {kind}: {why}"));
+    let kind = ItemKind::from_number(kind).ok_or_else(|| damaged("there is no such kind".into()))?;
+    codec::read_item(kind, &state).map_err(|error| damaged(error.to_string()))
 }
 
 /// Reads an open delivery from a row of `deliveries`, all columns in their order.

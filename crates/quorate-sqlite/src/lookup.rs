@@ -6,8 +6,8 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     AgentNo, Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq, SpaceNo,
-    Timestamp, Token, Version, codec, row_id,
+    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq,
+    SpaceNo, Timestamp, Token, Version, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -22,6 +22,7 @@ pub(crate) struct Lookups<'c> {
     client_id: RefCell<Statement<'c>>,
     body: RefCell<Statement<'c>>,
     erased: RefCell<Statement<'c>>,
+    item: RefCell<Statement<'c>>,
     keys: [RefCell<Statement<'c>>; 2],
 }
 
@@ -42,6 +43,7 @@ impl<'c> Lookups<'c> {
             )?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
+            item: prepare("SELECT state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
             keys: [
                 prepare(
                     "SELECT fingerprint, seq, at, results FROM keys_0 WHERE space = ?1 AND principal = ?2 AND key = ?3",
@@ -193,6 +195,17 @@ impl Rows for Lookups<'_> {
         let mut statement = self.erased.borrow_mut();
         let erased = statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
+    }
+
+    fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
+        let what = "an item";
+        let mut statement = self.item.borrow_mut();
+        let bytes: Option<Vec<u8>> = statement
+            .query_row((self.space.get().0, key.kind.number(), &*key.id), |row| row.get(0))
+            .optional()
+            .map_err(failed(what))?;
+        let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
+        item.map_err(|source| LookupFailed { what, source: Box::new(source) })
     }
 }
 

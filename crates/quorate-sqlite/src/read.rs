@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, DeliveryNo, Effect, EntryHead, EntryVersion, Key, Record, ReturnCause, Seq, SpaceNo, Timestamp,
-    Version, codec, row_id,
+    AgentNo, DeliveryNo, Effect, EntryHead, EntryVersion, Item, Key, Record, ReturnCause, Seq, SpaceNo,
+    Timestamp, Version, codec, row_id,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -72,6 +72,14 @@ impl Reading<'_> {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
             Read::SeqAt(time) => Rows::Seq(self.seq_at(*time)?),
+            Read::Item(key) => {
+                let after = (key.kind.number(), &*key.id);
+                Rows::Item(self.items("id = ?3", after, 1)?.into_iter().next())
+            }
+            Read::Items { kind, after, limit } => {
+                let after = (kind.number(), after.as_deref().unwrap_or(""));
+                Rows::Items(self.items("id > ?3 ORDER BY id", after, *limit)?)
+            }
         })
     }
 
@@ -137,6 +145,18 @@ impl Reading<'_> {
             entries.push(self.with_content(&key, entry_head(row)?)?);
         }
         Ok(entries)
+    }
+
+    fn items(&self, which: &str, (kind, id): (u8, &str), limit: usize) -> Result<Vec<Item>, ReadError> {
+        let sql =
+            format!("SELECT kind, id, state FROM items WHERE space = ?1 AND kind = ?2 AND {which} LIMIT ?4");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query((self.space.0, kind, id, limit))?;
+        let mut items = Vec::new();
+        while let Some(row) = rows.next()? {
+            items.push(load::item_of(row).map_err(|error| ReadError::Other(error.to_string()))?);
+        }
+        Ok(items)
     }
 
     /// What the record says of a version, and its content.

@@ -157,6 +157,15 @@ CREATE TABLE keys_1 (
 CREATE TABLE key_turn (one INTEGER PRIMARY KEY CHECK (one = 1), turn INTEGER NOT NULL, day INTEGER NOT NULL) STRICT;
 INSERT INTO key_turn VALUES (1, 0, 0);
 
+-- Every other noun: its newest state, in the bytes of the log.
+CREATE TABLE items (
+    space INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    state BLOB NOT NULL,
+    PRIMARY KEY (space, kind, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE erased (
     space INTEGER NOT NULL,
     seq INTEGER NOT NULL,

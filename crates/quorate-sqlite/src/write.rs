@@ -3,8 +3,9 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use quorate_core::{
-    Commit, Counts, Decided, DeliveryNo, Effect, EndState, EndedOpen, Generation, Key, Message, NewDelivery,
-    Next, Open, OpenState, Principal, Receipt, Record, Seq, SpaceNo, Token, Version, Working, codec, row_id,
+    Commit, Counts, Decided, DeliveryNo, Effect, EndState, EndedOpen, Generation, Item, ItemKey, Keep, Key,
+    Message, NewDelivery, Next, Open, OpenState, Principal, Receipt, Record, Seq, SpaceNo, Token, Version,
+    Working, codec, row_id,
 };
 use rusqlite::{Connection, Statement};
 
@@ -30,6 +31,8 @@ pub(crate) struct Writes<'c> {
     client_id: Statement<'c>,
     era: Statement<'c>,
     erased: Statement<'c>,
+    item: Statement<'c>,
+    item_gone: Statement<'c>,
     keys: [Statement<'c>; 2],
 }
 
@@ -59,6 +62,8 @@ impl<'c> Writes<'c> {
             client_id: prepare("INSERT INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             era: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
+            item: prepare("INSERT OR REPLACE INTO items VALUES (?1, ?2, ?3, ?4)")?,
+            item_gone: prepare("DELETE FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
             keys: [
                 prepare("INSERT INTO keys_0 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
                 prepare("INSERT INTO keys_1 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
@@ -189,6 +194,7 @@ impl<'c> Writes<'c> {
             }
             Effect::Deleted { key, version } => self.entry(at, key, *version, None)?,
             Effect::Erased { seq, part } => self.erase(at, *seq, *part)?,
+            Effect::Changed { item, .. } => self.item(at.space, item)?,
         }
         Ok(())
     }
@@ -281,6 +287,16 @@ impl<'c> Writes<'c> {
         let entry_type = live.map_or("", String::as_str);
         let author = at.record.principal.as_str();
         self.entry.execute((at.space.0, key, version, generation, at.seq.0, deleted, entry_type, author))?;
+        Ok(())
+    }
+
+    fn item(&mut self, space: SpaceNo, item: &Item) -> rusqlite::Result<()> {
+        let ItemKey { kind, id } = item.key();
+        if item.keep() == Keep::Gone {
+            self.item_gone.execute((space.0, kind.number(), &*id))?;
+        } else {
+            self.item.execute((space.0, kind.number(), &*id, codec::write_item(item)))?;
+        }
         Ok(())
     }
 

@@ -81,7 +81,8 @@ impl<'c> Writer<'c> {
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
                 self.publish(&touched);
-                let handovers = handovers.into_values().filter(|handover| !is_empty(handover)).collect();
+                let handovers =
+                    handovers.into_values().filter(|handover: &Handover| !handover.is_empty()).collect();
                 self.answers.tell(Written { handovers, answers });
                 ControlFlow::Continue(())
             }
@@ -126,11 +127,7 @@ impl<'c> Writer<'c> {
                     let mut outcomes = Vec::with_capacity(commits.len());
                     for commit in commits {
                         if result.is_ok() {
-                            let handover = handovers.entry(space).or_insert_with(|| Handover {
-                                space,
-                                handed: Vec::new(),
-                                dismissed: Vec::new(),
-                            });
+                            let handover = handovers.entry(space).or_insert_with(|| Handover::new(space));
                             result =
                                 self.one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
                         }
@@ -161,9 +158,10 @@ impl<'c> Writer<'c> {
                 self.writes.commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 #[cfg(feature = "sabotage")]
                 crate::sabotage::after_write(self.sabotage, self.connection, space, &decided)?;
-                let Decided { receipt, handed, dismissed, .. } = decided;
+                let Decided { receipt, handed, dismissed, told, .. } = decided;
                 handover.handed.extend(handed);
                 handover.dismissed.extend(dismissed);
+                handover.told.extend(told);
                 Ok(Ok(receipt))
             }
             Err(No::Refused(refused)) => Ok(Err(refused)),
@@ -238,10 +236,6 @@ impl<'c> Writer<'c> {
         }
         error.to_store_error(self.connection.is_autocommit())
     }
-}
-
-fn is_empty(handover: &Handover) -> bool {
-    handover.handed.is_empty() && handover.dismissed.is_empty()
 }
 
 /// Why a batch was not written.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Key, Message, OpenState, Payload, Seq, Timestamp,
-    Version,
+    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, Key, Message, OpenState,
+    Payload, Seq, Timestamp, Version,
 };
 
 /// Which version of an entry.
@@ -79,6 +79,17 @@ pub enum Read {
     },
     /// The newest record at a time.
     SeqAt(Timestamp),
+    /// One item.
+    Item(ItemKey),
+    /// The items of a kind, by id.
+    Items {
+        /// Which kind.
+        kind: ItemKind,
+        /// Only later ids than this.
+        after: Option<Arc<str>>,
+        /// How many at most.
+        limit: usize,
+    },
 }
 
 /// What was read, in the order asked for.
@@ -96,6 +107,10 @@ pub enum Rows {
     DeadLetters(Vec<DeadLetter>),
     /// Of [`Read::SeqAt`].
     Seq(Seq),
+    /// Of [`Read::Item`].
+    Item(Option<Item>),
+    /// Of [`Read::Items`].
+    Items(Vec<Item>),
 }
 
 /// One version of an entry, with its content.

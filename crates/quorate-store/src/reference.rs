@@ -9,6 +9,7 @@ mod agents;
 mod inbox;
 mod leases;
 mod memory;
+mod policy;
 mod reads;
 mod send;
 mod space;
@@ -74,7 +75,7 @@ impl Reference {
         let mut rooms = self.rooms();
         let room = find(&mut rooms, number)?;
         let mut outcomes = Vec::new();
-        let mut handover = Handover { space: number, handed: Vec::new(), dismissed: Vec::new() };
+        let mut handover = Handover::new(number);
         for commit in commits {
             outcomes.push(room.space.commit(commit, self.wiring.clock.now(), &mut handover));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, Receipt, Record, Refused, Seq, SpaceId,
-    SpaceName, SpaceNo, Wake,
+    SpaceName, SpaceNo, Told, Wake,
 };
 use tokio::sync::watch;
 
@@ -81,6 +81,22 @@ pub struct Handover {
     pub handed: Vec<(ConsumerId, Handed)>,
     /// Consumers that were sent away, because their agent was started again or removed.
     pub dismissed: Vec<ConsumerId>,
+    /// What others who wait are told.
+    pub told: Vec<(ConsumerId, Told)>,
+}
+
+impl Handover {
+    /// A batch in which nobody was handed or told anything yet.
+    #[must_use]
+    pub fn new(space: SpaceNo) -> Self {
+        Self { space, handed: Vec::new(), dismissed: Vec::new(), told: Vec::new() }
+    }
+
+    /// Whether there is nothing to hand over.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.handed.is_empty() && self.dismissed.is_empty() && self.told.is_empty()
+    }
 }
 
 /// The state after the last sync, as far as anybody but the writer needs it.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer, message};
+use crate::codec::{Reader, Unreadable, Writer, item, message};
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
+use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
 use crate::registry::{Agent, Role};
 use crate::time::Timestamp;
@@ -51,6 +52,10 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
         }
         Effect::Deleted { key, version } => write_version(out, key, *version),
         Effect::Erased { seq, part } => out.numbers(&[seq.0, u64::from(*part)]),
+        Effect::Changed { verb, item } => {
+            out.numbers(&[verb.number(), u64::from(item.key().kind.number())]);
+            item::write(out, item);
+        }
     }
     tag_of(effect)
 }
@@ -72,6 +77,7 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Written { .. } => 12,
         Effect::Deleted { .. } => 13,
         Effect::Erased { .. } => 14,
+        Effect::Changed { .. } => 15,
     }
 }
 
@@ -131,8 +137,19 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         12 => read_written(input)?,
         13 => Effect::Deleted { key: input.id()?, version: Version(input.number()?) },
         14 => Effect::Erased { seq: Seq(input.number()?), part: input.narrow()? },
+        15 => read_changed(input)?,
         _ => return input.wrong("an effect that this release knows"),
     })
+}
+
+fn read_changed(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+    let Some(verb) = Verb::from_number(input.number()?) else {
+        return input.wrong("a verb that this release knows");
+    };
+    let Some(kind) = ItemKind::from_number(input.narrow()?) else {
+        return input.wrong("a kind of item that this release knows");
+    };
+    Ok(Effect::Changed { verb, item: item::read(kind, input)? })
 }
 
 fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {

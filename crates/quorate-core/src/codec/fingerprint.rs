@@ -3,9 +3,10 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, message};
+use crate::codec::{Writer, item, message};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
+use crate::item::Item;
 use crate::message::{Durability, Message, Payload};
 
 /// The fingerprint of one message.
@@ -76,12 +77,19 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
+        Op::SetPolicy(policy) => write_item(out, 16, &Item::Policy(policy.clone())),
     }
 }
 
 fn write_named(out: &mut Writer, op: u64, agent: &AgentId) {
     out.number(op);
     out.text(agent);
+}
+
+/// An operation that asks for an item as it shall be.
+fn write_item(out: &mut Writer, op: u64, asked: &Item) {
+    out.number(op);
+    item::write(out, asked);
 }
 
 fn write_lease(out: &mut Writer, op: u64, lease: &LeaseRef) {

@@ -139,6 +139,7 @@ impl Draft<'_> {
         for delivery in self.working.expired(self.now.wall, SWEEP_MAX) {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
+        self.sweep_items();
         Ok(OpResult::Done)
     }
 

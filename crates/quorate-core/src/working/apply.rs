@@ -59,6 +59,7 @@ impl Working {
                 self.set_delivery(*delivery, Some((open, None)));
             }
             Effect::Written { .. } | Effect::Deleted { .. } | Effect::Erased { .. } => {}
+            Effect::Changed { item, .. } => self.set_item(item, now),
         }
     }
 
@@ -121,7 +122,8 @@ impl Working {
             | Effect::Returned { .. }
             | Effect::Written { .. }
             | Effect::Deleted { .. }
-            | Effect::Erased { .. } => {}
+            | Effect::Erased { .. }
+            | Effect::Changed { .. } => {}
         }
     }
 

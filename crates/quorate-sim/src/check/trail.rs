@@ -126,7 +126,8 @@ impl Trails {
                 | Effect::Returned { .. }
                 | Effect::Redriven { .. }
                 | Effect::Deleted { .. }
-                | Effect::Erased { .. } => {}
+                | Effect::Erased { .. }
+                | Effect::Changed { .. } => {}
             }
         }
     }

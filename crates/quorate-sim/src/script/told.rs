@@ -118,6 +118,7 @@ impl Stage {
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
+            Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })

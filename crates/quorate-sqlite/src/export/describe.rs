@@ -1,8 +1,8 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, Key, Message, NewDelivery, Next, Priority, Timestamp,
-    Token, Version,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
+    Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -91,8 +91,16 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         }
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
+        Effect::Changed { item, .. } => item_fields(item),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
+}
+
+/// The state of an item.
+fn item_fields(item: &Item) -> Fields {
+    match item {
+        Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
+    }
 }
 
 fn registered(agent: AgentNo, described: &Agent) -> Fields {

@@ -108,6 +108,8 @@ impl<'w> Draft<'w> {
                 let new = self.erased.insert(target) && !self.world.erased.contains(&target);
                 require(new && *seq < self.seq, "the part is not one that can be erased")
             }
+            // The effect holds the whole new state, so it fits whatever came before.
+            Effect::Changed { .. } => Ok(()),
         }
     }
 

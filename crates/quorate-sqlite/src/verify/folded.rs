@@ -87,7 +87,8 @@ impl<'a> Folded<'a> {
                 | Effect::AgentRemoved { .. }
                 | Effect::Acked { .. }
                 | Effect::Returned { .. }
-                | Effect::Erased { .. } => {}
+                | Effect::Erased { .. }
+                | Effect::Changed { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {

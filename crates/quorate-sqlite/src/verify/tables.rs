@@ -125,7 +125,7 @@ pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Resu
             return Ok(Some(bad(format!("table `{table}`, row {id}: it is of a space that does not exist"))));
         }
     }
-    for table in ["eras", "entries", "versions", "client_ids", "erased"] {
+    for table in ["eras", "entries", "versions", "client_ids", "items", "erased"] {
         let sql = format!("SELECT space FROM {table} WHERE space < 1 OR space > ?1 LIMIT 1");
         let stray: Option<i64> = connection.query_row(&sql, [spaces], |row| row.get(0)).optional()?;
         if let Some(space) = stray {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, DeliveryNo, EndState, EntryVersion, Key, OpenState, Payload, Record, Seq, Version, codec,
+    AgentNo, DeliveryNo, EndState, EntryVersion, ItemKey, Key, OpenState, Payload, Record, Seq, Version,
+    codec,
 };
 
 use crate::read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
@@ -46,6 +47,12 @@ impl Space {
             Read::SeqAt(time) => {
                 let newest = self.records.iter().rposition(|record| record.at <= *time);
                 Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
+            }
+            Read::Item(key) => Rows::Item(self.items.get(key).cloned()),
+            Read::Items { kind, after, limit } => {
+                let later = |key: &ItemKey| after.as_ref().is_none_or(|after| key.id > *after);
+                let of_kind = self.items.iter().filter(|(key, _)| key.kind == *kind && later(key));
+                Rows::Items(of_kind.take(*limit).map(|(_, item)| item.clone()).collect())
             }
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, IdempotencyKey, Key, Message, Mono, Now, Payload, Principal, Priority, Receipt,
-    RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
+    Generation, Head, IdempotencyKey, Item, ItemKey, Key, Message, Mono, Now, Payload, Principal, Priority,
+    Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
 };
 
 use crate::store::Published;
@@ -35,6 +35,8 @@ pub(super) struct Space {
     /// Inboxes where something can be handed out, in the order in which that came about.
     pub(super) stirred: Vec<AgentNo>,
     pub(super) last_token: u64,
+    /// Every item that has a row.
+    pub(super) items: BTreeMap<ItemKey, Item>,
 }
 
 /// One record, without its effects.
@@ -171,6 +173,7 @@ impl Space {
             answers: Vec::new(),
             consumers: Vec::new(),
             stirred: Vec::new(),
+            items: BTreeMap::new(),
             last_token: 0,
         }
     }

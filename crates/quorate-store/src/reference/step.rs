@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
-    Receipt, RecordKind, Refused, Seq, Stale, Timestamp,
+    Receipt, RecordKind, Refused, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -25,6 +25,7 @@ pub(super) struct Step<'a> {
     pub(super) deliveries: usize,
     pub(super) handed: Vec<(ConsumerId, Handed)>,
     pub(super) dismissed: Vec<ConsumerId>,
+    pub(super) told: Vec<(ConsumerId, Told)>,
 }
 
 impl Space {
@@ -47,6 +48,7 @@ impl Space {
             Ok(results) => {
                 handover.handed.append(&mut step.handed);
                 handover.dismissed.append(&mut step.dismissed);
+                handover.told.append(&mut step.told);
                 Ok(step.conclude(results))
             }
             Err(refused) => {
@@ -97,6 +99,7 @@ impl<'a> Step<'a> {
             deliveries: 0,
             handed: Vec::new(),
             dismissed: Vec::new(),
+            told: Vec::new(),
         }
     }
 
@@ -142,6 +145,7 @@ impl<'a> Step<'a> {
             Op::Delete(delete) => self.delete(delete),
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
+            Op::SetPolicy(policy) => self.set_policy(policy),
         }
     }
 

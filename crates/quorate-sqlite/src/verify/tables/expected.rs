@@ -2,7 +2,8 @@
 
 use quorate_core::limits::LEASE_MS_MAX;
 use quorate_core::{
-    AgentNo, Dead, DeliveryNo, EntryVersion, Era, Key, Open, OpenState, Seq, SpaceNo, Timestamp, row_id,
+    AgentNo, Dead, DeliveryNo, EntryVersion, Era, Key, Open, OpenState, Seq, SpaceNo, Timestamp, codec,
+    row_id,
 };
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -39,6 +40,7 @@ pub(super) fn first_difference(
         Comparing::dead,
         Comparing::entries,
         Comparing::erased,
+        Comparing::items,
     ];
     for table in tables {
         if let Some(difference) = table(&comparing)? {
@@ -196,6 +198,22 @@ impl Comparing<'_> {
         });
         let name =
             |row: &[Value]| format!("of part {} of record {}", super::shown(&row[1]), super::shown(&row[0]));
+        table.difference(self.connection, [self.space.0], expected, name)
+    }
+
+    fn items(&self) -> rusqlite::Result<Option<Difference>> {
+        let which = "space = ?1 ORDER BY kind, id";
+        let columns = ["kind", "id", "state"];
+        let table = Table { name: "items", columns: &columns, key: 2, which, settle: as_stored };
+        let expected = self.folded.world.items.iter().map(|(key, item)| Expected {
+            columns: vec![
+                number(u64::from(key.kind.number())),
+                Value::Text(key.id.to_string()),
+                Value::Blob(codec::write_item(item)),
+            ],
+            seq: self.folded.world.working.head.seq,
+        });
+        let name = |row: &[Value]| format!("of {} of kind {}", super::shown(&row[1]), super::shown(&row[0]));
         table.difference(self.connection, [self.space.0], expected, name)
     }
 }

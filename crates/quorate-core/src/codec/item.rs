@@ -1,0 +1,39 @@
+//! The bytes of each item, the same in the log and in its row.
+
+mod policy;
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::item::{Item, ItemKind};
+
+/// Writes the state of an item.
+pub(super) fn write(out: &mut Writer, item: &Item) {
+    match item {
+        Item::Policy(policy) => policy::write(out, policy),
+    }
+}
+
+/// Reads the state of an item.
+pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unreadable> {
+    Ok(match kind {
+        ItemKind::Policy => Item::Policy(policy::read(input)?),
+    })
+}
+
+/// The bytes of an item, as a store keeps them.
+#[must_use]
+pub fn write_item(item: &Item) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(128));
+    write(&mut out, item);
+    out.0
+}
+
+/// An item from the bytes that a store kept.
+///
+/// # Errors
+/// When the bytes are not what this release understands.
+pub fn read_item(kind: ItemKind, bytes: &[u8]) -> Result<Item, Unreadable> {
+    let mut input = Reader::new(bytes);
+    let item = read(kind, &mut input)?;
+    input.end()?;
+    Ok(item)
+}

@@ -1,0 +1,158 @@
+//! Items: the nouns that are kept as one row each. An item changes by one effect, `Changed`, which holds its whole new
+//! state and a verb that says what happened to it; folding it is putting it in its place.
+//!
+//! A noun is: a struct with its state, its bytes in `codec/item/`, its indexes in `working/`, its rules in `decide/`.
+//! A store knows none of that: it keeps bytes under a kind and an id.
+
+use std::sync::Arc;
+
+use crate::policy::Policy;
+use crate::time::Timestamp;
+
+/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ItemKind {
+    /// The rules of the space.
+    Policy,
+}
+
+impl ItemKind {
+    /// All kinds.
+    pub const ALL: [Self; 1] = [Self::Policy];
+
+    /// The frozen number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Policy => 1,
+        }
+    }
+
+    /// The kind with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+        }
+    }
+}
+
+/// Which item. Ids are unique within a kind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ItemKey {
+    /// What kind of noun.
+    pub kind: ItemKind,
+    /// Its id.
+    pub id: Arc<str>,
+}
+
+impl ItemKey {
+    /// The key of an item.
+    #[must_use]
+    pub fn new(kind: ItemKind, id: impl Into<Arc<str>>) -> Self {
+        Self { kind, id: id.into() }
+    }
+}
+
+/// The state of an item.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// The rules of the space.
+    Policy(Policy),
+}
+
+/// Where an item is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// In memory and in its row: decisions need it.
+    AtHand,
+    /// In its row only: it is over, and looked up when somebody names it.
+    Stored,
+    /// Nowhere: the log alone remembers it.
+    Gone,
+}
+
+/// When time alone will change an item. `part` tells several alarms of one item apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alarm {
+    /// At a time of day.
+    At {
+        /// Which part of the item.
+        part: u64,
+        /// When.
+        time: Timestamp,
+    },
+    /// So long after this part of the item began, by the monotonic clock; after a restart it runs its full length again.
+    After {
+        /// Which part of the item: a token or a fence, so that a new one starts anew.
+        part: u64,
+        /// How long.
+        length_ms: u64,
+    },
+}
+
+impl Item {
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> ItemKey {
+        match self {
+            Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
+        }
+    }
+
+    /// Where it is kept.
+    #[must_use]
+    pub fn keep(&self) -> Keep {
+        match self {
+            Self::Policy(_) => Keep::AtHand,
+        }
+    }
+
+    /// When time alone will change it.
+    #[must_use]
+    pub fn alarms(&self) -> Vec<Alarm> {
+        match self {
+            Self::Policy(_) => Vec::new(),
+        }
+    }
+}
+
+/// What happened to an item. The numbers are frozen: they are hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// The rules of the space are these from now on.
+    PolicySet,
+}
+
+impl Verb {
+    /// All verbs.
+    pub const ALL: [Self; 1] = [Self::PolicySet];
+
+    /// The frozen number. Each noun has a range of its own, in tens.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        match self {
+            Self::PolicySet => 10,
+        }
+    }
+
+    /// The verb with this number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.number() == number)
+    }
+
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PolicySet => "policy.set",
+        }
+    }
+}

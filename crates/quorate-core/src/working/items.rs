@@ -1,0 +1,161 @@
+//! Items at hand, with the alarms that time alone sets off. One function changes an item and keeps every index in step.
+
+use std::collections::BTreeSet;
+
+use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
+use crate::policy::Policy;
+use crate::time::{Mono, Now, Timestamp};
+use crate::working::{Map, Undo, Working};
+
+/// One part of an item.
+type Part = (ItemKey, u64);
+
+/// What the working state holds of items.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
+    pub(crate) policy: Policy,
+    /// When each running part ends by the monotonic clock.
+    deadlines: Map<Part, Mono>,
+    by_deadline: BTreeSet<(Mono, Part)>,
+    by_time: BTreeSet<(Timestamp, Part)>,
+}
+
+impl Items {
+    /// Puts an item in its place and returns what was there.
+    fn place(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
+        match key.kind {
+            ItemKind::Policy => {
+                let new = match new {
+                    Some(Item::Policy(policy)) => policy,
+                    None => Policy::default(),
+                };
+                Some(Item::Policy(std::mem::replace(&mut self.policy, new)))
+            }
+        }
+    }
+
+    /// An item at hand.
+    pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
+        match key.kind {
+            ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
+        }
+    }
+
+    /// The soonest alarms, by clock.
+    pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
+        (self.by_time.first().map(|(at, _)| *at), self.by_deadline.first().map(|(at, _)| *at))
+    }
+
+    /// The first alarms that went off, soonest first.
+    pub(crate) fn went_off(&self, now: Now, max: usize) -> Vec<Part> {
+        let by_deadline = self.by_deadline.iter().take_while(|(at, _)| *at <= now.mono);
+        let by_time = self.by_time.iter().take_while(|(at, _)| *at <= now.wall);
+        by_deadline.map(|(_, part)| part).chain(by_time.map(|(_, part)| part)).take(max).cloned().collect()
+    }
+
+    fn stop(&mut self, key: &ItemKey, alarms: &[Alarm]) -> Vec<(u64, Mono)> {
+        let mut stopped = Vec::new();
+        for alarm in alarms {
+            match alarm {
+                Alarm::At { part, time } => {
+                    self.by_time.remove(&(*time, (key.clone(), *part)));
+                }
+                Alarm::After { part, .. } => {
+                    let running = (key.clone(), *part);
+                    if let Some(deadline) = self.deadlines.remove(&running) {
+                        self.by_deadline.remove(&(deadline, running));
+                        stopped.push((*part, deadline));
+                    }
+                }
+            }
+        }
+        stopped
+    }
+
+    fn start(&mut self, key: &ItemKey, alarms: &[Alarm], running: &[(u64, Mono)], now: Mono) {
+        for alarm in alarms {
+            match alarm {
+                Alarm::At { part, time } => {
+                    self.by_time.insert((*time, (key.clone(), *part)));
+                }
+                Alarm::After { part, length_ms } => {
+                    let before = running.iter().find(|(other, _)| other == part);
+                    let deadline = before.map_or(now.plus_ms(*length_ms), |(_, deadline)| *deadline);
+                    self.run(key, *part, deadline);
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
+        let running = (key.clone(), part);
+        if let Some(old) = self.deadlines.insert(running.clone(), deadline) {
+            self.by_deadline.remove(&(old, running.clone()));
+        }
+        self.by_deadline.insert((deadline, running));
+    }
+}
+
+/// What an item was, with the deadlines of its running parts.
+#[derive(Debug)]
+pub(super) struct ItemBefore {
+    key: ItemKey,
+    item: Option<Item>,
+    running: Vec<(u64, Mono)>,
+}
+
+impl Working {
+    /// The items at hand.
+    pub(crate) fn items(&self) -> &Items {
+        &self.items
+    }
+
+    /// The rules of the space.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.items.policy
+    }
+
+    /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.
+    pub fn load_item(&mut self, item: Item, now: Now) {
+        self.put_item(item, now.mono);
+    }
+
+    /// Puts the new state of an item in its place. A part that runs already keeps its deadline.
+    pub(super) fn set_item(&mut self, item: &Item, now: Now) {
+        let before = self.put_item(item.clone(), now.mono);
+        self.journal.push(Undo::Item(Box::new(before)));
+    }
+
+    fn put_item(&mut self, item: Item, now: Mono) -> ItemBefore {
+        let key = item.key();
+        let alarms = item.alarms();
+        let old = self.items.place(&key, (item.keep() == Keep::AtHand).then_some(item));
+        let running = match &old {
+            Some(old) => self.items.stop(&key, &old.alarms()),
+            None => Vec::new(),
+        };
+        self.items.start(&key, &alarms, &running, now);
+        ItemBefore { key, item: old, running }
+    }
+
+    pub(super) fn put_back(&mut self, before: ItemBefore) {
+        let ItemBefore { key, item, running } = before;
+        let alarms = item.as_ref().map(Item::alarms).unwrap_or_default();
+        if let Some(new) = self.items.place(&key, item) {
+            self.items.stop(&key, &new.alarms());
+        }
+        self.items.start(&key, &alarms, &running, Mono(0));
+    }
+
+    /// Starts a running part of an item anew. Leaves no record: after a restart it runs its full length anyway.
+    pub(crate) fn prolong_item(&mut self, key: &ItemKey, part: u64, length_ms: u64, now: Now) {
+        let Some(before) = self.items.deadlines.get(&(key.clone(), part)).copied() else { return };
+        self.journal.push(Undo::Deadline(Box::new((key.clone(), part, before))));
+        self.items.run(key, part, now.mono.plus_ms(length_ms));
+    }
+
+    pub(super) fn put_deadline_back(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
+        self.items.run(key, part, deadline);
+    }
+}
