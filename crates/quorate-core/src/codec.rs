@@ -12,7 +12,8 @@ mod result;
 
 use bytes::Bytes;
 
-use crate::effect::{Body, Effect, Record};
+use crate::effect::{Body, Effect, EndState, Record};
+use crate::ids::{DeliveryNo, Token};
 use crate::message::Payload;
 
 pub use item::{read_item, write_item};
@@ -83,6 +84,24 @@ pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
     let parts = parts_of(&record.body)?;
     let payloads = split_payload(&parts, &record.salts, &record.payload);
     Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
+}
+
+/// How the record with this body ended a delivery, and under which lease; `None` if it did not.
+///
+/// # Errors
+/// As [`read_body`].
+pub fn end_of(body: &[u8], delivery: DeliveryNo) -> Result<Option<(EndState, Token)>, Unreadable> {
+    let mut input = Reader::new(body);
+    read_parts(&mut input)?;
+    let mut found = None;
+    for _ in 0..input.count(2)? {
+        let tag = input.number()?;
+        let mut fields = input.nested()?;
+        if effect::is_end(tag) {
+            found = effect::read(tag, &mut fields, &[])?.ended(delivery).or(found);
+        }
+    }
+    Ok(found)
 }
 
 /// Length and digest of each payload part, without reading the effects.

@@ -313,6 +313,23 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// How this effect ended that delivery, and under which lease, if it did.
+    #[must_use]
+    pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, Token)> {
+        match self {
+            Self::Acked { delivery, token } if *delivery == number => Some((EndState::Acked, *token)),
+            Self::Returned { delivery, token, next: Next::Dead, .. } if *delivery == number => {
+                Some((EndState::Dead, *token))
+            }
+            Self::Returned { delivery, token, next: Next::Expired, .. } if *delivery == number => {
+                Some((EndState::Expired, *token))
+            }
+            Self::Expired { delivery } if *delivery == number => Some((EndState::Expired, Token(0))),
+            Self::Purged { delivery } if *delivery == number => Some((EndState::Purged, Token(0))),
+            _ => None,
+        }
+    }
+
     /// The word in exports.
     #[must_use]
     pub fn as_str(&self) -> &'static str {

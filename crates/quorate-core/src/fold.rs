@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::codec::{self, Unreadable};
+use crate::codec::Unreadable;
+use crate::decide::EndedOpen;
 use crate::effect::{Effect, EndState, Next, Record};
 use crate::entry::EntryHead;
-use crate::ids::{DeliveryNo, Key, Seq, SpaceId, Version};
+use crate::ids::{DeliveryNo, Key, Seq, SpaceId, Token, Version};
 use crate::item::{Item, ItemKey, Keep};
 use crate::rows::{Dead, Ended};
-use crate::time::{Now, Timestamp};
-use crate::working::{Open, Working};
+use crate::time::{Mono, Timestamp};
+use crate::working::{Open, Replayed, Working};
 
 /// One version of a memory entry.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,35 +67,33 @@ impl World {
     /// # Errors
     /// When the body is not readable.
     pub fn apply(&mut self, record: &Record) -> Result<(), Unreadable> {
-        let body = codec::read_body(record)?;
-        let now = Now { wall: record.at, ..Now::default() };
-        self.working.begin(now);
-        let mut n = 0;
-        for effect in &body.effects {
-            self.apply_to_rows(effect, record);
-            self.working.apply(effect, record.seq, &mut n, now);
-            self.working.count_end(effect);
+        let Replayed { effects, ended } = self.working.replay(record, Mono::default())?;
+        let mut ended = ended.into_iter();
+        for effect in &effects {
+            self.apply_to_rows(effect, record, &mut ended);
         }
-        self.working.head.seq = record.seq;
-        self.working.head.hash = record.hash;
-        self.working.head.at = record.at;
-        self.working.settle();
         Ok(())
     }
 
-    fn apply_to_rows(&mut self, effect: &Effect, record: &Record) {
+    fn apply_to_rows(
+        &mut self,
+        effect: &Effect,
+        record: &Record,
+        ended: &mut impl Iterator<Item = EndedOpen>,
+    ) {
         match effect {
-            Effect::Acked { delivery, .. } => self.end(*delivery, EndState::Acked, record.seq),
-            Effect::Returned { delivery, next: Next::Dead, .. } => {
-                if let Some(open) = self.working.open(*delivery) {
-                    self.dead.insert(*delivery, Dead::of(open));
+            Effect::Acked { delivery, .. }
+            | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
+            | Effect::Expired { delivery }
+            | Effect::Purged { delivery } => {
+                if let Some(EndedOpen { open, state, .. }) = ended.next() {
+                    let token = effect.ended(*delivery).map_or(Token(0), |(_, token)| token);
+                    self.ended.insert(*delivery, Ended { state, token, seq: record.seq });
+                    if state == EndState::Dead {
+                        self.dead.insert(*delivery, Dead::of(&open));
+                    }
                 }
-                self.end(*delivery, EndState::Dead, record.seq);
             }
-            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
-                self.end(*delivery, EndState::Expired, record.seq);
-            }
-            Effect::Purged { delivery } => self.end(*delivery, EndState::Purged, record.seq),
             Effect::Redriven { delivery, .. } => {
                 self.dead.remove(delivery);
                 self.ended.remove(delivery);
@@ -145,11 +144,6 @@ impl World {
 
     fn entry_head(&self, version: Version, seq: Seq, deleted: bool) -> EntryHead {
         EntryHead { version, generation: self.working.head.generation, seq, deleted }
-    }
-
-    fn end(&mut self, delivery: DeliveryNo, state: EndState, seq: Seq) {
-        let token = self.working.open(delivery).and_then(Open::token).unwrap_or_default();
-        self.ended.insert(delivery, Ended { state, token, seq });
     }
 }
 

@@ -43,4 +43,4 @@ pub use refused::{Code, Facts, Refused, Stale};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
 pub use time::{Mono, Now, Timestamp};
-pub use working::{Counts, Head, Kept, Open, OpenState, Wake, Working};
+pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};

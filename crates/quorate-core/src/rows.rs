@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 pub struct Ended {
     /// Its last state.
     pub state: EndState,
-    /// The token of its last lease; 0 if it never had one.
+    /// The lease under which it ended; 0 if it was not held, or ended by an operator.
     pub token: Token,
     /// The record that ended it.
     pub seq: Seq,

@@ -7,6 +7,7 @@ mod apply;
 mod inbox;
 mod items;
 mod line;
+mod replay;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::time::{Mono, Now, Timestamp};
 
 pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
+pub use replay::Replayed;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 

@@ -83,6 +83,8 @@ impl Cut {
                 disk: Some(Arc::clone(disk)),
                 sabotage: self.sabotage,
                 carry_over_bytes: self.carry_over_bytes,
+                // Short, so that the power also goes while a tail is carried over, and long enough to leave one.
+                tail_rows: 50,
             };
             // Without power nothing opens; nothing was acknowledged by that start either.
             let Ok(space) = aftermath::open(directory, options).await else { break };

@@ -8,6 +8,7 @@ use quorate_store::Position;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::carry::Carry;
 use crate::directory::{OpenError, check_whole, database_of, make_private, sync_directory};
 use crate::disk::Disk;
 use crate::load::{self, LoadError};
@@ -124,16 +125,19 @@ fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<
     let mut positions = Vec::new();
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let mut writes = Writes::prepare(&connection)?;
+    let mut carry = Carry::prepare(&connection)?;
     for (number, space) in &mut spaces {
         let working = &mut space.working;
+        carry.over(*number, working, &space.tail, space.first_new)?;
         let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));
         let (record, _) = restored(working, generation, now);
         writes.record(*number, &record)?;
         writes.new_era(*number, working)?;
         writes.head(*number, working)?;
+        carry.in_space(*number).reach(working)?;
         positions.push(Position { space: space.name.clone(), seq: record.seq, hash: record.hash });
     }
-    drop(writes);
+    drop((writes, carry));
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(positions)

@@ -1,20 +1,26 @@
-//! Taking up a space at start: the head and the open rows, never the whole log.
+//! Taking up a space at start: the open rows, and the records that the tables do not know yet; never the whole log.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quorate_core::{
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
-    Open, OpenState, Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working, codec, row_id,
+    Open, OpenState, Record, Replayed, SentBefore, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token,
+    Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::lookup::priority_of;
+use crate::lookup::{SENT_BEFORE, priority_of, sent_before};
+use crate::tail::{Tail, fingerprint_of, ids_of_part};
 
 /// A space as it was loaded.
 pub(crate) struct Loaded {
     pub(crate) name: SpaceName,
     pub(crate) working: Working,
+    /// The number of the next delivery when the tables were written: from there on deliveries have no row.
+    pub(crate) first_new: u64,
+    /// What the tables do not know yet; taken out once it is shared with the readers.
+    pub(crate) tail: Tail,
 }
 
 /// The stored state does not fit together.
@@ -29,7 +35,8 @@ pub(crate) enum LoadError {
 /// Loads all spaces.
 pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<SpaceNo, Loaded>, LoadError> {
     let mut statement = connection.prepare(
-        "SELECT number, name, id, seq, hash, at, generation, next_delivery, last_token, acked, dead, expired, purged
+        "SELECT number, name, id, seq, hash, at, generation, tables_at, next_delivery, last_token,
+                acked, dead, expired, purged
          FROM spaces ORDER BY number",
     )?;
     let mut rows = statement.query([])?;
@@ -38,8 +45,7 @@ pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<Space
         let number = SpaceNo(row.get(0)?);
         let name: String = row.get(1)?;
         let name = SpaceName::new(&name).map_err(|refused| LoadError::Damaged(refused.detail))?;
-        let working = space(connection, number, &name, row, now)?;
-        found.insert(number, Loaded { name, working });
+        found.insert(number, space(connection, number, name, row, now)?);
     }
     Ok(found)
 }
@@ -47,31 +53,114 @@ pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<Space
 fn space(
     connection: &Connection,
     number: SpaceNo,
-    name: &SpaceName,
+    name: SpaceName,
     row: &Row<'_>,
     now: Now,
-) -> Result<Working, LoadError> {
-    let head = Head {
-        seq: Seq(row.get(3)?),
-        hash: row.get(4)?,
-        at: Timestamp(row.get(5)?),
-        generation: Generation(row.get(6)?),
-    };
+) -> Result<Loaded, LoadError> {
+    let generation = Generation(row.get(6)?);
+    let head = Head { seq: Seq(row.get(3)?), hash: row.get(4)?, at: Timestamp(row.get(5)?), generation };
     let counts = Counts {
-        acked: row.get(9)?,
-        dead: row.get(10)?,
-        expired: row.get(11)?,
-        purged: row.get(12)?,
+        acked: row.get(10)?,
+        dead: row.get(11)?,
+        expired: row.get(12)?,
+        purged: row.get(13)?,
         ..Counts::default()
     };
-    let kept = Kept { next_delivery: row.get(7)?, last_token: row.get(8)?, counts };
-    check_tail(connection, number, name, &head)?;
+    let kept = Kept { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
+    check_tail(connection, number, &name, &head)?;
+    let tables_at = Seq(row.get(7)?);
+    let damaged = |why: String| LoadError::Damaged(format!("in space {name} {why}; run `quorate verify`"));
+    let Some(reached) = record(connection, number, tables_at)? else {
+        return Err(damaged(format!("the tables reach up to record {tables_at}, which is missing")));
+    };
+    let head_of_tables = Head { seq: reached.seq, hash: reached.hash, at: reached.at, generation };
     let eras = eras(connection, number)?;
     let agents = agents(connection, number)?;
-    let mut working = Working::restore(SpaceId(row.get(2)?), head, eras, agents, kept);
+    let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
     deliveries(connection, number, &mut working, now)?;
     items(connection, number, &mut working, now)?;
-    Ok(working)
+    let tail = tail(connection, number, &mut working, now).map_err(|error| match error {
+        LoadError::Damaged(why) => damaged(why),
+        LoadError::Sqlite(error) => error.into(),
+    })?;
+    extended(connection, number, &mut working, now)?;
+    working.taken_up();
+    Ok(Loaded { name, working, first_new: kept.next_delivery, tail })
+}
+
+/// Folds the records that the tables do not know yet.
+fn tail(
+    connection: &Connection,
+    number: SpaceNo,
+    working: &mut Working,
+    now: Now,
+) -> Result<Tail, LoadError> {
+    let mut tail = Tail::default();
+    let mut statement = connection.prepare(
+        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
+         WHERE id > ?1 AND id <= ?2 ORDER BY id",
+    )?;
+    let mut rows = statement.query((row_id(number, working.head.seq.0), row_id(number, (1 << 47) - 1)))?;
+    while let Some(row) = rows.next()? {
+        let record = record_of(row, number)?;
+        let seq = record.seq;
+        let Record { at, format, kind, ref principal, ref body, .. } = record;
+        let header = chain::Header { seq, at, format, kind, principal };
+        if chain::record_hash(&working.head.hash, &header, body) != record.hash {
+            return Err(LoadError::Damaged(format!("record {seq} is not what was written")));
+        }
+        let replayed = working.replay(&record, now.mono);
+        let Replayed { effects, ended } =
+            replayed.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
+        tail.take_in(working, &record, (&effects, &ended), fingerprint_of);
+        for effect in &effects {
+            if let Effect::Erased { seq, part } = effect {
+                forget_fingerprints(connection, number, (*seq, *part), &mut tail)?;
+            }
+        }
+    }
+    Ok(tail)
+}
+
+/// The fingerprint of a message whose payload was erased says nothing any more: it would confirm a guess.
+fn forget_fingerprints(
+    connection: &Connection,
+    number: SpaceNo,
+    (seq, part): (Seq, u32),
+    tail: &mut Tail,
+) -> Result<(), LoadError> {
+    let Some(record) = record(connection, number, seq)? else { return Ok(()) };
+    let ids = ids_of_part(&record, part).map_err(|error| LoadError::Damaged(error.to_string()))?;
+    for id in ids {
+        let stored = match tail.client_ids.get(&id) {
+            Some(sent) => Some(sent.clone()),
+            None => connection
+                .prepare_cached(SENT_BEFORE)?
+                .query_row((number.0, id.as_str()), sent_before)
+                .optional()?,
+        };
+        if let Some(sent) = stored {
+            tail.client_ids.insert(id, SentBefore { fingerprint: [0; 32], ..sent });
+        }
+    }
+    Ok(())
+}
+
+/// Leases that were made longer since the tables were written.
+fn extended(
+    connection: &Connection,
+    number: SpaceNo,
+    working: &mut Working,
+    now: Now,
+) -> Result<(), LoadError> {
+    let sql = "SELECT id, token, lease_ms FROM extended WHERE id BETWEEN ?1 AND ?2";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query((row_id(number, 0), row_id(number, (1 << 47) - 1)))?;
+    while let Some(row) = rows.next()? {
+        let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
+        working.load_lease(delivery, Token(row.get(1)?), row.get(2)?, now);
+    }
+    Ok(())
 }
 
 /// The head and the end of the log must agree: a log that was cut off or goes on beyond the head is not ours to extend.

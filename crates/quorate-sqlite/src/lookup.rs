@@ -1,23 +1,31 @@
 //! The look-ups of a decision, on the writer's own connection: they see what earlier commits of the batch wrote.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
-    AgentNo, Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq,
-    SpaceNo, Timestamp, Token, Version, codec, row_id,
+    AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
+    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq, SpaceNo,
+    Timestamp, Version, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
+
+use crate::ends;
+use crate::tail::{Tail, Tails};
 
 /// Prepared look-ups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
     pub(crate) space: Cell<SpaceNo>,
     /// Which table of idempotency keys is written to, and on which day it took over.
     pub(crate) key_turn: Cell<KeyTurn>,
+    /// What the tables do not know yet.
+    pub(crate) tails: Tails,
+    /// What this batch did so far, on top of that.
+    pub(crate) staged: RefCell<BTreeMap<SpaceNo, Tail>>,
     entry: RefCell<Statement<'c>>,
-    ended: RefCell<Statement<'c>>,
+    ends: RefCell<Statement<'c>>,
     dead: RefCell<Statement<'c>>,
     client_id: RefCell<Statement<'c>>,
     body: RefCell<Statement<'c>>,
@@ -27,20 +35,20 @@ pub(crate) struct Lookups<'c> {
 }
 
 impl<'c> Lookups<'c> {
-    pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn prepare(connection: &'c Connection, tails: Tails) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
         let key_turn = KeyTurn::stored(connection)?;
         Ok(Self {
             space: Cell::default(),
             key_turn: Cell::new(key_turn),
+            tails,
+            staged: RefCell::default(),
             entry: prepare(
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
             )?,
-            ended: prepare("SELECT state, token, seq FROM ended WHERE id = ?1")?,
+            ends: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
             dead: prepare("SELECT agent, seq, n, priority, attempts_max, expires FROM dead WHERE id = ?1")?,
-            client_id: prepare(
-                "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2",
-            )?,
+            client_id: prepare(SENT_BEFORE)?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
             item: prepare("SELECT state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
@@ -57,6 +65,18 @@ impl<'c> Lookups<'c> {
 
     fn row(&self, number: u64) -> i64 {
         row_id(self.space.get(), number)
+    }
+
+    /// What this batch or the records before it did, if the tables do not know it yet.
+    fn newer<T>(&self, find: impl Fn(&Tail) -> Option<T>) -> Option<T> {
+        let space = self.space.get();
+        let staged = self.staged.borrow().get(&space).and_then(&find);
+        staged.or_else(|| self.tails.look().get(&space).and_then(find))
+    }
+
+    fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupFailed> {
+        let mut statement = self.body.borrow_mut();
+        statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(what))
     }
 }
 
@@ -102,11 +122,19 @@ pub(crate) fn entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
     })
 }
 
-pub(crate) fn ended(row: &Row<'_>) -> rusqlite::Result<Ended> {
-    let number: u8 = row.get(0)?;
-    let state = EndState::from_number(number)
-        .ok_or(rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number)))?;
-    Ok(Ended { state, token: Token(row.get(1)?), seq: Seq(row.get(2)?) })
+/// Finds the message that bears a client's id.
+pub(crate) const SENT_BEFORE: &str = "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2";
+
+pub(crate) fn sent_before(row: &Row<'_>) -> rusqlite::Result<SentBefore> {
+    Ok(SentBefore {
+        seq: Seq(row.get(0)?),
+        n: row.get(1)?,
+        part: row.get(2)?,
+        principal: row.get(3)?,
+        fingerprint: row.get(4)?,
+        first: DeliveryNo(row.get(5)?),
+        count: row.get(6)?,
+    })
 }
 
 impl Rows for Lookups<'_> {
@@ -135,6 +163,9 @@ impl Rows for Lookups<'_> {
     }
 
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed> {
+        if let Some(head) = self.newer(|tail| tail.entries.get(key).map(|entry| entry.head)) {
+            return Ok(Some(head));
+        }
         let mut statement = self.entry.borrow_mut();
         statement
             .query_row((self.space.get().0, key.as_str()), entry_head)
@@ -143,11 +174,25 @@ impl Rows for Lookups<'_> {
     }
 
     fn ended(&self, delivery: DeliveryNo) -> Result<Option<Ended>, LookupFailed> {
-        let mut statement = self.ended.borrow_mut();
-        statement.query_row([self.row(delivery.0)], ended).optional().map_err(failed("an ended delivery"))
+        let what = "an ended delivery";
+        if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
+            return Ok(changed.ended());
+        }
+        let mut statement = self.ends.borrow_mut();
+        let row = self.row(ends::chunk_of(delivery));
+        let seqs: Option<Vec<u8>> =
+            statement.query_row([row], |row| row.get(0)).optional().map_err(failed(what))?;
+        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, delivery)) else { return Ok(None) };
+        let Some(body) = self.body(seq, what)? else { return Ok(None) };
+        let said = codec::end_of(&body, delivery);
+        let said = said.map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+        Ok(said.map(|(state, token)| Ended { state, token, seq }))
     }
 
     fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed> {
+        if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
+            return Ok(changed.dead());
+        }
         let mut statement = self.dead.borrow_mut();
         let read = |row: &Row<'_>| {
             Ok(Dead {
@@ -163,20 +208,12 @@ impl Rows for Lookups<'_> {
     }
 
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed> {
+        if let Some(sent) = self.newer(|tail| tail.client_ids.get(id).cloned()) {
+            return Ok(Some(sent));
+        }
         let mut statement = self.client_id.borrow_mut();
-        let read = |row: &Row<'_>| {
-            Ok(SentBefore {
-                seq: Seq(row.get(0)?),
-                n: row.get(1)?,
-                part: row.get(2)?,
-                principal: row.get(3)?,
-                fingerprint: row.get(4)?,
-                first: DeliveryNo(row.get(5)?),
-                count: row.get(6)?,
-            })
-        };
         statement
-            .query_row((self.space.get().0, id.as_str()), read)
+            .query_row((self.space.get().0, id.as_str()), sent_before)
             .optional()
             .map_err(failed("a message id"))
     }
@@ -186,19 +223,20 @@ impl Rows for Lookups<'_> {
         if seq.0 >= 1 << 47 {
             return Ok(None);
         }
-        let mut statement = self.body.borrow_mut();
-        let body: Option<Vec<u8>> =
-            statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(what))?;
-        let Some(body) = body else { return Ok(None) };
+        let Some(body) = self.body(seq, what)? else { return Ok(None) };
         let parts =
             codec::parts_of(&body).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+        let newer = self.newer(|tail| tail.erased.get(&(seq, part)).copied()).is_some();
         let mut statement = self.erased.borrow_mut();
-        let erased = statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
+        let erased = newer || statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
         let what = "an item";
+        if let Some(item) = self.newer(|tail| tail.items.get(key).cloned()) {
+            return Ok(item);
+        }
         let mut statement = self.item.borrow_mut();
         let bytes: Option<Vec<u8>> = statement
             .query_row((self.space.get().0, key.kind.number(), &*key.id), |row| row.get(0))

@@ -12,12 +12,14 @@ use quorate_store::{
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{oneshot, watch};
 
+use crate::carry::TAIL_ROWS;
 use crate::checkpoint::{CARRY_OVER_BYTES, Checkpointer, Wal};
 use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
 use crate::load::{self, LoadError, Loaded};
 use crate::queue::{Job, Patience, Queue};
 use crate::readers::Readers;
+use crate::tail::Tails;
 use crate::writer::Writer;
 use crate::{backup, read, schema};
 
@@ -29,6 +31,9 @@ pub struct Options {
     /// The length of the write-ahead log from which on it is carried over into the database. It gets four times as
     /// long at most, give or take a batch.
     pub carry_over_bytes: u64,
+    /// Rows that wait in memory before they are written to their tables: after a crash they are folded from the log. With
+    /// the highest number there is they are never written, not even on closing.
+    pub tail_rows: usize,
     /// A deliberate bug, to see that a test finds it.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<crate::Sabotage>,
@@ -39,6 +44,7 @@ impl Default for Options {
         Self {
             disk: None,
             carry_over_bytes: CARRY_OVER_BYTES,
+            tail_rows: TAIL_ROWS,
             #[cfg(feature = "sabotage")]
             sabotage: None,
         }
@@ -51,6 +57,7 @@ type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>;
 /// What the writer and the callers share.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
+    pub(crate) tails: Tails,
     spaces: Mutex<Spaces>,
     failure: watch::Sender<Option<StoreError>>,
     #[cfg(feature = "sabotage")]
@@ -114,15 +121,18 @@ impl SqliteStore {
         if options.sabotage == Some(crate::Sabotage::SyncNormal) {
             connection.pragma_update(None, "synchronous", "NORMAL").map_err(sqlite("set up the database"))?;
         }
-        let spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
+        let mut spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
             LoadError::Sqlite(source) => sqlite("load the state")(source),
             LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
         })?;
         let readers = Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?;
         let checkpointer =
             Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
+        let tails =
+            { &mut spaces }.iter_mut().map(|(number, loaded)| (*number, std::mem::take(&mut loaded.tail)));
         let shared = Arc::new(Shared {
             queue: Queue::default(),
+            tails: Tails::new(tails.collect()),
             spaces: Mutex::default(),
             failure: watch::Sender::new(None),
             #[cfg(feature = "sabotage")]
@@ -130,7 +140,14 @@ impl SqliteStore {
         });
         shared.publish_all(&spaces);
         let wal = Wal::new(Arc::clone(&disk), checkpointer.bell(), options.carry_over_bytes);
-        let writer = start_writer(connection, spaces, wiring, Arc::clone(&shared), wal, directory);
+        let writer = start_writer(
+            connection,
+            spaces,
+            wiring,
+            Arc::clone(&shared),
+            (wal, options.tail_rows),
+            directory,
+        );
         let threads = Mutex::new(Some(Threads { writer, checkpointer }));
         Ok(Arc::new(Self { shared, readers, disk, threads }))
     }
@@ -184,13 +201,13 @@ fn start_writer(
     spaces: BTreeMap<SpaceNo, Loaded>,
     wiring: Wiring,
     shared: Arc<Shared>,
-    wal: Wal,
+    (wal, tail_rows): (Wal, usize),
     directory: Directory,
 ) -> JoinHandle<()> {
     let run = move || {
         let watched = Arc::clone(&shared);
         let _if_it_panics = FailOnPanic(watched);
-        match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal) {
+        match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal, tail_rows) {
             Ok(writer) => writer.run(),
             Err(error) => shared.fail(StoreError::Failed(crate::lookup::in_words(&error))),
         }
@@ -256,7 +273,8 @@ impl Store for SqliteStore {
     }
 
     fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
-        Box::pin(self.readers.run(move |connection| read::rows(connection, space, &what)))
+        let tails = self.shared.tails.clone();
+        Box::pin(self.readers.run(move |connection| read::rows(connection, &tails, space, &what)))
     }
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {

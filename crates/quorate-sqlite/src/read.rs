@@ -1,23 +1,34 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, DeliveryNo, Effect, EntryHead, EntryVersion, Item, Key, Record, ReturnCause, Seq, SpaceNo,
-    Timestamp, Version, codec, row_id,
+    AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, Record,
+    ReturnCause, Seq, SpaceNo, Timestamp, Version, codec, row_id,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::load;
-use crate::lookup::{ended, entry_head};
+use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
 use crate::readers::ReadError;
+use crate::tail::{ChangedEntry, Fate, Tail, Tails};
+use crate::{ends, load};
 
 /// Reads everything that was asked for.
-pub(crate) fn rows(connection: &Connection, space: SpaceNo, what: &[Read]) -> Result<Vec<Rows>, ReadError> {
+pub(crate) fn rows(
+    connection: &Connection,
+    tails: &Tails,
+    space: SpaceNo,
+    what: &[Read],
+) -> Result<Vec<Rows>, ReadError> {
     let snapshot = connection.unchecked_transaction()?;
-    what.iter().map(|one| Reading { connection: &snapshot, space }.one(one)).collect()
+    // A transaction has its snapshot from its first read on.
+    let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
+    let tail = tails.pinned(space, what, pin)?;
+    let reading = Reading { connection: &snapshot, space, tail };
+    what.iter().map(|one| reading.one(one)).collect()
 }
 
 /// Reads records.
@@ -43,6 +54,8 @@ const LAST: u64 = (1 << 47) - 1;
 struct Reading<'c> {
     connection: &'c Connection,
     space: SpaceNo,
+    /// What the tables do not know yet.
+    tail: Tail,
 }
 
 impl Reading<'_> {
@@ -56,11 +69,15 @@ impl Reading<'_> {
             }
             Read::Message { seq, n } => Rows::Message(self.message(*seq, *n)?),
             Read::MessageByClientId(id) => {
-                let found = self
-                    .connection
-                    .prepare_cached("SELECT seq, n FROM client_ids WHERE space = ?1 AND client_id = ?2")?
-                    .query_row((self.space.0, id.as_str()), |row| Ok((Seq(row.get(0)?), row.get(1)?)))
-                    .optional()?;
+                let stored = || {
+                    let mut statement = self.connection.prepare_cached(SENT_BEFORE)?;
+                    statement.query_row((self.space.0, id.as_str()), sent_before).optional()
+                };
+                let found = match self.tail.client_ids.get(id) {
+                    Some(sent) => Some(sent.clone()),
+                    None => stored()?,
+                };
+                let found = found.map(|sent| (sent.seq, sent.n));
                 Rows::Message(found.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
             }
             Read::Deliveries { first, count } => {
@@ -72,33 +89,37 @@ impl Reading<'_> {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
             Read::SeqAt(time) => Rows::Seq(self.seq_at(*time)?),
-            Read::Item(key) => {
-                let after = (key.kind.number(), &*key.id);
-                Rows::Item(self.items("id = ?3", after, 1)?.into_iter().next())
-            }
-            Read::Items { kind, after, limit } => {
-                let after = (kind.number(), after.as_deref().unwrap_or(""));
-                Rows::Items(self.items("id > ?3 ORDER BY id", after, *limit)?)
-            }
+            Read::Item(key) => Rows::Item(match self.tail.items.get(key) {
+                Some(newer) => newer.clone(),
+                None => self.stored_items("id = ?3", (key.kind, &key.id), 1)?.pop(),
+            }),
+            Read::Items { kind, after, limit } => Rows::Items(self.items(*kind, after.as_deref(), *limit)?),
         })
     }
 
     fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {
         let (column, bound) = match when {
             When::Now => ("version", u64::MAX >> 1),
-            When::Version(version) => {
-                let exact = self.versions("version = ?3", key, version.0.min(u64::MAX >> 1), 1)?;
-                return exact.into_iter().next().map(|head| self.with_content(key, head)).transpose();
-            }
+            When::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
             When::Seq(seq) => ("seq", seq.0.min(LAST)),
             When::Time(time) => ("seq", self.seq_at(time)?.0),
         };
-        let newest = self.versions(&format!("{column} <= ?3 ORDER BY version DESC"), key, bound, 1)?;
-        newest.into_iter().next().map(|head| self.with_content(key, head)).transpose()
+        let within = |head: &EntryHead| (if column == "seq" { head.seq.0 } else { head.version.0 }) <= bound;
+        let newest = match self.tail.versions_of(key).filter(within).last() {
+            Some(head) => Some(head),
+            None => self.versions(&format!("{column} <= ?3 ORDER BY version DESC"), key, bound, 1)?.pop(),
+        };
+        let exact = newest.filter(|head| !matches!(when, When::Version(version) if head.version != version));
+        exact.map(|head| self.with_content(key, head)).transpose()
     }
 
     fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, ReadError> {
-        let found = self.versions("version > ?3 ORDER BY version", key, after.0.min(u64::MAX >> 1), limit)?;
+        let mut found =
+            self.versions("version > ?3 ORDER BY version", key, after.0.min(u64::MAX >> 1), limit)?;
+        let newer = self.tail.versions_of(key).filter(|head| head.version > after);
+        let newest = found.last().map_or(Version(0), |head| head.version);
+        let missing = limit - found.len();
+        found.extend(newer.filter(|head| head.version > newest).take(missing));
         found.into_iter().map(|head| self.with_content(key, head)).collect()
     }
 
@@ -125,33 +146,83 @@ impl Reading<'_> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
+        let wanted = |entry: &ChangedEntry| {
+            !entry.head.deleted
+                && entry_type.is_none_or(|wanted| wanted == entry.entry_type)
+                && author.is_none_or(|wanted| wanted == entry.author)
+        };
+        let after = after.unwrap_or("");
+        let newer = self.tail.entries.iter().filter(|(key, _)| key.as_str() > after);
+        let mut newer = newer.filter(|(key, _)| key.as_str().starts_with(prefix)).peekable();
         let mut statement = self.connection.prepare_cached(
             "SELECT version, generation, seq, deleted, key FROM entries
              WHERE space = ?1 AND key >= ?2 AND key > ?3 AND NOT deleted
                AND (?4 IS NULL OR entry_type = ?4) AND (?5 IS NULL OR author = ?5)
              ORDER BY key",
         )?;
-        let mut found = statement.query((self.space.0, prefix, after.unwrap_or(""), entry_type, author))?;
+        let mut found = statement.query((self.space.0, prefix, after, entry_type, author))?;
         let mut entries = Vec::new();
-        while entries.len() < limit
-            && let Some(row) = found.next()?
-        {
-            let key: String = row.get(4)?;
+        // Both are in order by key; where both have one, the tail is newer.
+        loop {
+            let stored = match found.next()? {
+                Some(row) => Some((row.get::<_, String>(4)?, entry_head(row)?)),
+                None => None,
+            };
             // Keys are in order, so the first that does not begin so is the end.
-            if !key.starts_with(prefix) {
-                break;
+            let stored = stored.filter(|(key, _)| key.starts_with(prefix));
+            let before =
+                |key: &Key| stored.as_ref().is_none_or(|(stored, _)| key.as_str() <= stored.as_str());
+            let mut replaced = false;
+            while entries.len() < limit
+                && let Some((key, entry)) = newer.next_if(|(key, _)| before(key))
+            {
+                replaced |= stored.as_ref().is_some_and(|(stored, _)| key.as_str() == stored);
+                if wanted(entry) {
+                    entries.push(self.with_content(key, entry.head)?);
+                }
             }
-            let key = Key::new(&key).map_err(|refused| ReadError::Other(refused.detail))?;
-            entries.push(self.with_content(&key, entry_head(row)?)?);
+            let Some((key, head)) = stored else { return Ok(entries) };
+            if entries.len() == limit {
+                return Ok(entries);
+            }
+            if !replaced {
+                let key = Key::new(&key).map_err(|refused| ReadError::Other(refused.detail))?;
+                entries.push(self.with_content(&key, head)?);
+            }
         }
-        Ok(entries)
     }
 
-    fn items(&self, which: &str, (kind, id): (u8, &str), limit: usize) -> Result<Vec<Item>, ReadError> {
+    fn items(&self, kind: ItemKind, after: Option<&str>, limit: usize) -> Result<Vec<Item>, ReadError> {
+        // Of those that are stored some may be gone or newer in the tail.
+        let newer: BTreeMap<_, _> = self.tail.items_after(kind, after).collect();
+        let enough = limit.saturating_add(newer.len());
+        let stored = self.stored_items("id > ?3 ORDER BY id", (kind, after.unwrap_or("")), enough)?;
+        let complete = stored.len() < enough;
+        let last = stored.last().map(Item::key);
+        let mut all: BTreeMap<ItemKey, Item> = stored.into_iter().map(|item| (item.key(), item)).collect();
+        for (key, item) in newer {
+            match item {
+                // What comes after the last one read would leave out those between.
+                Some(item) if complete || Some(key) <= last.as_ref() => {
+                    drop(all.insert(key.clone(), item.clone()))
+                }
+                Some(_) => {}
+                None => drop(all.remove(key)),
+            }
+        }
+        Ok(all.into_values().take(limit).collect())
+    }
+
+    fn stored_items(
+        &self,
+        which: &str,
+        (kind, id): (ItemKind, &str),
+        limit: usize,
+    ) -> Result<Vec<Item>, ReadError> {
         let sql =
             format!("SELECT kind, id, state FROM items WHERE space = ?1 AND kind = ?2 AND {which} LIMIT ?4");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query((self.space.0, kind, id, limit))?;
+        let mut rows = statement.query((self.space.0, kind.number(), id, limit))?;
         let mut items = Vec::new();
         while let Some(row) = rows.next()? {
             items.push(load::item_of(row).map_err(|error| ReadError::Other(error.to_string()))?);
@@ -223,21 +294,29 @@ impl Reading<'_> {
         if number.0 > LAST {
             return Ok(None);
         }
-        let row = row_id(self.space, number.0);
+        if let Some(changed) = self.tail.deliveries.get(&number) {
+            return Ok(Some(match changed.fate {
+                Fate::Open { open, .. } => DeliveryState::Open { state: open.state, attempt: open.attempt },
+                Fate::Ended { state, seq, .. } => DeliveryState::Ended { state, seq },
+            }));
+        }
         let open = self
             .connection
             .prepare_cached("SELECT * FROM deliveries WHERE id = ?1")?
-            .query_row([row], |row| load::open(row, AgentNo(row.get(1)?)))
+            .query_row([row_id(self.space, number.0)], |row| load::open(row, AgentNo(row.get(1)?)))
             .optional()?;
         if let Some(open) = open {
             return Ok(Some(DeliveryState::Open { state: open.state, attempt: open.attempt }));
         }
-        let ended = self
+        let seqs: Option<Vec<u8>> = self
             .connection
-            .prepare_cached("SELECT state, token, seq FROM ended WHERE id = ?1")?
-            .query_row([row], ended)
+            .prepare_cached("SELECT seqs FROM ends WHERE id = ?1")?
+            .query_row([row_id(self.space, ends::chunk_of(number))], |row| row.get(0))
             .optional()?;
-        Ok(ended.map(|ended| DeliveryState::Ended { state: ended.state, seq: ended.seq }))
+        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, number)) else { return Ok(None) };
+        let record = load::record(self.connection, self.space, seq)?;
+        let said = record.map(|record| codec::end_of(&record.body, number)).transpose()?.flatten();
+        Ok(said.map(|(state, _)| DeliveryState::Ended { state, seq }))
     }
 
     fn dead(
@@ -247,27 +326,41 @@ impl Reading<'_> {
         limit: usize,
     ) -> Result<Vec<DeadLetter>, ReadError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT dead.id, dead.agent, dead.seq, dead.n, dead.attempt, ended.seq
-             FROM dead JOIN ended ON ended.id = dead.id
-             WHERE dead.id > ?1 AND dead.id <= ?2 AND (?3 IS NULL OR dead.agent = ?3) ORDER BY dead.id LIMIT ?4",
+            "SELECT id, agent, seq, n, attempt, ended FROM dead
+             WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR agent = ?3) ORDER BY id",
         )?;
         let bounds = (row_id(self.space, after.0.min(LAST)), row_id(self.space, LAST));
-        let mut found = statement.query((bounds.0, bounds.1, agent.map(|agent| agent.0), limit))?;
-        let mut letters = Vec::new();
-        while let Some(row) = found.next()? {
-            let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64);
-            let (record, body) = self.record(Seq(row.get(5)?))?;
-            letters.push(DeadLetter {
-                delivery,
-                agent: AgentNo(row.get(1)?),
-                seq: Seq(row.get(2)?),
-                n: row.get(3)?,
-                attempts: row.get(4)?,
-                reason: reason_of(delivery, &body.effects),
-                at: record.at,
-            });
+        let mut found = statement.query((bounds.0, bounds.1, agent.map(|agent| agent.0)))?;
+        let mut letters = BTreeMap::new();
+        while letters.len() < limit
+            && let Some(row) = found.next()?
+        {
+            let number = DeliveryNo((row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64);
+            if !self.tail.deliveries.contains_key(&number) {
+                let letter =
+                    (AgentNo(row.get(1)?), Seq(row.get(2)?), row.get(3)?, row.get(4)?, Seq(row.get(5)?));
+                letters.insert(number, letter);
+            }
         }
-        Ok(letters)
+        for (number, changed) in self.tail.deliveries.iter().filter(|(number, _)| **number > after) {
+            if let Fate::Ended { open, state: EndState::Dead, seq, .. } = changed.fate
+                && agent.is_none_or(|agent| agent == open.agent())
+            {
+                letters.insert(*number, (open.agent(), open.seq, open.n(), open.attempt, seq));
+            }
+        }
+        let first = letters.into_iter().take(limit);
+        first.map(|(delivery, letter)| self.dead_letter(delivery, letter)).collect()
+    }
+
+    fn dead_letter(
+        &self,
+        delivery: DeliveryNo,
+        (agent, seq, n, attempts, ended): (AgentNo, Seq, u32, u16, Seq),
+    ) -> Result<DeadLetter, ReadError> {
+        let (record, body) = self.record(ended)?;
+        let reason = reason_of(delivery, &body.effects);
+        Ok(DeadLetter { delivery, agent, seq, n, attempts, reason, at: record.at })
     }
 
     /// The newest record at a time. Times never go back within a space, so a binary search finds it.

@@ -1,4 +1,5 @@
-//! The tables. The log is the truth; the tables beside it hold what is current and can be derived from it.
+//! The tables. The log is the truth; the tables beside it can be derived from it, and reach up to the record that
+//! `spaces.tables_at` names. Idempotency keys and extended leases alone are in no record: they are written at once.
 //!
 //! Keys are `space number << 47 | number`, so rows are appended and ids lead to them without an index.
 
@@ -23,6 +24,8 @@ CREATE TABLE spaces (
     hash BLOB NOT NULL,
     at INTEGER NOT NULL,
     generation INTEGER NOT NULL,
+    -- Up to which record the tables reach. What follows is as of then.
+    tables_at INTEGER NOT NULL,
     next_delivery INTEGER NOT NULL,
     last_token INTEGER NOT NULL,
     acked INTEGER NOT NULL,
@@ -74,12 +77,17 @@ CREATE TABLE deliveries (
     expires INTEGER
 ) STRICT;
 
--- How a delivery ended, so that a repeated ack finds its answer.
-CREATE TABLE ended (
+-- Leases that are longer than the log and the row of their delivery say.
+CREATE TABLE extended (
     id INTEGER PRIMARY KEY,
-    state INTEGER NOT NULL,
     token INTEGER NOT NULL,
-    seq INTEGER NOT NULL
+    lease_ms INTEGER NOT NULL
+) STRICT;
+
+-- Which record ended each delivery, 256 of them in a row, so that a repeated ack finds its answer.
+CREATE TABLE ends (
+    id INTEGER PRIMARY KEY,
+    seqs BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE dead (
@@ -90,7 +98,9 @@ CREATE TABLE dead (
     priority INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     attempts_max INTEGER NOT NULL,
-    expires INTEGER
+    expires INTEGER,
+    -- The record that gave it up.
+    ended INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX dead_by_agent ON dead (agent);
 

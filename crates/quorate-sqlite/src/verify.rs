@@ -212,9 +212,7 @@ fn one_space(
     report.bad =
         walked.or_else(|source| unreadable(offline, &row.name, at, Damage::Edited, source).map(Some))?;
     if report.bad.is_none() {
-        report.bad = tables::compare(&offline.connection, row, &walk.folded).or_else(|source| {
-            unreadable(offline, &row.name, row.head_seq, Damage::Tables, source).map(Some)
-        })?;
+        report.bad = walk.bad_table.take().or_else(|| tables::reach(row, walk.last_at));
     }
     Ok(report)
 }

@@ -5,17 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use quorate_core::{Commit, Decided, No, Now, SpaceId, SpaceName, SpaceNo, Working, decide, genesis};
+use quorate_core::{
+    Commit, Decided, Effect, Message, No, Now, Op, Rows as _, SentBefore, Seq, SpaceId, SpaceName, SpaceNo,
+    Working, decide, genesis,
+};
 use quorate_store::{Handover, Outcome, Published, SpaceInfo, StoreError, Wiring};
 use rusqlite::{Connection, Statement};
 use tokio::sync::watch;
 
 use crate::answers::{Answer, Answers, Written};
+use crate::carry::Carry;
 use crate::checkpoint::Wal;
-use crate::load::Loaded;
+use crate::load::{self, Loaded};
 use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
 use crate::queue::{Job, Patience};
+use crate::tail::{Tail, fingerprint_of, ids_of_part};
 use crate::write::Writes;
 
 pub(crate) struct Writer<'c> {
@@ -23,12 +28,15 @@ pub(crate) struct Writer<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
     writes: Writes<'c>,
+    carry: Carry<'c>,
     lookups: Lookups<'c>,
     spaces: BTreeMap<SpaceNo, Loaded>,
     wiring: Wiring,
     shared: Arc<Shared>,
     answers: Answers,
     wal: Wal,
+    /// Rows from which on a tail is carried over.
+    tail_rows: usize,
     #[cfg(feature = "sabotage")]
     sabotage: Option<crate::Sabotage>,
 }
@@ -40,17 +48,29 @@ impl<'c> Writer<'c> {
         wiring: Wiring,
         shared: Arc<Shared>,
         wal: Wal,
+        tail_rows: usize,
     ) -> rusqlite::Result<Self> {
+        #[cfg_attr(
+            not(feature = "sabotage"),
+            expect(unused_mut, reason = "only a deliberate bug changes it")
+        )]
+        let mut carry = Carry::prepare(connection)?;
+        #[cfg(feature = "sabotage")]
+        {
+            carry.keep_acked = shared.sabotage == Some(crate::Sabotage::RedeliverAfterAck);
+        }
         Ok(Self {
             connection,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             writes: Writes::prepare(connection)?,
-            lookups: Lookups::prepare(connection)?,
+            carry,
+            lookups: Lookups::prepare(connection, shared.tails.clone())?,
             spaces,
             answers: Answers::start(Arc::clone(&wiring.sink)),
             wiring,
             wal,
+            tail_rows,
             #[cfg(feature = "sabotage")]
             sabotage: shared.sabotage,
             shared,
@@ -66,6 +86,31 @@ impl<'c> Writer<'c> {
             }
             self.wal.after_batch(self.connection);
         }
+        // For whoever looks at the tables while no hub runs. If it fails, the next start folds the tail once more.
+        let _ = self.carry_all();
+    }
+
+    /// Carries every tail over, in a transaction of its own.
+    fn carry_all(&mut self) -> Result<(), BatchError> {
+        if self.tail_rows == usize::MAX || self.shared.tails.look().values().all(Tail::is_empty) {
+            return Ok(());
+        }
+        self.begin.execute([])?;
+        self.carry_over(1)?;
+        self.commit.execute([])?;
+        Ok(())
+    }
+
+    /// Carries over the tails that have grown long, and says of which spaces.
+    fn carry_over(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
+        let mut carried = Vec::new();
+        for (space, tail) in self.shared.tails.look().iter().filter(|(_, tail)| tail.rows() >= rows) {
+            if let Some(loaded) = self.spaces.get(space) {
+                self.carry.over(*space, &loaded.working, tail, loaded.first_new)?;
+                carried.push(*space);
+            }
+        }
+        Ok(carried)
     }
 
     /// One transaction: many commits, one sync. A break means that nothing more may be acknowledged.
@@ -73,13 +118,19 @@ impl<'c> Writer<'c> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
         let mut handovers = BTreeMap::new();
-        let written = self.decide_and_write(jobs, &mut answers, &mut touched, &mut handovers);
+        let mut carried = Vec::new();
+        // The first error ends the batch, but every caller is told.
+        let begun = self.begin.execute([]).map_err(BatchError::from);
+        // Before anything is decided: memory is then what the last record left.
+        let begun = begun.and_then(|_| self.carry_over(self.tail_rows)).map(|spaces| carried = spaces);
+        let written = self.decide_and_write(begun, jobs, &mut answers, &mut touched, &mut handovers);
         #[cfg(feature = "sabotage")]
         if self.sabotage == Some(crate::Sabotage::AnswerBeforeSync) {
             answers.drain(..).for_each(|answer| answer.tell(None));
         }
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
+                self.grow_tails(&carried);
                 self.publish(&touched);
                 let handovers =
                     handovers.into_values().filter(|handover: &Handover| !handover.is_empty()).collect();
@@ -101,13 +152,12 @@ impl<'c> Writer<'c> {
 
     fn decide_and_write(
         &mut self,
+        mut result: Result<(), BatchError>,
         jobs: Vec<Job>,
         answers: &mut Vec<Answer>,
         touched: &mut BTreeSet<SpaceNo>,
         handovers: &mut BTreeMap<SpaceNo, Handover>,
     ) -> Result<(), BatchError> {
-        // The first error ends the batch, but every caller is told.
-        let mut result = self.begin.execute([]).map(drop).map_err(BatchError::from);
         let now = self.wiring.clock.now();
         for job in jobs {
             match job {
@@ -156,8 +206,7 @@ impl<'c> Writer<'c> {
         match decide(&mut loaded.working, &self.lookups, &commit, now) {
             Ok(decided) => {
                 self.writes.commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
-                #[cfg(feature = "sabotage")]
-                crate::sabotage::after_write(self.sabotage, self.connection, space, &decided)?;
+                stage(&mut self.writes, &self.lookups, &loaded.working, &commit, &decided)?;
                 let Decided { receipt, handed, dismissed, told, .. } = decided;
                 handover.handed.extend(handed);
                 handover.dismissed.extend(dismissed);
@@ -178,12 +227,14 @@ impl<'c> Writer<'c> {
         let mut working = Working::new(id);
         let (record, _) = genesis(&mut working, name.clone(), self.wiring.clock.now().wall);
         self.connection.execute(
-            "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 0, 0, 0, 0, 0)",
+            "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 1, 0, 0, 0, 0, 0)",
             (number.0, name.as_str(), id.0),
         )?;
         self.writes.record(number, &record)?;
         self.writes.new_era(number, &working)?;
-        self.spaces.insert(number, Loaded { name: name.clone(), working });
+        let first_new = working.kept().next_delivery;
+        let tail = Tail::default();
+        self.spaces.insert(number, Loaded { name: name.clone(), working, first_new, tail });
         touched.insert(number);
         Ok(number)
     }
@@ -207,6 +258,22 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
+    /// What the batch did joins the tails; those that were carried over begin anew.
+    fn grow_tails(&mut self, carried: &[SpaceNo]) {
+        let staged = self.lookups.staged.take();
+        let mut tails = self.shared.tails.change();
+        for space in carried {
+            let tail = tails.remove(space);
+            if let (Some(tail), Some(loaded)) = (tail, self.spaces.get_mut(space)) {
+                // Its deliveries have rows now.
+                loaded.first_new = loaded.first_new.max(tail.next_delivery());
+            }
+        }
+        for (space, tail) in staged {
+            tails.entry(space).or_default().absorb(tail);
+        }
+    }
+
     /// Makes the new state visible, before anybody is told of it.
     fn publish(&self, touched: &BTreeSet<SpaceNo>) {
         for number in touched {
@@ -222,6 +289,7 @@ impl<'c> Writer<'c> {
             // If even this fails, the connection is of no more use; then the error below is fatal anyway.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
+        self.lookups.staged.take();
         for number in touched {
             if self.shared.published(*number).is_none() {
                 // A space that was to be made by this very batch.
@@ -236,6 +304,59 @@ impl<'c> Writer<'c> {
         }
         error.to_store_error(self.connection.is_autocommit())
     }
+}
+
+/// Notes what a commit did to rows that are not written yet; an erasure is written at once.
+fn stage(
+    writes: &mut Writes<'_>,
+    lookups: &Lookups<'_>,
+    working: &Working,
+    commit: &Commit,
+    decided: &Decided,
+) -> Result<(), BatchError> {
+    let space = lookups.space.get();
+    for number in &decided.prolonged {
+        lookups.staged.borrow_mut().entry(space).or_default().open(working, *number);
+    }
+    let Some(record) = &decided.record else { return Ok(()) };
+    for effect in &decided.effects {
+        if let Effect::Erased { seq, part } = effect {
+            erase(writes, lookups, space, (*seq, *part))?;
+        }
+    }
+    let mut staged = lookups.staged.borrow_mut();
+    let what = (&decided.effects[..], &decided.ended[..]);
+    staged.entry(space).or_default().take_in(working, record, what, |sent| fingerprint_in(commit, sent));
+    Ok(())
+}
+
+/// The fingerprint that the caller's thread made of a message.
+fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> [u8; 32] {
+    let made = commit.ops.iter().find_map(|op| match op {
+        Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(*fingerprint),
+        _ => None,
+    });
+    made.unwrap_or_else(|| fingerprint_of(sent))
+}
+
+/// Blanks a payload part, and the fingerprints that would confirm a guess at it.
+fn erase(
+    writes: &mut Writes<'_>,
+    lookups: &Lookups<'_>,
+    space: SpaceNo,
+    (seq, part): (Seq, u32),
+) -> Result<(), BatchError> {
+    let Some(record) = load::record(writes.connection(), space, seq)? else { return Ok(()) };
+    writes.erase(space, &record, part)?;
+    let lookup = |error: &dyn std::error::Error| BatchError::Lookup(in_words(error));
+    for id in ids_of_part(&record, part).map_err(|error| lookup(&error))? {
+        if let Some(sent) = lookups.sent_before(&id).map_err(|error| lookup(&error))? {
+            let mut staged = lookups.staged.borrow_mut();
+            let tail = staged.entry(space).or_default();
+            tail.client_ids.insert(id, SentBefore { fingerprint: [0; 32], ..sent });
+        }
+    }
+    Ok(())
 }
 
 /// Why a batch was not written.

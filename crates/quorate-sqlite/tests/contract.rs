@@ -25,11 +25,28 @@ impl Drop for Verified {
     }
 }
 
-fn sqlite() -> Open {
+fn store(tail_rows: usize) -> Open {
     let directory = Verified(data_directory());
     Box::new(move |wiring| {
-        SqliteStore::open(directory.0.path(), Options::default(), wiring).expect("the store opens")
+        let options = Options { tail_rows, ..Options::default() };
+        SqliteStore::open(directory.0.path(), options, wiring).expect("the store opens")
     })
 }
 
-quorate_store::contract_tests!(crate::sqlite, limits);
+/// The rows of each commit are written before the next one is decided.
+fn at_once() -> Open {
+    store(1)
+}
+
+/// The tables know nothing: every start folds the whole log.
+fn never() -> Open {
+    store(usize::MAX)
+}
+
+mod tables_at_once {
+    quorate_store::contract_tests!(crate::at_once);
+}
+
+mod tables_never {
+    quorate_store::contract_tests!(crate::never, limits);
+}

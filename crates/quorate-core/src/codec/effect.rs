@@ -81,6 +81,11 @@ fn tag_of(effect: &Effect) -> u64 {
     }
 }
 
+/// Whether effects with this tag end deliveries.
+pub(super) fn is_end(tag: u64) -> bool {
+    matches!(tag, 7 | 8 | 9 | 11)
+}
+
 fn write_version(out: &mut Writer, key: &Key, version: Version) {
     out.text(key);
     out.number(version.0);

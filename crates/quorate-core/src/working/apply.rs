@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Era, Seq};
+use crate::ids::{AgentNo, DeliveryNo, Era, Seq, Token};
 use crate::message::Message;
 use crate::registry::Agent;
 use crate::time::Now;
@@ -130,6 +130,14 @@ impl Working {
     pub(crate) fn set_fairness(&mut self, agent: AgentNo, fairness: inbox::Fairness) {
         let before = std::mem::replace(&mut self.inbox_mut(agent).fairness, fairness);
         self.journal.push(Undo::Fairness(agent, before));
+    }
+
+    /// Takes up that a lease was made longer, if it is still the current one. It runs its full length again from now.
+    pub fn load_lease(&mut self, number: DeliveryNo, token: Token, lease_ms: u64, now: Now) {
+        if self.open(number).and_then(Open::token) == Some(token) {
+            self.prolong(number, lease_ms, now);
+            self.settle();
+        }
     }
 
     /// Prolongs the lease of a delivery that is held.

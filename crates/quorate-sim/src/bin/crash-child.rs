@@ -39,7 +39,12 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
         let mut out = std::io::stdout().lock();
         out.write_all(&line).and_then(|()| out.flush()).expect("the parent reads");
     });
-    let space = match aftermath::open(&directory, quorate_sqlite::Options::default()).await {
+    let space = match aftermath::open(
+        &directory,
+        quorate_sqlite::Options { tail_rows: 100, ..quorate_sqlite::Options::default() },
+    )
+    .await
+    {
         Ok(space) => space,
         Err(why) => return eprintln!("crash-child: {why}"),
     };

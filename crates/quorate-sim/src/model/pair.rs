@@ -37,6 +37,7 @@ struct Pair {
     /// How each space looked after its records, as far as anybody looked.
     looks: [Looks; SPACES.len()],
     latest_ms: u64,
+    tail_rows: usize,
 }
 
 /// Carries out a plan on both stores.
@@ -46,7 +47,9 @@ struct Pair {
 pub fn run(plan: &Plan) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
     runtime.block_on(async {
-        let mut pair = Pair::new().await;
+        // Tables that are always up to date, that lag a little, and that know nothing after a restart.
+        let tail_rows = [1, 5, usize::MAX][plan.0.len() % 3];
+        let mut pair = Pair::new(tail_rows).await;
         for (index, step) in plan.0.iter().enumerate() {
             pair.step(step).await.map_err(|why| format!("after step {}, {step}:\n{why}", index + 1))?;
         }
@@ -65,7 +68,7 @@ fn take(sunk: &Sunk) -> Handovers {
 }
 
 impl Pair {
-    async fn new() -> Self {
+    async fn new(tail_rows: usize) -> Self {
         let directory = crate::data_directory();
         let clock = SetClock::at(START_MS);
         let (real_sunk, real_sink) = sunk();
@@ -73,7 +76,7 @@ impl Pair {
         let wire = |sink| Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
         let wiring = wire(real_sink);
         let model = Reference::new(wire(model_sink));
-        let real = open(&directory, &wiring);
+        let real = open(&directory, &wiring, tail_rows);
         let mut spaces = [SpaceNo(0); SPACES.len()];
         for (number, name) in spaces.iter_mut().zip(SPACES) {
             let name = SpaceName::new(name).expect("a good name");
@@ -92,6 +95,7 @@ impl Pair {
             told: Default::default(),
             looks: Default::default(),
             latest_ms: START_MS,
+            tail_rows,
         };
         for space in 0..SPACES.len() {
             let register = |agent| Op::RegisterAgent(RegisterAgent::named(id(agent)));
@@ -211,7 +215,7 @@ impl Pair {
     async fn restart(&mut self) {
         self.real().close().await;
         self.real = None;
-        self.real = Some(open(&self.directory, &self.wiring));
+        self.real = Some(open(&self.directory, &self.wiring, self.tail_rows));
         self.model.restart();
     }
 
@@ -235,8 +239,9 @@ impl Pair {
     }
 }
 
-fn open(directory: &TempDir, wiring: &Wiring) -> Arc<SqliteStore> {
-    SqliteStore::open(directory.path(), Options::default(), wiring.clone()).expect("the store opens")
+fn open(directory: &TempDir, wiring: &Wiring, tail_rows: usize) -> Arc<SqliteStore> {
+    let options = Options { tail_rows, ..Options::default() };
+    SqliteStore::open(directory.path(), options, wiring.clone()).expect("the store opens")
 }
 
 fn token(state: Option<DeliveryState>) -> Option<Token> {

@@ -1,5 +1,5 @@
-//! The table of ended deliveries grows with the log, so each end is looked up when its record goes by. A row that does
-//! not fit yet may still be right: a dead letter that was redriven ended once more, later on.
+//! The ends of deliveries grow with the log, so each is looked up when its record goes by. One that does not fit yet may
+//! still be right: a dead letter that was redriven ended once more, later on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,11 @@ use quorate_core::{DeliveryNo, Ended, Seq, SpaceNo, World, row_id};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::rows::{LAST, values};
+use super::rows::LAST;
 use super::tables::Difference;
+use crate::ends;
 
-pub(super) const COLUMNS: [&str; 3] = ["state", "token", "seq"];
+const COLUMNS: [&str; 1] = ["seq"];
 
 pub(super) struct EndedRows<'a> {
     connection: &'a Connection,
@@ -31,7 +32,7 @@ impl<'a> EndedRows<'a> {
     }
 
     pub(super) fn ended(&mut self, delivery: DeliveryNo, end: Ended) -> rusqlite::Result<()> {
-        if self.row(delivery)?.is_some_and(|row| row == expected(&end)) {
+        if self.stored(delivery)? == Some(end.seq) {
             self.unsettled.remove(&delivery);
         } else {
             self.unsettled.insert(delivery, end);
@@ -39,69 +40,63 @@ impl<'a> EndedRows<'a> {
         Ok(())
     }
 
-    fn row(&self, delivery: DeliveryNo) -> rusqlite::Result<Option<Vec<Value>>> {
-        let sql = "SELECT state, token, seq FROM ended WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        statement.query_row([row_id(self.space, delivery.0)], |row| values(row, COLUMNS.len())).optional()
+    /// The record that ended a delivery, as the table says.
+    fn stored(&self, delivery: DeliveryNo) -> rusqlite::Result<Option<Seq>> {
+        let mut statement = self.connection.prepare_cached("SELECT seqs FROM ends WHERE id = ?1")?;
+        let row = row_id(self.space, ends::chunk_of(delivery));
+        let seqs: Option<Vec<u8>> = statement.query_row([row], |row| row.get(0)).optional()?;
+        Ok(seqs.and_then(|seqs| ends::get(&seqs, delivery)))
     }
 
-    /// After the last record: what does not fit now is wrong.
+    /// After the last record that the tables reach: what does not fit now is wrong.
     pub(super) fn difference(&self, world: &World) -> rusqlite::Result<Option<Difference>> {
         if let Some((delivery, end)) = self.unsettled.first_key_value() {
-            let row = self.row(*delivery)?;
-            let expected = expected(end);
-            return Ok(Some(Difference::new(
-                "ended",
-                format!("of delivery {delivery}"),
-                end.seq,
-                &COLUMNS,
-                Some(&expected),
-                row.as_deref(),
-            )));
+            let stored = self.stored(*delivery)?.map(shown);
+            let found = stored.as_ref().map(std::slice::from_ref);
+            return Ok(Some(different(*delivery, end.seq, Some(&[shown(end.seq)]), found)));
         }
         for delivery in &self.redriven {
             if world.working.open(*delivery).is_some()
-                && let Some(row) = self.row(*delivery)?
+                && let Some(seq) = self.stored(*delivery)?
             {
-                return Ok(Some(self.stray(delivery.0, &row)));
+                return Ok(Some(different(*delivery, seq, None, Some(&[shown(seq)]))));
+            }
+        }
+        self.stray(world)
+    }
+
+    /// An end that no record made: of a delivery that is open, or was never made; or rows that are not ours.
+    fn stray(&self, world: &World) -> rusqlite::Result<Option<Difference>> {
+        let mut statement =
+            self.connection.prepare("SELECT id, seqs FROM ends WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+        let mut rows = statement.query((row_id(self.space, 0), row_id(self.space, LAST)))?;
+        let next = world.working.kept().next_delivery;
+        let mut found = 0;
+        while let Some(row) = rows.next()? {
+            let chunk = (row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64;
+            let seqs: Vec<u8> = row.get(1)?;
+            for (delivery, seq) in ends::all(chunk, &seqs) {
+                found += 1;
+                if delivery.0 == 0 || delivery.0 >= next || world.working.open(delivery).is_some() {
+                    return Ok(Some(different(delivery, seq, None, Some(&[shown(seq)]))));
+                }
             }
         }
         let counts = world.working.counts();
         let expected = counts.acked + counts.dead + counts.expired + counts.purged;
-        let range = (row_id(self.space, 0), row_id(self.space, LAST));
-        let sql = "SELECT count(*) FROM ended WHERE id BETWEEN ?1 AND ?2";
-        let found: u64 = self.connection.query_row(sql, range, |row| row.get(0))?;
-        if found == expected { Ok(None) } else { self.find_stray(world).map(Some) }
-    }
-
-    /// The row that no record made: it is of a delivery that is open, dead otherwise, or was never made.
-    fn find_stray(&self, world: &World) -> rusqlite::Result<Difference> {
-        let sql = "SELECT id, state, token, seq FROM ended WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
-        let mut statement = self.connection.prepare(sql)?;
-        let mut rows = statement.query((row_id(self.space, 0), row_id(self.space, LAST)))?;
-        let next = world.working.kept().next_delivery;
-        while let Some(row) = rows.next()? {
-            let number = (row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64;
-            if number == 0 || number >= next || world.working.open(DeliveryNo(number)).is_some() {
-                return Ok(self.stray(number, &values(row, 4)?[1..]));
-            }
-        }
-        Ok(Difference::count("ended", world.working.head.seq))
-    }
-
-    fn stray(&self, delivery: u64, row: &[Value]) -> Difference {
-        let seq = match row.get(2) {
-            Some(Value::Integer(seq)) => Seq(u64::try_from(*seq).unwrap_or(0)),
-            _ => Seq(0),
-        };
-        Difference::new("ended", format!("of delivery {delivery}"), seq, &COLUMNS, None, Some(row))
+        Ok((found != expected).then(|| Difference::count("ends", world.working.head.seq)))
     }
 }
 
-fn expected(end: &Ended) -> Vec<Value> {
-    vec![
-        Value::Integer(i64::from(end.state.number())),
-        Value::Integer(end.token.0 as i64),
-        Value::Integer(end.seq.0 as i64),
-    ]
+fn shown(seq: Seq) -> Value {
+    Value::Integer(seq.0 as i64)
+}
+
+fn different(
+    delivery: DeliveryNo,
+    seq: Seq,
+    expected: Option<&[Value]>,
+    found: Option<&[Value]>,
+) -> Difference {
+    Difference::new("ends", format!("of delivery {delivery}"), seq, &COLUMNS, expected, found)
 }

@@ -19,10 +19,12 @@ pub(super) struct Folded<'a> {
     pub(super) described: Vec<Seq>,
     /// Deliveries that wait for their time or did until it came: falling due leaves no record, and no trace in the row.
     pub(super) scheduled: BTreeSet<DeliveryNo>,
-    /// How often each dead letter was tried.
-    pub(super) tries_of_dead: BTreeMap<DeliveryNo, u16>,
+    /// How often each dead letter was tried, and the record that gave it up.
+    pub(super) tries_of_dead: BTreeMap<DeliveryNo, (u16, Seq)>,
     pub(super) ended: EndedRows<'a>,
     pub(super) said_once: SaidOnce<'a>,
+    /// Up to which record the tables reach: what follows is in none of them yet.
+    tables_at: Seq,
 }
 
 impl<'a> Folded<'a> {
@@ -35,6 +37,7 @@ impl<'a> Folded<'a> {
             tries_of_dead: BTreeMap::new(),
             ended: EndedRows::new(connection, row.number),
             said_once: SaidOnce::new(connection, row.number),
+            tables_at: row.tables_at,
         }
     }
 
@@ -46,6 +49,11 @@ impl<'a> Folded<'a> {
         died: Died,
     ) -> rusqlite::Result<()> {
         self.world.apply(record).expect("the body was read a moment ago");
+        if record.seq > self.tables_at {
+            self.world.ended.clear();
+            return Ok(());
+        }
+        let died = died.into_iter().map(|(delivery, tries)| (delivery, (tries, record.seq)));
         self.tries_of_dead.extend(died);
         let mut n = 0;
         for effect in effects {

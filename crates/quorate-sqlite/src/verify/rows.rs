@@ -17,12 +17,14 @@ pub(super) struct SpaceRow {
     pub(super) head_seq: Seq,
     pub(super) head_hash: [u8; 32],
     pub(super) head_at: Timestamp,
+    /// Up to which record the tables reach.
+    pub(super) tables_at: Seq,
     /// All columns, in their order.
     pub(super) columns: Vec<Value>,
 }
 
 /// The columns of `spaces`, in their order.
-pub(super) const SPACE_COLUMNS: [&str; 13] = [
+pub(super) const SPACE_COLUMNS: [&str; 14] = [
     "number",
     "name",
     "id",
@@ -30,6 +32,7 @@ pub(super) const SPACE_COLUMNS: [&str; 13] = [
     "hash",
     "at",
     "generation",
+    "tables_at",
     "next_delivery",
     "last_token",
     "acked",
@@ -55,6 +58,7 @@ pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceRow>>
             // A hash of another length equals no real one, and neither do zeros.
             head_hash: blob(4)?.try_into().unwrap_or([0; 32]),
             head_at: Timestamp(number(row, 5)?.unwrap_or(0)),
+            tables_at: Seq(number(row, 7)?.unwrap_or(0)),
             columns,
         })
     })?;

@@ -1,9 +1,10 @@
-//! Holding the tables against what the records come to. The log is the truth: a table that differs is wrong.
+//! Holding the tables against what the records come to, up to the one that the tables reach. The log is the truth: a
+//! table that differs is wrong.
 
 mod expected;
 mod merge;
 
-use quorate_core::{Seq, row_id};
+use quorate_core::{Seq, Timestamp, row_id};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -70,7 +71,7 @@ pub(super) fn compare(
     row: &SpaceRow,
     folded: &Folded<'_>,
 ) -> rusqlite::Result<Option<Bad>> {
-    let found = match folded.said_once.difference(row.head_seq)? {
+    let found = match folded.said_once.difference(row.tables_at)? {
         Some(difference) => Some(difference),
         None => match folded.ended.difference(&folded.world)? {
             Some(difference) => Some(difference),
@@ -97,10 +98,12 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
         number(row.number.0),
         Value::Text(folded.name.clone()),
         Value::Blob(working.id.0.to_vec()),
-        number(working.head.seq.0),
-        Value::Blob(working.head.hash.to_vec()),
-        number(working.head.at.0),
+        // The walk holds the head against the end of the log.
+        row.columns[3].clone(),
+        row.columns[4].clone(),
+        row.columns[5].clone(),
         number(working.head.generation.0),
+        number(working.head.seq.0),
         number(kept.next_delivery),
         number(kept.last_token),
         number(kept.counts.acked),
@@ -110,7 +113,28 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
     ];
     (row.columns != expected).then(|| {
         let which = format!("of space number {}", row.number);
-        Difference::new("spaces", which, row.head_seq, &SPACE_COLUMNS, Some(&expected), Some(&row.columns))
+        Difference::new("spaces", which, row.tables_at, &SPACE_COLUMNS, Some(&expected), Some(&row.columns))
+    })
+}
+
+/// The head bears the time of the last record, and the tables reach up to a record that exists.
+pub(super) fn reach(row: &SpaceRow, last_at: Timestamp) -> Option<Bad> {
+    if row.head_at != last_at {
+        let detail = format!(
+            "table `spaces`: the time of the head is {}, the log says {}; the log is intact",
+            row.head_at.0, last_at.0
+        );
+        return Some(Bad { space: row.name.clone(), seq: row.head_seq, damage: Damage::Tables, detail });
+    }
+    let exists = (1..=row.head_seq.0).contains(&row.tables_at.0);
+    (!exists).then(|| Bad {
+        space: row.name.clone(),
+        seq: row.tables_at,
+        damage: Damage::Tables,
+        detail: format!(
+            "table `spaces`: the tables reach up to record {}, the log ends at {}; the log is intact",
+            row.tables_at, row.head_seq
+        ),
     })
 }
 
@@ -118,7 +142,7 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
 pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Result<Option<Bad>> {
     let bad = |detail| Bad { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
     let (first, after) = (row_id(quorate_core::SpaceNo(1), 0), row_id(quorate_core::SpaceNo(spaces + 1), 0));
-    for table in ["log", "agents", "deliveries", "ended", "dead"] {
+    for table in ["log", "agents", "deliveries", "extended", "ends", "dead"] {
         let sql = format!("SELECT id FROM {table} WHERE id < ?1 OR id >= ?2 LIMIT 1");
         let stray: Option<i64> = connection.query_row(&sql, (first, after), |row| row.get(0)).optional()?;
         if let Some(id) = stray {

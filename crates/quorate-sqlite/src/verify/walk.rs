@@ -9,7 +9,7 @@ use super::folded::Folded;
 use super::mismatch::Mismatch;
 use super::parts::Parts;
 use super::rows::{self, Go, LogRow, SpaceRow};
-use super::{Bad, Checkpoint, Damage, fits};
+use super::{Bad, Checkpoint, Damage, fits, tables};
 
 /// The hash that a record has when it stands at this place after this one.
 pub(super) fn hash_at(previous: &[u8; 32], place: u64, record: &Record) -> [u8; 32] {
@@ -27,12 +27,14 @@ pub(super) struct Walk<'a> {
     checkpoints: std::iter::Peekable<std::slice::Iter<'a, &'a Checkpoint>>,
     last_met: Option<Seq>,
     previous: [u8; 32],
-    last_at: Timestamp,
+    pub(super) last_at: Timestamp,
     parts: Parts,
     /// Records found sound so far.
     pub(super) sound: u64,
     pub(super) checkpoints_met: u64,
     pub(super) folded: Folded<'a>,
+    /// The first row of a table that was wrong, as of the record that the tables reach.
+    pub(super) bad_table: Option<Bad>,
 }
 
 impl<'a> Walk<'a> {
@@ -56,6 +58,7 @@ impl<'a> Walk<'a> {
             sound: 0,
             checkpoints_met: 0,
             folded: Folded::new(connection, row, SpaceId(id)),
+            bad_table: None,
         })
     }
 
@@ -143,6 +146,9 @@ impl<'a> Walk<'a> {
             return Ok(self.bad(seq.0, Damage::Edited, why));
         }
         self.folded.take_in(record, &body.effects, died)?;
+        if record.seq == self.row.tables_at {
+            self.bad_table = tables::compare(self.connection, self.row, &self.folded)?;
+        }
         self.sound = place;
         self.previous = record.hash;
         self.last_at = record.at;

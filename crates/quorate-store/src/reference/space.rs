@@ -182,10 +182,12 @@ impl Space {
         self.consumers.clear();
         self.stirred.clear();
         self.fairness.fill(Fairness::default());
+        let newest_at = self.newest_at();
         for delivery in &mut self.deliveries {
             match &mut delivery.place {
                 Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
-                Place::Ready { since, by_time: true } => {
+                // Whatever happened since the last record is forgotten.
+                Place::Ready { since, by_time: true } if *since > newest_at => {
                     delivery.place = Place::Scheduled { due: *since };
                 }
                 Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}

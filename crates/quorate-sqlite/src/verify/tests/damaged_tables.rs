@@ -16,8 +16,8 @@ fn a_changed_column_is_found() {
     let tables = [
         ("agents", "id, seq, removed"),
         ("deliveries", "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires"),
-        ("ended", "id, state, token, seq"),
-        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires"),
+        ("ends", "id"),
+        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires, ended"),
         ("entries", "version, generation, seq, deleted"),
         ("versions", "version, generation, seq, deleted"),
         ("client_ids", "seq, n, part, first, count"),
@@ -27,7 +27,7 @@ fn a_changed_column_is_found() {
     for (table, columns) in tables {
         for column in columns.split(", ") {
             let key = match table {
-                "agents" | "deliveries" | "ended" | "dead" => "id",
+                "agents" | "deliveries" | "ends" | "dead" => "id",
                 "entries" => "(space, key)",
                 "versions" => "(space, key, version)",
                 "client_ids" => "(space, client_id)",
@@ -36,7 +36,7 @@ fn a_changed_column_is_found() {
             };
             // The largest of the first space, so that a changed key meets no other.
             let which = match table {
-                "agents" | "deliveries" | "ended" | "dead" => {
+                "agents" | "deliveries" | "ends" | "dead" => {
                     format!("max(id) FROM {table} WHERE id < {}", row(u64::MAX))
                 }
                 _ => format!(
@@ -71,14 +71,35 @@ fn changed_words_are_found() {
 
 #[test]
 fn a_changed_head_is_found() {
-    for column in ["at", "generation", "next_delivery", "last_token", "acked", "dead", "expired", "purged"] {
+    let columns = [
+        "at",
+        "generation",
+        "tables_at",
+        "next_delivery",
+        "last_token",
+        "acked",
+        "dead",
+        "expired",
+        "purged",
+    ];
+    for column in columns {
         assert_tables(&format!("UPDATE spaces SET {column} = {column} + 1 WHERE number = 1"), "spaces");
     }
 }
 
 #[test]
+fn a_changed_end_is_found() {
+    let other = "UPDATE ends SET seqs = CAST(substr(seqs, 1, 11) || x'05' || substr(seqs, 13) AS BLOB) WHERE id = (SELECT min(id) FROM ends)";
+    assert_tables(other, "ends");
+    assert_tables(
+        "UPDATE ends SET seqs = CAST(seqs || x'000000000005' AS BLOB) WHERE id = (SELECT min(id) FROM ends)",
+        "ends",
+    );
+}
+
+#[test]
 fn a_missing_row_is_found() {
-    for table in ["agents", "deliveries", "ended", "dead"] {
+    for table in ["agents", "deliveries", "ends", "dead"] {
         assert_tables(&format!("DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})"), table);
         assert_tables(&format!("DELETE FROM {table} WHERE id BETWEEN 0 AND {}", row(u64::MAX)), table);
     }
@@ -93,9 +114,8 @@ fn a_row_too_many_is_found_and_named() {
     let additions = [
         ("agents", format!("SELECT {}, 2, 0", row(9))),
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL", row(900))),
-        ("ended", format!("SELECT {}, 1, 5, 5", row(900))),
-        ("ended", "SELECT id, 1, 5, 5 FROM deliveries LIMIT 1".into()),
-        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL", row(900))),
+        ("ends", format!("SELECT {}, x'000000000005'", row(900 / 256))),
+        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL, 5", row(900))),
         ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
         ("versions", "SELECT 1, 'plan/a', 77, 0, 5, 0".into()),
         ("client_ids", "SELECT 1, 'id-99', 5, 0, 0, 'agent:alice', zeroblob(32), 1, 1".into()),

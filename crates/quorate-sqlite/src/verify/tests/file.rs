@@ -11,7 +11,7 @@ fn content(path: &Path) -> Option<Vec<String>> {
         "log",
         "agents",
         "deliveries",
-        "ended",
+        "ends",
         "dead",
         "entries",
         "versions",
@@ -20,7 +20,7 @@ fn content(path: &Path) -> Option<Vec<String>> {
     ];
     let mut lines = Vec::new();
     for table in tables {
-        let mut statement = connection.prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2, 3")).ok()?;
+        let mut statement = connection.prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2")).ok()?;
         let columns = statement.column_count();
         let mut rows = statement.query([]).ok()?;
         while let Some(row) = rows.next().ok()? {

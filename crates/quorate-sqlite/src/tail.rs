@@ -1,0 +1,345 @@
+//! The tail: what the newest records did to rows that are not written to their tables yet.
+//!
+//! The log is the truth, so the tables beside it may lag behind: a commit writes its record, and its rows wait here, in
+//! memory, until there are enough of them to be worth a walk through the tables ([`crate::carry`]). Most never get
+//! there: a delivery that is acked soon after it was sent leaves no row to write. Until then look-ups and reads look
+//! here first. After a crash the tail is folded again from the records that the tables do not know yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use quorate_core::codec::{self, fingerprint};
+use quorate_core::{
+    AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
+    ItemKind, Keep, Key, Message, Next, Open, Record, SentBefore, Seq, SpaceNo, Token, Version, Working,
+};
+use quorate_store::Read;
+
+/// What became of a delivery.
+#[derive(Clone, Copy)]
+pub(crate) enum Fate {
+    /// It is open.
+    Open { open: Open, lease_ms: u64 },
+    /// It ended, and this is what it was before.
+    Ended { open: Open, state: EndState, token: Token, seq: Seq },
+}
+
+/// A delivery that changed.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangedDelivery {
+    pub(crate) fate: Fate,
+    /// It was a dead letter in the tables, and is none any more.
+    pub(crate) redriven: bool,
+}
+
+impl ChangedDelivery {
+    /// How it ended, if it did.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        match self.fate {
+            Fate::Ended { state, token, seq, .. } => Some(Ended { state, token, seq }),
+            Fate::Open { .. } => None,
+        }
+    }
+
+    /// The dead letter that it is, if it is one.
+    pub(crate) fn dead(&self) -> Option<Dead> {
+        match &self.fate {
+            Fate::Ended { open, state: EndState::Dead, .. } => Some(Dead::of(open)),
+            Fate::Ended { .. } | Fate::Open { .. } => None,
+        }
+    }
+}
+
+/// The newest version of an entry.
+#[derive(Clone)]
+pub(crate) struct ChangedEntry {
+    pub(crate) head: EntryHead,
+    pub(crate) entry_type: String,
+    pub(crate) author: String,
+}
+
+/// The record that last described an agent.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangedAgent {
+    /// `None`: described by a record that the tables know.
+    pub(crate) described: Option<Seq>,
+    pub(crate) removed: bool,
+}
+
+/// What the newest records of one space did to rows.
+#[derive(Clone, Default)]
+pub(crate) struct Tail {
+    pub(crate) deliveries: HashMap<DeliveryNo, ChangedDelivery, foldhash::fast::RandomState>,
+    pub(crate) entries: BTreeMap<Key, ChangedEntry>,
+    pub(crate) versions: BTreeMap<(Key, Version), EntryHead>,
+    pub(crate) client_ids: BTreeMap<ClientId, SentBefore>,
+    pub(crate) agents: BTreeMap<AgentNo, ChangedAgent>,
+    pub(crate) erased: BTreeMap<(Seq, u32), ()>,
+    /// `None`: gone.
+    pub(crate) items: BTreeMap<ItemKey, Option<Item>>,
+}
+
+impl Tail {
+    /// Whether the tables know everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows() == 0
+    }
+
+    /// The number after the highest delivery in it; 0 if there is none.
+    pub(crate) fn next_delivery(&self) -> u64 {
+        self.deliveries.keys().map(|number| number.0 + 1).max().unwrap_or(0)
+    }
+
+    /// How many rows there are to write.
+    pub(crate) fn rows(&self) -> usize {
+        self.deliveries.len()
+            + self.entries.len()
+            + self.versions.len()
+            + self.client_ids.len()
+            + self.agents.len()
+            + self.erased.len()
+            + self.items.len()
+    }
+
+    /// Takes in what a record did. `working` is the state after it; `fingerprint` is that of a message with an id of its
+    /// sender's own.
+    pub(crate) fn take_in(
+        &mut self,
+        working: &Working,
+        record: &Record,
+        (effects, ended): (&[Effect], &[EndedOpen]),
+        fingerprint: impl Fn(&Arc<Message>) -> [u8; 32],
+    ) {
+        let mut ended = ended.iter();
+        let mut n = 0;
+        for effect in effects {
+            if let Effect::Sent { message, part, first, deliveries } = effect {
+                if let Some(id) = &message.client_id {
+                    let sent = SentBefore {
+                        seq: record.seq,
+                        n,
+                        part: *part,
+                        principal: record.principal.clone(),
+                        fingerprint: fingerprint(message),
+                        first: *first,
+                        count: deliveries.len() as u32,
+                    };
+                    self.client_ids.insert(id.clone(), sent);
+                }
+                n += 1;
+            }
+            self.effect(working, record, effect, &mut ended);
+        }
+    }
+
+    fn effect(
+        &mut self,
+        working: &Working,
+        record: &Record,
+        effect: &Effect,
+        ended: &mut std::slice::Iter<'_, EndedOpen>,
+    ) {
+        match effect {
+            // Eras are written at once: there is one a restore.
+            Effect::SpaceCreated { .. } | Effect::Restored { .. } => {}
+            Effect::AgentRegistered { number, .. } => {
+                self.agents.insert(*number, ChangedAgent { described: Some(record.seq), removed: false });
+            }
+            Effect::AgentRemoved { number } => {
+                let described = self.agents.get(number).and_then(|agent| agent.described);
+                self.agents.insert(*number, ChangedAgent { described, removed: true });
+            }
+            Effect::Sent { first, deliveries, .. } => {
+                for index in 0..deliveries.len() as u64 {
+                    self.open(working, DeliveryNo(first.0 + index));
+                }
+            }
+            Effect::Leased { deliveries, .. } => {
+                deliveries.iter().for_each(|(number, _)| self.open(working, *number));
+            }
+            Effect::Returned { delivery, next: Next::Ready | Next::Scheduled(_), .. } => {
+                self.open(working, *delivery);
+            }
+            Effect::Acked { delivery, .. }
+            | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
+            | Effect::Expired { delivery }
+            | Effect::Purged { delivery } => {
+                if let (Some(before), Some((state, token))) = (ended.next(), effect.ended(*delivery)) {
+                    self.set(*delivery, Fate::Ended { open: before.open, state, token, seq: record.seq });
+                }
+            }
+            Effect::Redriven { delivery, .. } => {
+                self.open(working, *delivery);
+                if let Some(changed) = self.deliveries.get_mut(delivery) {
+                    changed.redriven = true;
+                }
+            }
+            Effect::Written { key, version, entry_type, .. } => {
+                self.entry(working, record, (key, *version), Some(entry_type));
+            }
+            Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
+            Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
+            Effect::Changed { item, .. } => {
+                let kept = (item.keep() != Keep::Gone).then(|| item.clone());
+                self.items.insert(item.key(), kept);
+            }
+        }
+    }
+
+    fn set(&mut self, number: DeliveryNo, fate: Fate) {
+        let entry = self.deliveries.entry(number);
+        entry.and_modify(|changed| changed.fate = fate).or_insert(ChangedDelivery { fate, redriven: false });
+    }
+
+    /// A delivery as it is after the record. One that ended later in the same record is noted there.
+    pub(crate) fn open(&mut self, working: &Working, number: DeliveryNo) {
+        if let Some(open) = working.open(number) {
+            self.set(number, Fate::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) });
+        }
+    }
+
+    fn entry(
+        &mut self,
+        working: &Working,
+        record: &Record,
+        (key, version): (&Key, Version),
+        live: Option<&String>,
+    ) {
+        let generation = working.head.generation;
+        let head = EntryHead { version, generation, seq: record.seq, deleted: live.is_none() };
+        let entry_type = live.cloned().unwrap_or_default();
+        let author = record.principal.clone();
+        self.versions.insert((key.clone(), version), head);
+        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author });
+    }
+
+    /// Takes in what came after.
+    pub(crate) fn absorb(&mut self, later: Self) {
+        if self.is_empty() {
+            *self = later;
+            return;
+        }
+        let Self { deliveries, entries, versions, client_ids, agents, erased, items } = later;
+        for (number, changed) in deliveries {
+            let before = self.deliveries.get(&number).is_some_and(|before| before.redriven);
+            self.deliveries
+                .insert(number, ChangedDelivery { redriven: changed.redriven || before, ..changed });
+        }
+        for (number, agent) in agents {
+            let before = self.agents.get(&number).and_then(|before| before.described);
+            self.agents.insert(number, ChangedAgent { described: agent.described.or(before), ..agent });
+        }
+        self.entries.extend(entries);
+        self.versions.extend(versions);
+        self.client_ids.extend(client_ids);
+        self.erased.extend(erased);
+        self.items.extend(items);
+    }
+
+    /// The versions of a key, oldest first.
+    pub(crate) fn versions_of(&self, key: &Key) -> impl Iterator<Item = EntryHead> {
+        let range = (key.clone(), Version(0))..=(key.clone(), Version(u64::MAX));
+        self.versions.range(range).map(|(_, head)| *head)
+    }
+
+    /// The items of a kind after an id, by id.
+    pub(crate) fn items_after<'t>(
+        &'t self,
+        kind: ItemKind,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&'t ItemKey, Option<&'t Item>)> {
+        let from = after.unwrap_or("").to_owned();
+        let first = ItemKey::new(kind, from.as_str());
+        let of_kind = self.items.range(first..).take_while(move |(key, _)| key.kind == kind);
+        of_kind.filter(move |(key, _)| *key.id > *from).map(|(key, item)| (key, item.as_ref()))
+    }
+
+    /// What a read needs of it, so that it is held on to no longer than it takes to copy that.
+    fn for_reads(&self, what: &[Read]) -> Self {
+        let mut part = Self::default();
+        for read in what {
+            match read {
+                Read::Entry { key, .. } | Read::History { key, .. } => {
+                    let versions = self.versions_of(key);
+                    part.versions.extend(versions.map(|head| ((key.clone(), head.version), head)));
+                }
+                Read::Entries { prefix, .. } => {
+                    let later = self.entries.iter().skip_while(|(key, _)| key.as_str() < prefix.as_str());
+                    let begin_so = later.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
+                    part.entries.extend(begin_so.map(|(key, entry)| (key.clone(), entry.clone())));
+                }
+                Read::MessageByClientId(id) => {
+                    part.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
+                }
+                Read::Deliveries { first, count } => {
+                    let numbers =
+                        (0..u64::from(*count)).map(|index| DeliveryNo(first.0.saturating_add(index)));
+                    let found = numbers.filter_map(|number| Some((number, *self.deliveries.get(&number)?)));
+                    part.deliveries.extend(found);
+                }
+                Read::DeadLetters { .. } => {
+                    let matters = |changed: &ChangedDelivery| {
+                        changed.redriven || matches!(changed.fate, Fate::Ended { state: EndState::Dead, .. })
+                    };
+                    let found = self.deliveries.iter().filter(|(_, changed)| matters(changed));
+                    part.deliveries.extend(found.map(|(number, changed)| (*number, *changed)));
+                }
+                Read::Item(key) => {
+                    part.items.extend(self.items.get(key).map(|item| (key.clone(), item.clone())));
+                }
+                Read::Items { kind, after, .. } => {
+                    let found = self.items_after(*kind, after.as_deref());
+                    part.items.extend(found.map(|(key, item)| (key.clone(), item.cloned())));
+                }
+                Read::Message { .. } | Read::SeqAt(_) => {}
+            }
+        }
+        part
+    }
+}
+
+/// The fingerprint of a message as it was read from the log; zeros once its payload was erased.
+pub(crate) fn fingerprint_of(message: &Arc<Message>) -> [u8; 32] {
+    if message.payload.is_erased() { [0; 32] } else { fingerprint::of_message(message) }
+}
+
+/// The ids that clients gave to the messages of a record which brought this payload part.
+pub(crate) fn ids_of_part(record: &Record, part: u32) -> Result<Vec<ClientId>, codec::Unreadable> {
+    let effects = codec::read_body(record)?.effects.into_iter();
+    Ok({ effects }
+        .filter_map(|effect| match effect {
+            Effect::Sent { message, part: brought, .. } if brought == part => message.client_id.clone(),
+            _ => None,
+        })
+        .collect())
+}
+
+/// The tails of all spaces. The writer changes them after a sync; readers look at them.
+#[derive(Clone, Default)]
+pub(crate) struct Tails(Arc<RwLock<BTreeMap<SpaceNo, Tail>>>);
+
+impl Tails {
+    pub(crate) fn new(tails: BTreeMap<SpaceNo, Tail>) -> Self {
+        Self(Arc::new(RwLock::new(tails)))
+    }
+
+    pub(crate) fn look(&self) -> RwLockReadGuard<'_, BTreeMap<SpaceNo, Tail>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn change(&self) -> RwLockWriteGuard<'_, BTreeMap<SpaceNo, Tail>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What reads of a space need, together with a snapshot that is not older: `pin` takes it.
+    pub(crate) fn pinned<E>(
+        &self,
+        space: SpaceNo,
+        what: &[Read],
+        pin: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Tail, E> {
+        let tails = self.look();
+        pin()?;
+        Ok(tails.get(&space).map(|tail| tail.for_reads(what)).unwrap_or_default())
+    }
+}
