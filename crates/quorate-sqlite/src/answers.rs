@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use quorate_core::SpaceNo;
@@ -12,6 +12,9 @@ use tokio::sync::oneshot;
 
 /// A batch that is told where it was written: the way through the other thread would cost more.
 const TELL_AT_ONCE: usize = 4;
+
+/// Batches that may wait to be told; then the writer waits, too.
+const UNTOLD_MAX: usize = 64;
 
 /// What a job came to.
 pub(crate) enum Answer {
@@ -50,7 +53,7 @@ impl Written {
 /// The thread that tells.
 pub(crate) struct Answers {
     sink: Sink,
-    sender: Option<Sender<Written>>,
+    sender: Option<SyncSender<Written>>,
     /// Batches on their way through the thread. While there is one, none may overtake it.
     under_way: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
@@ -58,7 +61,7 @@ pub(crate) struct Answers {
 
 impl Answers {
     pub(crate) fn start(sink: Sink) -> Self {
-        let (sender, receiver) = channel::<Written>();
+        let (sender, receiver) = sync_channel::<Written>(UNTOLD_MAX);
         let under_way = Arc::new(AtomicUsize::new(0));
         let (count, to) = (Arc::clone(&under_way), Arc::clone(&sink));
         let run = move || {
