@@ -124,6 +124,7 @@ impl Memory {
             content_type: None,
             expect: version.map(Version),
             depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
+            fence: None,
         };
         self.version_of(Op::Put(put)).await
     }
@@ -133,7 +134,7 @@ impl Memory {
     /// # Errors
     /// `NOT_FOUND`, `VERSION_CONFLICT`, or a failure of the storage.
     pub async fn delete(&self, key: &str, version: Option<u64>) -> Result<u64, Error> {
-        let delete = DeleteEntry { key: Key::new(key)?, expect: version.map(Version) };
+        let delete = DeleteEntry { key: Key::new(key)?, expect: version.map(Version), fence: None };
         self.version_of(Op::Delete(delete)).await
     }
 

@@ -49,7 +49,7 @@ impl Step {
 
     /// Deletes a memory entry.
     pub fn delete(self, key: &str) -> Self {
-        let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None })).map_err(Error::from);
+        let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None, fence: None })).map_err(Error::from);
         self.add(op)
     }
 
@@ -91,5 +91,6 @@ pub(crate) fn put_op(
         content_type: None,
         expect: expect.map(Version),
         depends_on: Vec::new(),
+        fence: None,
     }))
 }

@@ -159,9 +159,10 @@ impl Told {
                 content_type: (*content == 2).then(|| "text/plain".into()),
                 expect: expected(*expect, sight.versions[*key]),
                 depends_on: depends.iter().map(|on| key_of(*on)).collect(),
+                fence: None,
             }),
             Do::Delete { key, expect } => {
-                Op::Delete(DeleteEntry { key: key_of(*key), expect: expected(*expect, sight.versions[*key]) })
+                Op::Delete(DeleteEntry { key: key_of(*key), expect: expected(*expect, sight.versions[*key]), fence: None })
             }
             Do::Erase { back, part } => {
                 let filled = self.filled.iter().rev().nth(*back).copied();
