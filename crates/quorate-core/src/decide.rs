@@ -20,7 +20,9 @@ use crate::codec;
 use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
 use crate::effect::{Effect, EndState, Record, RecordKind};
 use crate::entry::EntryHead;
-use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token};
+use crate::ids::{
+    AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
+};
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
@@ -242,7 +244,8 @@ impl<'a> Draft<'a> {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
                 Err(No::Refused(no)) => {
-                    let is_stale = matches!(no.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
+                    let is_stale =
+                        matches!(no.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
                     let first = refused.get_or_insert_with(|| no.clone().at_op(index));
                     // A refusal names every stale item, so that the caller can mend them all at once. Other refusals
                     // end the commit here: what follows may depend on what did not happen.

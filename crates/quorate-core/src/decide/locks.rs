@@ -124,7 +124,9 @@ impl Draft<'_> {
             let lock = self.lock(&one.lock)?.ok_or_else(|| not_found(&one.lock))?;
             let Some(grant) = lock.grant(one.fence) else {
                 match &mut lost {
-                    Some(first) => first.detail.push_str(&format!(", and so is that of {}", named(&one.lock))),
+                    Some(first) => {
+                        first.detail.push_str(&format!(", and so is that of {}", named(&one.lock)))
+                    }
                     None => lost = Some(stale_fence(&lock, one.fence)),
                 }
                 continue;
@@ -287,8 +289,9 @@ fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
     } else {
         format!("fence {fence} of {} is over; the newest is {}", named(&lock.name), lock.last_fence)
     };
-    let mut refused = Refused::new(Code::StaleFence, detail)
-        .hint("somebody else may hold the lock: drop this piece of work, or acquire the lock again and redo it");
+    let mut refused = Refused::new(Code::StaleFence, detail).hint(
+        "somebody else may hold the lock: drop this piece of work, or acquire the lock again and redo it",
+    );
     refused.facts.current_fence = Some(lock.last_fence.0);
     refused
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::chain::{self, Header};
-use quorate_core::{Agents, Counts, DeliveryNo, EntryVersion, ItemKind, Key, OpenState, Record, Seq, Version, World};
+use quorate_core::{
+    Agents, Counts, DeliveryNo, EntryVersion, ItemKind, Key, OpenState, Record, Seq, Version, World,
+};
 use quorate_store::{DeliveryState, Published, Read, Rows, SpaceInfo, Store};
 
 use super::pair::same;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
-    ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, Version,
-    Waiting,
+    ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack,
+    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp,
+    Token, Version, Waiting,
 };
 
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState, Receipt, Seq,
-    Timestamp, Told, Version, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState,
+    Receipt, Seq, Timestamp, Told, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 

@@ -5,8 +5,9 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, FenceRef, Key, LeaseRef, Message, Nack,
-    NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting, limits,
+    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, FenceRef, Key, LeaseRef, Message,
+    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting,
+    limits,
 };
 
 use super::cast::id_of;

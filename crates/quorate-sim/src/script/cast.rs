@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Fence, Generation, Handed, Key, LeaseRef, MessageId,
-    Seq, Token, Version,
+    ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Fence, Generation, Handed, Key, LeaseRef,
+    MessageId, Seq, Token, Version,
 };
 
 /// The names of one space.

@@ -98,7 +98,9 @@ impl Stage {
             "in" => self.enter(words.must("a space")).await,
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
-            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => self.look(statement).await,
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
+                self.look(statement).await
+            }
             time if time.starts_with('+') => {
                 self.pass(time);
                 self.let_time_work().await;

@@ -1,8 +1,8 @@
 //! From what happened to words.
 
 use quorate_core::{
-    Code, DeliveryNo, Effect, EndState, Handed, Item, Next, OpResult, OpenState, Payload, Receipt, Refused, Seq,
-    Timestamp, codec,
+    Code, DeliveryNo, Effect, EndState, Handed, Item, Next, OpResult, OpenState, Payload, Receipt, Refused,
+    Seq, Timestamp, codec,
 };
 use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 

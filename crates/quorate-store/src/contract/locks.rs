@@ -1,8 +1,8 @@
 //! Locks: at most `capacity` hold one, fences only go up, whoever waits gets it in turn.
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, DeleteEntry, Fence, FenceRef, Item, ItemKey, ItemKind, Lock, LockName,
-    Locked, Op, OpResult, Priority, PutEntry, Told, Waiting, limits,
+    AcquireLocks, Code, Commit, ConsumerId, DeleteEntry, Fence, FenceRef, Item, ItemKey, ItemKind, Lock,
+    LockName, Locked, Op, OpResult, Priority, PutEntry, Told, Waiting, limits,
 };
 
 use super::bench::Bench;

@@ -172,7 +172,8 @@ impl Step<'_> {
         self.must_hold(locks)?;
         let now = self.now.mono;
         for one in locks {
-            let hold = self.space.holds.iter_mut().find(|hold| hold.name == one.lock && hold.fence == one.fence);
+            let hold =
+                self.space.holds.iter_mut().find(|hold| hold.name == one.lock && hold.fence == one.fence);
             if let Some(hold) = hold {
                 hold.deadline = now.plus_ms(hold.ttl_ms);
             }
@@ -195,7 +196,9 @@ impl Step<'_> {
             match lock.grants.iter().find(|grant| grant.fence == one.fence) {
                 None => lost = lost.or(Some(stale(lock.last_fence))),
                 Some(grant) => {
-                    if matches!(self.commit.principal, Principal::Agent(_)) && self.actor != Some(grant.holder) {
+                    if matches!(self.commit.principal, Principal::Agent(_))
+                        && self.actor != Some(grant.holder)
+                    {
                         return Err(Refused::new(Code::Forbidden, "somebody else holds it"));
                     }
                 }
