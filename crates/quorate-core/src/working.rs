@@ -7,8 +7,8 @@ mod apply;
 mod inbox;
 mod items;
 mod line;
-mod replay;
 mod locks;
+mod replay;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::time::{Mono, Now, Timestamp};
 
 pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
-pub use replay::Replayed;
 pub(crate) use locks::Waiter;
+pub use replay::Replayed;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
