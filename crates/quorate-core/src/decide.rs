@@ -11,6 +11,7 @@ mod locks;
 mod memory;
 mod policy;
 mod send;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

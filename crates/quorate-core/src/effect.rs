@@ -310,6 +310,11 @@ pub enum Effect {
         /// Its state now.
         item: Item,
     },
+    /// Somebody's wait was called off: it could never have ended.
+    WaitAborted {
+        /// Who waited for what, in a circle; the first is the one whose wait was called off.
+        cycle: Vec<(AgentNo, String)>,
+    },
 }
 
 impl Effect {
@@ -349,6 +354,7 @@ impl Effect {
             Self::Deleted { .. } => "entry.deleted",
             Self::Erased { .. } => "payload.erased",
             Self::Changed { verb, .. } => verb.as_str(),
+            Self::WaitAborted { .. } => "wait.aborted",
         }
     }
 }

@@ -138,7 +138,8 @@ impl World {
             | Effect::AgentRemoved { .. }
             | Effect::Sent { .. }
             | Effect::Leased { .. }
-            | Effect::Returned { .. } => {}
+            | Effect::Returned { .. }
+            | Effect::WaitAborted { .. } => {}
         }
     }
 

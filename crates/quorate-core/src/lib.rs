@@ -23,6 +23,7 @@ mod refused;
 mod registry;
 mod rows;
 mod time;
+mod waits;
 mod working;
 
 pub use commit::{

@@ -64,3 +64,5 @@ pub const LOCK_QUEUE_MAX: usize = 10_000;
 pub const LOCK_WAITS_PER_AGENT_MAX: usize = 1_000;
 /// Locks that one agent may hold.
 pub const LOCKS_PER_AGENT_MAX: usize = 10_000;
+/// How often the hub looks who waits for whom, while anybody does.
+pub const WAITS_LOOK_MS: u64 = 500;

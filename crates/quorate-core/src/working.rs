@@ -9,6 +9,7 @@ mod items;
 mod line;
 mod locks;
 mod replay;
+mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
+pub(crate) use waits::WaitId;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -173,7 +175,7 @@ enum Undo {
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
-    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
+    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
 }
 
 /// The state at the head of one space.
@@ -197,6 +199,8 @@ pub struct Working {
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
+    /// When to look who waits for whom, if anybody does.
+    look_at: Option<Mono>,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
     /// Inboxes in which something became ready, to be looked at before the commit ends.
@@ -246,6 +250,7 @@ impl Working {
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
+            look_at: None,
             turns: 0,
             stirred: Vec::new(),
             counts: Counts::default(),
@@ -339,7 +344,10 @@ impl Working {
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lapsing.first().map(|(at, _)| *at), deadline].into_iter().flatten().min(),
+            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.next_look()]
+                .into_iter()
+                .flatten()
+                .min(),
         }
     }
 
@@ -361,6 +369,7 @@ impl Working {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
             last_epoch: self.last_epoch,
+            look_at: self.look_at,
         });
     }
 
@@ -409,7 +418,8 @@ impl Working {
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
-                Undo::Numbers { next_delivery, last_token, last_epoch } => {
+                Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
+                    self.look_at = look_at;
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;

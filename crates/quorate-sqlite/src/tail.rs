@@ -183,6 +183,7 @@ impl Tail {
                 let kept = (item.keep() != Keep::Gone).then(|| item.clone());
                 self.items.insert(item.key(), kept);
             }
+            Effect::WaitAborted { .. } => {}
         }
     }
 

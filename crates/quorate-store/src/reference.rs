@@ -15,6 +15,7 @@ mod reads;
 mod send;
 mod space;
 mod step;
+mod waits;
 
 use std::future::ready;
 use std::path::Path;

@@ -56,6 +56,13 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.numbers(&[verb.number(), u64::from(item.key().kind.number())]);
             item::write(out, item);
         }
+        Effect::WaitAborted { cycle } => {
+            out.number(cycle.len() as u64);
+            for (agent, waits_for) in cycle {
+                out.number(agent.0);
+                out.text(waits_for);
+            }
+        }
     }
     tag_of(effect)
 }
@@ -78,6 +85,7 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Deleted { .. } => 13,
         Effect::Erased { .. } => 14,
         Effect::Changed { .. } => 15,
+        Effect::WaitAborted { .. } => 18,
     }
 }
 
@@ -143,6 +151,14 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         13 => Effect::Deleted { key: input.id()?, version: Version(input.number()?) },
         14 => Effect::Erased { seq: Seq(input.number()?), part: input.narrow()? },
         15 => read_changed(input)?,
+        18 => {
+            let count = input.count(2)?;
+            let mut cycle = Vec::with_capacity(count);
+            for _ in 0..count {
+                cycle.push((AgentNo(input.number()?), input.text()?.to_owned()));
+            }
+            Effect::WaitAborted { cycle }
+        }
         _ => return input.wrong("an effect that this release knows"),
     })
 }

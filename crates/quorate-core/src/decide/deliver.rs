@@ -140,6 +140,7 @@ impl Draft<'_> {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
         self.sweep_items();
+        self.sweep_waits();
         Ok(OpResult::Done)
     }
 

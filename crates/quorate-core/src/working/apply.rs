@@ -60,6 +60,8 @@ impl Working {
             }
             Effect::Written { .. } | Effect::Deleted { .. } | Effect::Erased { .. } => {}
             Effect::Changed { item, .. } => self.set_item(item, now),
+            // Waits are in memory only, and those who wait were told.
+            Effect::WaitAborted { .. } => {}
         }
     }
 
@@ -123,7 +125,8 @@ impl Working {
             | Effect::Written { .. }
             | Effect::Deleted { .. }
             | Effect::Erased { .. }
-            | Effect::Changed { .. } => {}
+            | Effect::Changed { .. }
+            | Effect::WaitAborted { .. } => {}
         }
     }
 

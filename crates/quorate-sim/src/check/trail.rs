@@ -127,7 +127,8 @@ impl Trails {
                 | Effect::Redriven { .. }
                 | Effect::Deleted { .. }
                 | Effect::Erased { .. }
-                | Effect::Changed { .. } => {}
+                | Effect::Changed { .. }
+                | Effect::WaitAborted { .. } => {}
             }
         }
     }

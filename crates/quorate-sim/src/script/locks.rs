@@ -81,6 +81,12 @@ impl Stage {
         format!("{} {}: {}", verb.as_str(), lock.name, self.holders(lock))
     }
 
+    /// Whose wait was called off, and why.
+    pub(super) fn cycle_line(&self, cycle: &[(AgentNo, String)]) -> String {
+        let one = |(agent, what): &(AgentNo, String)| format!("{} for {what}", self.agent_name(*agent));
+        format!("wait called off: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+
     /// Notes the fences that somebody was given.
     pub(super) fn learn_locked(&mut self, locked: &Locked) {
         for one in &locked.locks {

@@ -125,6 +125,7 @@ impl Stage {
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
+            Effect::WaitAborted { cycle } => self.cycle_line(cycle),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::Restored { generation } => format!("generation {generation} begins"),

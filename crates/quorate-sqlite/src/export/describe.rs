@@ -94,6 +94,12 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
         Effect::Changed { item, .. } => item_fields(item, agents),
+        Effect::WaitAborted { cycle } => {
+            let one = |(agent, what): &(AgentNo, String)| {
+                Value::Group(vec![("agent", text(agents(*agent))), ("waitsFor", text(what))])
+            };
+            vec![("cycle", Value::List(cycle.iter().map(one).collect()))]
+        }
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }

@@ -109,7 +109,7 @@ impl<'w> Draft<'w> {
                 require(new && *seq < self.seq, "the part is not one that can be erased")
             }
             // The effect holds the whole new state, so it fits whatever came before.
-            Effect::Changed { .. } => Ok(()),
+            Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
         }
     }
 

@@ -96,7 +96,8 @@ impl<'a> Folded<'a> {
                 | Effect::Acked { .. }
                 | Effect::Returned { .. }
                 | Effect::Erased { .. }
-                | Effect::Changed { .. } => {}
+                | Effect::Changed { .. }
+                | Effect::WaitAborted { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {

@@ -178,6 +178,7 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
         }
         self.expire_holds();
+        self.look_at_waits();
         Ok(OpResult::Done)
     }
 

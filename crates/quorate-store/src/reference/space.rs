@@ -42,6 +42,8 @@ pub(super) struct Space {
     pub(super) holds: Vec<Hold>,
     /// Who waits for locks, in the order in which they came.
     pub(super) lock_waiters: Vec<LockWaiter>,
+    /// When to look who waits for whom.
+    pub(super) look_at: Option<Mono>,
 }
 
 /// One record, without its effects.
@@ -182,6 +184,7 @@ impl Space {
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
+            look_at: None,
         }
     }
 
@@ -293,6 +296,9 @@ impl Space {
         }
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
+        }
+        if let (Some(look), false) = (self.look_at, self.lock_waiters.is_empty()) {
+            wake.mono = Some(wake.mono.map_or(look, |old| old.min(look)));
         }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.
         if !self.stirred.is_empty() {
