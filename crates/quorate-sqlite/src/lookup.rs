@@ -86,12 +86,16 @@ pub(crate) struct KeyTurn {
     pub(crate) turn: u64,
     /// The day on which it took over.
     pub(crate) day: u64,
+    /// Whether the other table is empty, so that nobody needs to look there.
+    pub(crate) alone: bool,
 }
 
 impl KeyTurn {
     pub(crate) fn stored(connection: &Connection) -> rusqlite::Result<Self> {
-        connection.query_row("SELECT turn, day FROM key_turn", [], |row| {
-            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)? })
+        let sql = "SELECT turn, day, CASE turn WHEN 0 THEN EXISTS (SELECT 1 FROM keys_1) ELSE EXISTS (SELECT 1 FROM keys_0) END
+                   FROM key_turn";
+        connection.query_row(sql, [], |row| {
+            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)?, alone: !row.get(2)? })
         })
     }
 }
@@ -144,7 +148,10 @@ impl Rows for Lookups<'_> {
         key: &IdempotencyKey,
     ) -> Result<Option<Answered>, LookupFailed> {
         let what = "an idempotency key";
-        for table in &self.keys {
+        let KeyTurn { turn, alone, .. } = self.key_turn.get();
+        let current = &self.keys[turn as usize];
+        let other = (!alone).then(|| &self.keys[1 - turn as usize]);
+        for table in [Some(current), other].into_iter().flatten() {
             let mut statement = table.borrow_mut();
             let found = statement
                 .query_row((self.space.get().0, principal.to_text(), key.as_str()), |row| {
