@@ -45,6 +45,10 @@ pages! {
     Unavailable => "UNAVAILABLE",
     Overloaded => "OVERLOADED",
     StorageFull => "STORAGE_FULL",
+    StaleFence => "STALE_FENCE",
+    Deadlock => "DEADLOCK",
+    LoopRefused => "LOOP_REFUSED",
+    BudgetExceeded => "BUDGET_EXCEEDED",
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use crate::ids::{
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
+use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word};
 use crate::policy::Policy;
 use crate::refused::{Code, Refused};
@@ -169,6 +170,12 @@ pub enum Op {
     Sweep,
     /// `policy.set`: the rules of the space.
     SetPolicy(Policy),
+    /// `lock.acquire`: take locks, all of them or none, and wait for them if asked to.
+    AcquireLocks(AcquireLocks),
+    /// `lock.renew`: hold locks for their time again, counted from now. Leaves no record.
+    RenewLocks(Vec<FenceRef>),
+    /// `lock.release`: give locks back.
+    ReleaseLocks(Vec<FenceRef>),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -257,6 +264,8 @@ pub struct PutEntry {
     pub expect: Option<Version>,
     /// The entries it was built on.
     pub depends_on: Vec<Key>,
+    /// The lock under which it is written: refused if somebody else was given it since.
+    pub fence: Option<FenceRef>,
 }
 
 /// Ends a memory entry.
@@ -266,6 +275,8 @@ pub struct DeleteEntry {
     pub key: Key,
     /// The version it must have now; `None` = whatever it is.
     pub expect: Option<Version>,
+    /// The lock under which it is ended: refused if somebody else was given it since.
+    pub fence: Option<FenceRef>,
 }
 
 /// Blanks one payload part of an earlier record.
@@ -311,6 +322,8 @@ impl Op {
             Self::Nack(nack) => nack.check(),
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),
+            Self::AcquireLocks(ask) => ask.check(),
+            Self::RenewLocks(locks) | Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -418,6 +431,17 @@ pub struct Receipt {
 pub enum Told {
     /// What it waited for will not come, and why.
     Refused(Refused),
+    /// It holds the locks it waited for.
+    Locked(Locked),
+}
+
+/// Locks that somebody holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Locked {
+    /// Each with its fence, by name.
+    pub locks: Vec<FenceRef>,
+    /// How long each hold lasts, also after each renewal.
+    pub ttl_ms: u64,
 }
 
 /// The result of one operation.
@@ -456,4 +480,8 @@ pub enum OpResult {
         /// The version.
         version: Version,
     },
+    /// The locks are held.
+    Locked(Locked),
+    /// Not all locks can be had now: the caller waits in line.
+    InLine,
 }

@@ -7,11 +7,12 @@ mod agents;
 mod deliver;
 mod items;
 mod leases;
+mod locks;
 mod memory;
 mod policy;
 mod send;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::chain::{self, Header};
@@ -19,7 +20,9 @@ use crate::codec;
 use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
 use crate::effect::{Effect, EndState, Record, RecordKind};
 use crate::entry::EntryHead;
-use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, Seq, SpaceName, Token};
+use crate::ids::{
+    AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
+};
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
@@ -197,6 +200,8 @@ struct Draft<'a> {
     entries: BTreeMap<Key, EntryHead>,
     sent_here: BTreeMap<ClientId, ([u8; 32], OpResult)>,
     erased_here: Vec<(Seq, u32)>,
+    /// Locks that came free, or for which somebody waits no longer: looked at before the commit ends.
+    stirred_locks: BTreeSet<LockName>,
 }
 
 impl<'a> Draft<'a> {
@@ -221,6 +226,7 @@ impl<'a> Draft<'a> {
             entries: BTreeMap::new(),
             sent_here: BTreeMap::new(),
             erased_here: Vec::new(),
+            stirred_locks: BTreeSet::new(),
         }
     }
 
@@ -238,7 +244,8 @@ impl<'a> Draft<'a> {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
                 Err(No::Refused(no)) => {
-                    let is_stale = matches!(no.code, Code::StaleLease | Code::VersionConflict);
+                    let is_stale =
+                        matches!(no.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
                     let first = refused.get_or_insert_with(|| no.clone().at_op(index));
                     // A refusal names every stale item, so that the caller can mend them all at once. Other refusals
                     // end the commit here: what follows may depend on what did not happen.
@@ -252,6 +259,7 @@ impl<'a> Draft<'a> {
         if let Some(refused) = refused {
             return Err(No::Refused(refused));
         }
+        self.serve_stirred_locks()?;
         self.hand_out_stirred();
         Ok(Outcome::New(results))
     }
@@ -267,6 +275,7 @@ impl<'a> Draft<'a> {
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
             Op::Close { consumer } => {
                 self.working.set_consumer(*consumer, None);
+                self.wait_no_longer(*consumer);
                 Ok(OpResult::Done)
             }
             Op::Ack(lease) => self.ack(*lease),
@@ -279,6 +288,9 @@ impl<'a> Draft<'a> {
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep().map_err(No::Refused),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
+            Op::AcquireLocks(ask) => self.acquire_locks(ask),
+            Op::RenewLocks(locks) => self.renew_locks(locks),
+            Op::ReleaseLocks(locks) => self.release_locks(locks),
         }
     }
 
@@ -360,6 +372,9 @@ fn item_of(op: &Op) -> String {
         Op::Extend(extend) => extend.lease.delivery.to_string(),
         Op::Put(put) => put.key.to_string(),
         Op::Delete(delete) => delete.key.to_string(),
+        Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
+            locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
+        }
         _ => String::new(),
     }
 }

@@ -58,6 +58,11 @@ number_id!(
     ConsumerId
 );
 
+number_id!(
+    /// The fence of a lock: greater than every earlier one of that lock, for ever.
+    Fence
+);
+
 /// Bits of a row's key below the space number.
 const SPACE_SHIFT: u32 = 47;
 
@@ -155,6 +160,19 @@ text_id!(
     /// The id of an agent.
     AgentId,
     "agent id",
+    ID_BYTES_MAX
+);
+
+text_id!(
+    /// The name of a lock: of whatever it stands for.
+    LockName,
+    "lock name",
+    KEY_BYTES_MAX
+);
+text_id!(
+    /// The id of a budget.
+    BudgetId,
+    "budget id",
     ID_BYTES_MAX
 );
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::time::Timestamp;
 
@@ -14,17 +15,20 @@ use crate::time::Timestamp;
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
+    /// A lock.
+    Lock,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: [Self; 1] = [Self::Policy];
+    pub const ALL: [Self; 2] = [Self::Policy, Self::Lock];
 
     /// The frozen number.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
             Self::Policy => 1,
+            Self::Lock => 5,
         }
     }
 
@@ -39,6 +43,7 @@ impl ItemKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "policy",
+            Self::Lock => "lock",
         }
     }
 }
@@ -65,6 +70,8 @@ impl ItemKey {
 pub enum Item {
     /// The rules of the space.
     Policy(Policy),
+    /// A lock.
+    Lock(Lock),
 }
 
 /// Where an item is kept.
@@ -103,6 +110,7 @@ impl Item {
     pub fn key(&self) -> ItemKey {
         match self {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
+            Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
         }
     }
 
@@ -111,6 +119,8 @@ impl Item {
     pub fn keep(&self) -> Keep {
         match self {
             Self::Policy(_) => Keep::AtHand,
+            Self::Lock(lock) if lock.is_free() => Keep::Stored,
+            Self::Lock(_) => Keep::AtHand,
         }
     }
 
@@ -119,6 +129,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Policy(_) => Vec::new(),
+            Self::Lock(lock) => lock.alarms(),
         }
     }
 }
@@ -128,17 +139,30 @@ impl Item {
 pub enum Verb {
     /// The rules of the space are these from now on.
     PolicySet,
+    /// Somebody holds the lock.
+    LockGranted,
+    /// Its holder gave the lock back.
+    LockReleased,
+    /// The time of a hold is over.
+    LockExpired,
+    /// Its holder is gone: started again, removed or offline.
+    LockReturned,
 }
 
 impl Verb {
     /// All verbs.
-    pub const ALL: [Self; 1] = [Self::PolicySet];
+    pub const ALL: [Self; 5] =
+        [Self::PolicySet, Self::LockGranted, Self::LockReleased, Self::LockExpired, Self::LockReturned];
 
     /// The frozen number. Each noun has a range of its own, in tens.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {
             Self::PolicySet => 10,
+            Self::LockGranted => 60,
+            Self::LockReleased => 61,
+            Self::LockExpired => 62,
+            Self::LockReturned => 63,
         }
     }
 
@@ -153,6 +177,10 @@ impl Verb {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PolicySet => "policy.set",
+            Self::LockGranted => "lock.granted",
+            Self::LockReleased => "lock.released",
+            Self::LockExpired => "lock.expired",
+            Self::LockReturned => "lock.returned",
         }
     }
 }

@@ -16,6 +16,7 @@ mod fold;
 mod ids;
 mod item;
 pub mod limits;
+mod lock;
 mod message;
 mod policy;
 mod refused;
@@ -25,21 +26,23 @@ mod time;
 mod working;
 
 pub use commit::{
-    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Nack, NackThen, Op, OpResult, Principal, PutEntry,
-    Receipt, RegisterAgent, Told, Waiting,
+    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Locked, Nack, NackThen, Op, OpResult, Principal,
+    PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation,
-    IdempotencyKey, Key, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
+    AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
+    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version,
+    row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
+pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
 pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
 pub use policy::{Policy, Preset};
-pub use refused::{Code, Facts, Refused, Stale};
+pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
 pub use time::{Mono, Now, Timestamp};

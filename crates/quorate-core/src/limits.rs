@@ -54,3 +54,13 @@ pub const STARVATION_MS: u64 = 60_000;
 pub const KEY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 /// The largest version or token: the largest integer that every JSON reader keeps exact.
 pub const NUMBER_MAX: u64 = (1 << 53) - 1;
+/// Locks that one operation may name.
+pub const LOCK_NAMES_MAX: usize = 16;
+/// How many may hold one lock at the same time.
+pub const LOCK_CAPACITY_MAX: u32 = 256;
+/// How many may wait for one lock.
+pub const LOCK_QUEUE_MAX: usize = 10_000;
+/// Waits for locks of one agent.
+pub const LOCK_WAITS_PER_AGENT_MAX: usize = 1_000;
+/// Locks that one agent may hold.
+pub const LOCKS_PER_AGENT_MAX: usize = 10_000;

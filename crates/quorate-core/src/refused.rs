@@ -43,11 +43,19 @@ pub enum Code {
     Overloaded,
     /// The disk is full; nothing was changed.
     StorageFull,
+    /// The lock was given to somebody else since.
+    StaleFence,
+    /// The wait could never have ended: those it waits for wait for it.
+    Deadlock,
+    /// The messages of this chain go round in a circle.
+    LoopRefused,
+    /// The chain has used up what it may.
+    BudgetExceeded,
 }
 
 impl Code {
     /// All codes, in the order of their status.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 23] = [
         Self::Invalid,
         Self::Forbidden,
         Self::NotFound,
@@ -67,6 +75,10 @@ impl Code {
         Self::Unavailable,
         Self::Overloaded,
         Self::StorageFull,
+        Self::StaleFence,
+        Self::Deadlock,
+        Self::LoopRefused,
+        Self::BudgetExceeded,
     ];
 
     /// The code as users see it.
@@ -92,6 +104,10 @@ impl Code {
             Self::Unavailable => "UNAVAILABLE",
             Self::Overloaded => "OVERLOADED",
             Self::StorageFull => "STORAGE_FULL",
+            Self::StaleFence => "STALE_FENCE",
+            Self::Deadlock => "DEADLOCK",
+            Self::LoopRefused => "LOOP_REFUSED",
+            Self::BudgetExceeded => "BUDGET_EXCEEDED",
         }
     }
 
@@ -135,6 +151,19 @@ pub struct Facts {
     pub current_epoch: Option<u64>,
     /// Every item of the commit that is stale, not only the first.
     pub stale: Vec<Stale>,
+    /// The highest fence that was given out for the lock.
+    pub current_fence: Option<u64>,
+    /// Who waits for whom, in a circle.
+    pub cycle: Vec<Waits>,
+}
+
+/// One who waits in a circle: for something that the next one has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Who waits.
+    pub agent: String,
+    /// For what.
+    pub waits_for: String,
 }
 
 /// A definite refusal: what, why, and what to do next. Nothing was changed.

@@ -8,6 +8,7 @@ mod inbox;
 mod items;
 mod line;
 mod replay;
+mod locks;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::time::{Mono, Now, Timestamp};
 pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
 pub use replay::Replayed;
+pub(crate) use locks::Waiter;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -170,6 +172,7 @@ enum Undo {
     Fairness(AgentNo, inbox::Fairness),
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
+    Waiter(Box<(ConsumerId, Option<Waiter>)>),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
 }
 
@@ -405,6 +408,7 @@ impl Working {
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
+                Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
                 Undo::Numbers { next_delivery, last_token, last_epoch } => {
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;

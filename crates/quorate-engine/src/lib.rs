@@ -8,6 +8,7 @@ mod check;
 mod engine;
 mod ephemeral;
 mod error;
+mod lock;
 mod post;
 mod reads;
 mod space;

@@ -108,6 +108,14 @@ impl Post {
         (id, receiver)
     }
 
+    /// Opens a mailbox for somebody who waits for something else than deliveries.
+    pub(crate) fn wait(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
+        let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender });
+        (id, receiver)
+    }
+
     pub(crate) fn close(&self, id: ConsumerId) {
         self.lock().remove(id);
     }

@@ -277,11 +277,16 @@ impl Space {
         Ok(())
     }
 
+    /// Hands commits to the head without waiting for what comes of them. For what need not happen, but should.
+    pub fn submit(&self, commits: Vec<Commit>) {
+        drop(self.engine.store.transact(self.number, commits));
+    }
+
     /// Tells the head that a consumer is gone, without waiting for it.
     pub(crate) fn forget_consumer(&self, id: ConsumerId) {
         let commit = Commit::new(Principal::System, vec![Op::Close { consumer: id }]);
         // If the queue is full or closed, its leases lapse: late, but not lost.
-        drop(self.engine.store.transact(self.number, vec![commit]));
+        self.submit(vec![commit]);
     }
 }
 

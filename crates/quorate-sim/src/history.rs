@@ -178,7 +178,9 @@ impl Answer {
                 OpResult::Done
                 | OpResult::Registered { .. }
                 | OpResult::Claimed(_)
-                | OpResult::Purged { .. } => {}
+                | OpResult::Purged { .. }
+                | OpResult::Locked(_)
+                | OpResult::InLine => {}
             }
         }
         answer
@@ -358,6 +360,7 @@ fn put(key: &str, expect: u64, content: quorate_core::Payload) -> PutEntry {
         content_type: None,
         expect: Some(Version(expect)),
         depends_on: Vec::new(),
+        fence: None,
     }
 }
 

@@ -14,15 +14,18 @@
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
 //! | | `acks M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
 //! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [twice]`, `leaves`, `purges` |
+//! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
-//! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`.
+//! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
+//! `locks`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
 
 mod asked;
 mod cast;
+mod locks;
 mod stage;
 mod told;
 

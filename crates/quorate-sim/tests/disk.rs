@@ -269,6 +269,7 @@ async fn a_whole_step_is_there_or_not_after_a_failed_sync() {
         content_type: None,
         expect: Some(Version(0)),
         depends_on: Vec::new(),
+        fence: None,
     };
     let lease = claimed[0].lease.unwrap();
     let step = Commit::new(bob.clone(), vec![Op::Ack(lease), Op::Put(put)]);

@@ -16,6 +16,8 @@ pub mod leases;
 #[allow(missing_docs)]
 pub mod limits;
 #[allow(missing_docs)]
+pub mod locks;
+#[allow(missing_docs)]
 pub mod log;
 #[allow(missing_docs)]
 pub mod memory;
@@ -206,6 +208,23 @@ macro_rules! contract_tests {
                 epochs_survive,
                 whoever_waited_asks_again,
                 time_does_not_go_back_over_a_restart,
+            }
+            locks {
+                one_holds_a_lock_at_a_time,
+                as_many_hold_a_lock_as_its_capacity,
+                several_locks_are_given_together,
+                whoever_waits_gets_the_lock_in_turn,
+                nobody_overtakes_whoever_waits,
+                a_hold_ends_with_its_time,
+                a_renewal_leaves_no_record,
+                a_new_start_gives_locks_back,
+                only_the_holder_keeps_or_releases_a_lock,
+                a_write_under_a_stale_fence_is_refused,
+                a_refused_commit_gives_and_takes_no_lock,
+                later_operations_see_earlier_locks,
+                a_repeated_acquire_is_answered_the_same,
+                fences_go_on_after_a_restart,
+                at_most_1_000_waits_for_locks_of_one_agent,
             }
         }
     };

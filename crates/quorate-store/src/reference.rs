@@ -8,6 +8,7 @@
 mod agents;
 mod inbox;
 mod leases;
+mod locks;
 mod memory;
 mod policy;
 mod reads;
@@ -82,7 +83,7 @@ impl Reference {
         room.publish();
         drop(rooms);
         // As with every store: consumers have their deliveries before the commit that caused them is answered.
-        if !handover.handed.is_empty() || !handover.dismissed.is_empty() {
+        if !handover.is_empty() {
             (self.wiring.sink)(handover);
         }
         Ok(outcomes)

@@ -47,6 +47,7 @@ fn put() -> PutEntry {
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
+        fence: None,
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, Received, from_json, to_json};
+use crate::lock::Locking;
 use crate::step::put_op;
 
 /// A piece of work: the payload, and what goes into the commit that ends it.
@@ -50,6 +51,14 @@ impl<P> Work<P> {
     pub fn put(&self, key: &str, entry_type: &str, content: impl Serialize) {
         let op = put_op(&self.agent, key, entry_type, content, None);
         self.add(op);
+    }
+
+    /// Takes locks for this piece of work, as [`Agent::lock`] does. An agent that works on several things at once waits
+    /// for them with this one only, so that others who wait for it are not taken for stuck.
+    pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Locking {
+        let mut locking = self.agent.lock(names);
+        locking.work = self.received.0.delivery_id();
+        locking
     }
 
     fn add(&self, op: Result<Op, Error>) {

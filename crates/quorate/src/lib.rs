@@ -28,6 +28,7 @@
 mod agent;
 mod handler;
 mod hub;
+mod lock;
 mod memory;
 mod run;
 mod send;
@@ -36,12 +37,13 @@ mod step;
 pub use agent::{Agent, AgentBuilder, Received};
 pub use handler::{Failure, Work};
 pub use hub::{Hub, OpenHubError, Settings};
+pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
 pub use run::Running;
 pub use send::{Sending, Sent};
 pub use step::Step;
 
-pub use quorate_core::{Code, Counts, DeliveryId, MessageId, Priority, Refused, Role, Seq};
+pub use quorate_core::{Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq};
 pub use quorate_engine::Error;
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};

@@ -1,7 +1,8 @@
 //! Shared memory: versioned entries, compare and set, history, watching.
 
 use quorate_core::{
-    Commit, DeleteEntry, Epoch, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp, Version,
+    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp,
+    Version,
 };
 use quorate_engine::{Change, Error, Space, Watch};
 use quorate_store::{Entry, StoreError, When};
@@ -16,6 +17,7 @@ pub struct Memory {
     space: Space,
     principal: Principal,
     epoch: Option<Epoch>,
+    fence: Option<FenceRef>,
 }
 
 /// One version of an entry.
@@ -80,7 +82,13 @@ impl MemoryEntry {
 
 impl Memory {
     pub(crate) fn new(space: Space, principal: Principal, epoch: Option<Epoch>) -> Self {
-        Self { space, principal, epoch }
+        Self { space, principal, epoch, fence: None }
+    }
+
+    /// The same memory, written under a lock: a write is refused if somebody else was given the lock since.
+    #[must_use]
+    pub fn under(&self, fence: FenceRef) -> Self {
+        Self { fence: Some(fence), ..self.clone() }
     }
 
     /// Writes an entry, whatever it was. Gives its version.
@@ -124,6 +132,7 @@ impl Memory {
             content_type: None,
             expect: version.map(Version),
             depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
+            fence: self.fence.clone(),
         };
         self.version_of(Op::Put(put)).await
     }
@@ -133,7 +142,8 @@ impl Memory {
     /// # Errors
     /// `NOT_FOUND`, `VERSION_CONFLICT`, or a failure of the storage.
     pub async fn delete(&self, key: &str, version: Option<u64>) -> Result<u64, Error> {
-        let delete = DeleteEntry { key: Key::new(key)?, expect: version.map(Version) };
+        let delete =
+            DeleteEntry { key: Key::new(key)?, expect: version.map(Version), fence: self.fence.clone() };
         self.version_of(Op::Delete(delete)).await
     }
 

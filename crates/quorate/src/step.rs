@@ -1,6 +1,8 @@
 //! The step: everything that a piece of work changes, in one commit.
 
-use quorate_core::{DeleteEntry, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, Version};
+use quorate_core::{
+    DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, Version,
+};
 use quorate_engine::Error;
 use serde::Serialize;
 
@@ -13,11 +15,12 @@ pub struct Step {
     agent: Agent,
     ops: Result<Vec<Op>, Error>,
     key: Option<String>,
+    fence: Option<FenceRef>,
 }
 
 impl Step {
     pub(crate) fn new(agent: Agent, done: Option<LeaseRef>) -> Self {
-        Self { agent, ops: Ok(done.map(Op::Ack).into_iter().collect()), key: None }
+        Self { agent, ops: Ok(done.map(Op::Ack).into_iter().collect()), key: None, fence: None }
     }
 
     fn add(mut self, op: Result<Op, Error>) -> Self {
@@ -35,21 +38,35 @@ impl Step {
         self.add(message.map(Op::send))
     }
 
+    /// What is written from here on is written under a lock: refused if somebody else was given it since.
+    pub fn under(mut self, fence: FenceRef) -> Self {
+        self.fence = Some(fence);
+        self
+    }
+
     /// Writes a memory entry, whatever it was.
     pub fn put(self, key: &str, entry_type: &str, content: impl Serialize) -> Self {
-        let op = put_op(&self.agent, key, entry_type, content, None);
+        self.write(key, entry_type, content, None)
+    }
+
+    fn write(self, key: &str, entry_type: &str, content: impl Serialize, version: Option<u64>) -> Self {
+        let op = put_op(&self.agent, key, entry_type, content, version).map(|op| match op {
+            Op::Put(put) => Op::Put(PutEntry { fence: self.fence.clone(), ..put }),
+            other => other,
+        });
         self.add(op)
     }
 
     /// Writes a memory entry if it is at this version; 0 = if there is none.
     pub fn put_if(self, key: &str, entry_type: &str, content: impl Serialize, version: u64) -> Self {
-        let op = put_op(&self.agent, key, entry_type, content, Some(version));
-        self.add(op)
+        self.write(key, entry_type, content, Some(version))
     }
 
     /// Deletes a memory entry.
     pub fn delete(self, key: &str) -> Self {
-        let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None })).map_err(Error::from);
+        let fence = self.fence.clone();
+        let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None, fence }));
+        let op = op.map_err(Error::from);
         self.add(op)
     }
 
@@ -91,5 +108,6 @@ pub(crate) fn put_op(
         content_type: None,
         expect: expect.map(Version),
         depends_on: Vec::new(),
+        fence: None,
     }))
 }

@@ -65,6 +65,7 @@ async fn call(
             content_type: None,
             expect: Some(Version(known.load(Ordering::Acquire))),
             depends_on: Vec::new(),
+            fence: None,
         };
         match space.commit(Commit::new(principal.clone(), vec![Op::Put(put)])).await {
             Ok(receipt) => {

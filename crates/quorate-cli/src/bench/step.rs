@@ -60,6 +60,7 @@ async fn call(space: Space, agent: AgentId, other: AgentId, share: u64) -> Resul
             content_type: None,
             expect: None,
             depends_on: Vec::new(),
+            fence: None,
         };
         let ops = vec![Op::Ack(lease), Op::Put(put), send(&agent), send(&other), consumer.grant(1)];
         space.commit(Commit::new(principal.clone(), ops)).await?;

@@ -7,7 +7,8 @@ use crate::codec::{Writer, item, message};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
 use crate::item::Item;
-use crate::message::{Durability, Message, Payload};
+use crate::lock::{AcquireLocks, FenceRef};
+use crate::message::{Durability, Message, Payload, Priority};
 
 /// The fingerprint of one message.
 #[must_use]
@@ -74,10 +75,20 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.number(13);
             out.text(&delete.key);
             out.option(delete.expect.map(|version| version.0));
+            write_fences(out, delete.fence.as_slice());
         }
         Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
         Op::SetPolicy(policy) => write_item(out, 16, &Item::Policy(policy.clone())),
+        Op::AcquireLocks(ask) => write_acquire(out, ask),
+        Op::RenewLocks(locks) => {
+            out.number(41);
+            write_fences(out, locks);
+        }
+        Op::ReleaseLocks(locks) => {
+            out.number(42);
+            write_fences(out, locks);
+        }
     }
 }
 
@@ -116,4 +127,22 @@ fn write_put(out: &mut Writer, put: &PutEntry) {
     out.number(put.depends_on.len() as u64);
     put.depends_on.iter().for_each(|key| out.text(key));
     write_payload(out, &put.content);
+    write_fences(out, put.fence.as_slice());
+}
+
+fn write_acquire(out: &mut Writer, ask: &AcquireLocks) {
+    write_named(out, 40, &ask.agent);
+    out.number(ask.names.len() as u64);
+    ask.names.iter().for_each(|name| out.text(name));
+    let Priority { level, rank } = ask.priority;
+    out.numbers(&[ask.ttl_ms, u64::from(level), u64::from(rank), u64::from(ask.waiting != Waiting::No)]);
+    out.option(ask.capacity.map(u64::from));
+    out.option(ask.within.map(|delivery| delivery.number.0));
+}
+
+fn write_fences(out: &mut Writer, locks: &[FenceRef]) {
+    for one in locks {
+        out.text(&one.lock);
+        out.number(one.fence.0);
+    }
 }

@@ -1,5 +1,6 @@
 //! The bytes of each item, the same in the log and in its row.
 
+mod lock;
 mod policy;
 
 use crate::codec::{Reader, Unreadable, Writer};
@@ -9,6 +10,7 @@ use crate::item::{Item, ItemKind};
 pub(super) fn write(out: &mut Writer, item: &Item) {
     match item {
         Item::Policy(policy) => policy::write(out, policy),
+        Item::Lock(lock) => lock::write(out, lock),
     }
 }
 
@@ -16,6 +18,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
 pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unreadable> {
     Ok(match kind {
         ItemKind::Policy => Item::Policy(policy::read(input)?),
+        ItemKind::Lock => Item::Lock(lock::read(input)?),
     })
 }
 

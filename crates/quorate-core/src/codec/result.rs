@@ -1,9 +1,10 @@
 //! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
 
 use crate::codec::{Reader, Unreadable, Writer};
-use crate::commit::OpResult;
+use crate::commit::{Locked, OpResult};
 use crate::decide::Handed;
-use crate::ids::{DeliveryNo, Epoch, Generation, MessageId, Seq, Token, Version};
+use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
+use crate::lock::FenceRef;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -56,6 +57,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(6);
             out.number(version.0);
         }
+        OpResult::Locked(locked) => {
+            out.numbers(&[22, locked.ttl_ms, locked.locks.len() as u64]);
+            for one in &locked.locks {
+                out.text(&one.lock);
+                out.number(one.fence.0);
+            }
+        }
+        OpResult::InLine => out.number(23),
     }
 }
 
@@ -104,6 +113,18 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
         6 => OpResult::Written { version: Version(input.number()?) },
+        22 => OpResult::Locked(read_locked(input)?),
+        23 => OpResult::InLine,
         _ => return input.wrong("a result that this release knows"),
     })
+}
+
+fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
+    let ttl_ms = input.number()?;
+    let count = input.count(2)?;
+    let mut locks = Vec::with_capacity(count);
+    for _ in 0..count {
+        locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
+    }
+    Ok(Locked { locks, ttl_ms })
 }

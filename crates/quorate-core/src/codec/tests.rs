@@ -1,6 +1,8 @@
 //! The bytes of the log. A change of what these tests expect breaks every log that was ever written.
 #![allow(clippy::unwrap_used)]
 
+mod locks;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -179,6 +181,8 @@ fn results_read_back_as_they_were_written() {
         OpResult::Acked { seq: Seq(8) },
         OpResult::Purged { count: 4 },
         OpResult::Written { version: Version(7) },
+        OpResult::Locked(locks::locked()),
+        OpResult::InLine,
     ];
     assert_eq!(read_results(&write_results(&results)).unwrap(), results);
 }

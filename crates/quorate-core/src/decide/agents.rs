@@ -56,10 +56,7 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64));
         }
         if let (Some(_), None) = (&current, new.epoch) {
-            self.dismissed.extend(self.working.dismiss_consumers(number));
-            for delivery in self.working.inbox(number).leased.clone() {
-                self.give_back(delivery, ReturnCause::EpochEnded, String::new(), None);
-            }
+            self.release_all_of(number, ReturnCause::EpochEnded);
         }
         let agent = Agent {
             id: new.id.clone(),
@@ -88,9 +85,18 @@ impl Draft<'_> {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
                 .hint("let it finish them, or purge its inbox first"));
         }
-        self.dismissed.extend(self.working.dismiss_consumers(number));
+        self.release_all_of(number, ReturnCause::EpochEnded);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
+    }
+
+    /// The agent is gone, or was started again: whatever it held comes back, and it waits for nothing any more.
+    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) {
+        self.dismissed.extend(self.working.dismiss_consumers(agent));
+        for delivery in self.working.inbox(agent).leased.clone() {
+            self.give_back(delivery, cause, String::new(), None);
+        }
+        self.return_locks_of(agent);
     }
 }
 

@@ -28,9 +28,10 @@ impl Draft<'_> {
 
     /// Lets every alarm that went off do its work. Bounded: what is left over is found by the next sweep, at once.
     pub(super) fn sweep_items(&mut self) {
-        for (key, _part) in self.working.items().went_off(self.now, SWEEP_MAX) {
+        for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
                 ItemKind::Policy => {}
+                ItemKind::Lock => self.expire_lock(&key, part),
             }
         }
     }

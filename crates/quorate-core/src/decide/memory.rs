@@ -10,6 +10,7 @@ use crate::refused::{Code, Refused};
 
 impl Draft<'_> {
     pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, No> {
+        self.check_fence(put.fence.as_ref())?;
         let head = self.entry(&put.key)?;
         expect_version(&put.key, head.as_ref(), put.expect)?;
         let mut depends_on = Vec::with_capacity(put.depends_on.len());
@@ -32,6 +33,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, No> {
+        self.check_fence(delete.fence.as_ref())?;
         let head = self.entry(&delete.key)?;
         expect_version(&delete.key, head.as_ref(), delete.expect)?;
         if EntryHead::expected(head.as_ref()) == 0 {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
+use crate::working::locks::Locks;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -14,6 +15,7 @@ type Part = (ItemKey, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     pub(crate) policy: Policy,
+    pub(super) locks: Locks,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -27,9 +29,16 @@ impl Items {
             ItemKind::Policy => {
                 let new = match new {
                     Some(Item::Policy(policy)) => policy,
-                    None => Policy::default(),
+                    _ => Policy::default(),
                 };
                 Some(Item::Policy(std::mem::replace(&mut self.policy, new)))
+            }
+            ItemKind::Lock => {
+                let new = match new {
+                    Some(Item::Lock(lock)) => Some(lock),
+                    _ => None,
+                };
+                self.locks.place(&key.id, new).map(Item::Lock)
             }
         }
     }
@@ -38,6 +47,7 @@ impl Items {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
+            ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
         }
     }
 

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
+use super::locks;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
@@ -93,6 +94,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         1 => (Just(agent), epoch(), any::<bool>())
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
+        11 => locks::work(agent),
     ]
     .boxed()
 }
@@ -211,11 +213,13 @@ fn expect() -> BoxedStrategy<Expect> {
 }
 
 fn put() -> BoxedStrategy<Do> {
-    (0..KEYS.len(), expect(), 0..3u8, weighted(0.2, 0..KEYS.len()))
-        .prop_map(|(key, expect, content, depends)| Do::Put { key, expect, content, depends })
+    (0..KEYS.len(), expect(), 0..3u8, weighted(0.2, 0..KEYS.len()), weighted(0.3, locks::fenced()))
+        .prop_map(|(key, expect, content, depends, under)| Do::Put { key, expect, content, depends, under })
         .boxed()
 }
 
 fn delete() -> BoxedStrategy<Do> {
-    (0..KEYS.len(), expect()).prop_map(|(key, expect)| Do::Delete { key, expect }).boxed()
+    (0..KEYS.len(), expect(), weighted(0.3, locks::fenced()))
+        .prop_map(|(key, expect, under)| Do::Delete { key, expect, under })
+        .boxed()
 }

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, id, key_of};
-use super::views::{Handovers, long_reads, outcome, settled, short_reads, state};
+use super::views::{Handovers, Heard, long_reads, outcome, settled, short_reads, state};
 use super::{plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
@@ -185,6 +185,11 @@ impl Pair {
             }
         }
         handed.handed.iter().for_each(|(_, consumer, one)| self.told[space].learn_handed(*consumer, one));
+        for (_, consumer, heard) in &handed.told {
+            if let Heard::Yes(told) = heard {
+                self.told[space].learn_heard(*consumer, told);
+            }
+        }
         let published = self.published(number);
         self.looks[space].insert(published.head.seq, published);
         self.compare_reads(number, short_reads(self.published(number).counts)).await

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::locks::{Fenced, Wanted};
+
 /// Steps, one after the other.
 #[derive(Clone)]
 pub struct Plan(pub(super) Vec<Step>);
@@ -64,10 +66,13 @@ pub(super) enum Do {
     Extend { lease: Lease, ms: u64 },
     Redrive(Target),
     Purge { agent: usize },
-    Put { key: usize, expect: Expect, content: u8, depends: Option<usize> },
-    Delete { key: usize, expect: Expect },
+    Put { key: usize, expect: Expect, content: u8, depends: Option<usize>, under: Option<Fenced> },
+    Delete { key: usize, expect: Expect, under: Option<Fenced> },
     Erase { back: usize, part: u32 },
     Sweep,
+    Lock(Wanted),
+    Renew(Fenced),
+    Unlock(Fenced),
 }
 
 #[derive(Clone, Debug)]
@@ -231,13 +236,20 @@ impl fmt::Display for Do {
             Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead letter {back}"),
             Self::Redrive(Target::Delivery(number)) => write!(f, "redrives delivery {number}"),
             Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),
-            Self::Put { key, expect, content, depends } => {
+            Self::Put { key, expect, content, depends, under } => {
                 write!(f, "puts {}={content}{}", KEYS[*key], expected(*expect))?;
-                depends.map_or(Ok(()), |on| write!(f, " on {}", KEYS[on]))
+                depends.map_or(Ok(()), |on| write!(f, " on {}", KEYS[on]))?;
+                under.map_or(Ok(()), |fenced| write!(f, " under {fenced}"))
             }
-            Self::Delete { key, expect } => write!(f, "deletes {}{}", KEYS[*key], expected(*expect)),
+            Self::Delete { key, expect, under } => {
+                write!(f, "deletes {}{}", KEYS[*key], expected(*expect))?;
+                under.map_or(Ok(()), |fenced| write!(f, " under {fenced}"))
+            }
             Self::Erase { back, part } => write!(f, "erases part {part} of what was written -{back}"),
             Self::Sweep => f.write_str("sweeps"),
+            Self::Lock(wanted) => wanted.fmt(f),
+            Self::Renew(fenced) => write!(f, "renews {fenced}"),
+            Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::chain::{self, Header};
-use quorate_core::{Agents, Counts, DeliveryNo, EntryVersion, Key, OpenState, Record, Seq, Version, World};
+use quorate_core::{
+    Agents, Counts, DeliveryNo, EntryVersion, ItemKind, Key, OpenState, Record, Seq, Version, World,
+};
 use quorate_store::{DeliveryState, Published, Read, Rows, SpaceInfo, Store};
 
 use super::pair::same;
@@ -47,6 +49,7 @@ pub(super) async fn compare(
     same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
     same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
     deliveries(store, info, &world).await?;
+    items(store, info, &world).await?;
     entries(store, info, &world).await
 }
 
@@ -84,6 +87,20 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
     let folded: Vec<_> =
         world.dead.iter().map(|(number, dead)| (*number, dead.agent, dead.seq, dead.n)).collect();
     same("folded dead letters", &live, &folded)
+}
+
+async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+    let mut live = Vec::new();
+    for kind in ItemKind::ALL {
+        match read(store, info, Read::Items { kind, after: None, limit: 100_000 }).await? {
+            Rows::Items(found) => live.extend(found),
+            _ => return Err("not items".into()),
+        }
+    }
+    let mut folded: Vec<_> = world.items.values().cloned().collect();
+    folded.sort_by_key(|item| item.key());
+    live.sort_by_key(|item| item.key());
+    same("folded items", &live, &folded)
 }
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {

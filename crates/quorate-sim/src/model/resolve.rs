@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
-    ErasePayload, Extend, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, Version,
-    Waiting,
+    ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack,
+    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp,
+    Token, Version, Waiting,
 };
 
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
@@ -26,6 +26,8 @@ pub(super) struct Told {
     /// Every epoch of each agent.
     epochs: [Vec<Epoch>; AGENTS.len()],
     last_token: u64,
+    /// Every fence that was given out, with its holder.
+    pub(super) fences: Vec<(usize, FenceRef)>,
 }
 
 /// How a space looks before a step.
@@ -58,6 +60,10 @@ impl Told {
                     let agent = AGENTS.iter().position(|name| *name == new.id.as_str()).unwrap_or(0);
                     self.epochs[agent].push(*epoch);
                 }
+                (Op::AcquireLocks(ask), OpResult::Locked(locked)) => {
+                    let agent = AGENTS.iter().position(|name| *name == ask.agent.as_str()).unwrap_or(0);
+                    self.learn_locked(agent, locked);
+                }
                 (Op::Send { .. }, OpResult::Sent { id, .. }) => self.sent.push((id.seq, id.n)),
                 _ => {}
             }
@@ -73,6 +79,11 @@ impl Told {
         let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
         self.leases.push((agent, LeaseRef { delivery, token: handed.token }));
         self.last_token = self.last_token.max(handed.token.0);
+    }
+
+    /// The delivery that an agent took last.
+    pub(super) fn newest_lease(&self, agent: usize) -> Option<DeliveryId> {
+        self.leases.iter().rev().find(|(holder, _)| *holder == agent).map(|(_, lease)| lease.delivery)
     }
 
     /// The commit that an act means here.
@@ -152,23 +163,29 @@ impl Told {
                 delivery.map_or(Op::Sweep, |delivery| Op::Redrive { delivery })
             }
             Do::Purge { agent } => Op::Purge { agent: id(*agent) },
-            Do::Put { key, expect, content, depends } => Op::Put(PutEntry {
+            Do::Put { key, expect, content, depends, under } => Op::Put(PutEntry {
                 key: key_of(*key),
                 entry_type: if content % 2 == 0 { "note".into() } else { "decision".into() },
                 content: payload(&format!("{{\"content\":{content}}}")),
                 content_type: (*content == 2).then(|| "text/plain".into()),
                 expect: expected(*expect, sight.versions[*key]),
                 depends_on: depends.iter().map(|on| key_of(*on)).collect(),
+                fence: under.and_then(|fenced| self.fences(who, fenced).pop()),
             }),
-            Do::Delete { key, expect } => {
-                Op::Delete(DeleteEntry { key: key_of(*key), expect: expected(*expect, sight.versions[*key]) })
-            }
+            Do::Delete { key, expect, under } => Op::Delete(DeleteEntry {
+                key: key_of(*key),
+                expect: expected(*expect, sight.versions[*key]),
+                fence: under.and_then(|fenced| self.fences(who, fenced).pop()),
+            }),
             Do::Erase { back, part } => {
                 let filled = self.filled.iter().rev().nth(*back).copied();
                 let seq = filled.unwrap_or(Seq(sight.head.0 + 1));
                 Op::Erase(ErasePayload { seq, part: *part })
             }
             Do::Sweep => Op::Sweep,
+            Do::Lock(wanted) => self.acquire(wanted),
+            Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
+            Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
         }
     }
 
@@ -202,7 +219,7 @@ impl Told {
 }
 
 /// Consumers that an agent may have.
-const SLOTS: u64 = 10;
+pub(super) const SLOTS: u64 = 10;
 
 fn consumer(agent: usize, slot: u64) -> ConsumerId {
     ConsumerId(agent as u64 * SLOTS + slot)

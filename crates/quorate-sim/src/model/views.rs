@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use quorate_core::{
-    AgentNo, Agents, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, OpenState, Receipt, Seq,
-    Timestamp, Version, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState,
+    Receipt, Seq, Timestamp, Told, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
 use super::plan::KEYS;
-use super::resolve::{Told, client_id, key_of};
+use super::resolve::{self, client_id, key_of};
 
 /// An outcome without its words: programs go by codes and facts.
 #[derive(PartialEq, Debug)]
 pub(super) enum Answer {
     Yes(Receipt),
-    No(quorate_core::Code, Facts),
+    No(Code, Facts),
 }
 
 pub(super) fn outcome(outcome: &Outcome) -> Answer {
@@ -30,6 +30,24 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
 pub(super) struct Handovers {
     pub(super) handed: Vec<(u64, ConsumerId, Handed)>,
     pub(super) dismissed: Vec<(u64, ConsumerId)>,
+    /// What others were told, by consumer: the order of those who wait for different things is nobody's business.
+    pub(super) told: Vec<(u64, ConsumerId, Heard)>,
+}
+
+/// What somebody was told, without its words.
+#[derive(PartialEq, Debug)]
+pub(super) enum Heard {
+    Yes(Told),
+    No(Code, Facts),
+}
+
+impl Heard {
+    fn of(told: Told) -> Self {
+        match told {
+            Told::Refused(refused) => Self::No(refused.code, *refused.facts),
+            other => Self::Yes(other),
+        }
+    }
 }
 
 impl Handovers {
@@ -39,7 +57,10 @@ impl Handovers {
             let space = one.space.0;
             whole.handed.extend(one.handed.into_iter().map(|(consumer, handed)| (space, consumer, handed)));
             whole.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
+            let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, Heard::of(told)));
+            whole.told.extend(told);
         }
+        whole.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
         whole
     }
 }
@@ -78,11 +99,12 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
     vec![
         Read::Deliveries { first: DeliveryNo(1), count },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+        Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
     ]
 }
 
 /// Everything that can be asked about a space.
-pub(super) fn long_reads(published: &Published, told: &Told) -> Vec<Read> {
+pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));

@@ -5,8 +5,9 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, Key, LeaseRef, Message, Nack,
-    NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting, limits,
+    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, FenceRef, Key, LeaseRef, Message,
+    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting,
+    limits,
 };
 
 use super::cast::id_of;
@@ -105,10 +106,10 @@ impl Stage {
                 let lease = self.lease(who, words.must("a message"));
                 Op::Extend(Extend { lease, lease_ms: span(words.after("to").expect("until when")) })
             }
-            "puts" => put(words),
+            "puts" => self.put(words),
             "deletes" => {
                 let key = key(words.must("a key"));
-                Op::Delete(DeleteEntry { key, expect: expecting(words) })
+                Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
             "starts" => Op::RegisterAgent(RegisterAgent::named(agent(who))),
             "leaves" => Op::RemoveAgent { agent: agent(who) },
@@ -120,6 +121,9 @@ impl Stage {
                 Op::Redrive { delivery: id_of(number) }
             }
             "erases" => self.erase(words),
+            "locks" => self.acquire(who, words),
+            "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
+            "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
             other => panic!("{other} is not a verb"),
         };
         let twice = words.after_word("twice");
@@ -159,6 +163,23 @@ impl Stage {
             }
         }
         Op::send(message)
+    }
+
+    fn put(&self, words: &mut Words<'_>) -> Op {
+        let (name, text) = words.must("a key").split_once('=').expect("key=value");
+        Op::Put(PutEntry {
+            key: key(name),
+            entry_type: "note".into(),
+            content: payload(text),
+            content_type: None,
+            expect: expecting(words),
+            depends_on: words.after("on").map(key).into_iter().collect(),
+            fence: self.under(words),
+        })
+    }
+
+    fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
+        words.after("under").map(|lock| self.fence(lock))
     }
 
     fn later(&self, text: &str) -> Timestamp {
@@ -209,18 +230,6 @@ impl Words<'_> {
     fn after_word(&mut self, word: &str) -> bool {
         self.0.next_if_eq(&word).is_some()
     }
-}
-
-fn put(words: &mut Words<'_>) -> Op {
-    let (name, text) = words.must("a key").split_once('=').expect("key=value");
-    Op::Put(PutEntry {
-        key: key(name),
-        entry_type: "note".into(),
-        content: payload(text),
-        content_type: None,
-        expect: expecting(words),
-        depends_on: words.after("on").map(key).into_iter().collect(),
-    })
 }
 
 /// Who a statement is about, and under which of its starts.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Generation, Handed, Key, LeaseRef, MessageId,
-    Seq, Token, Version,
+    ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Fence, Generation, Handed, Key, LeaseRef,
+    MessageId, Seq, Token, Version,
 };
 
 /// The names of one space.
@@ -19,6 +19,8 @@ pub(super) struct Cast {
     epochs: BTreeMap<String, Vec<Epoch>>,
     /// Where each version of an entry was written.
     written: BTreeMap<(Key, Version), (Seq, u32)>,
+    /// The newest fence of each lock.
+    fences: BTreeMap<String, Fence>,
 }
 
 struct Named {
@@ -83,6 +85,15 @@ impl Cast {
             self.consumers.len() - 1
         });
         ConsumerId(index as u64)
+    }
+
+    pub(super) fn give(&mut self, lock: &str, fence: Fence) {
+        self.fences.insert(lock.to_owned(), fence);
+    }
+
+    /// The newest fence of a lock; 0 if nobody ever held it.
+    pub(super) fn newest_fence(&self, lock: &str) -> Fence {
+        self.fences.get(lock).copied().unwrap_or_default()
     }
 
     pub(super) fn consumer_name(&self, id: ConsumerId) -> &str {

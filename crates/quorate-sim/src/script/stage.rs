@@ -98,7 +98,9 @@ impl Stage {
             "in" => self.enter(words.must("a space")).await,
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
-            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" => self.look(statement).await,
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
+                self.look(statement).await
+            }
             time if time.starts_with('+') => {
                 self.pass(time);
                 self.let_time_work().await;
@@ -213,6 +215,7 @@ impl Stage {
             (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
                 self.cast_mut().name_epoch(new.id.as_str(), *epoch);
             }
+            (_, OpResult::Locked(locked)) => self.learn_locked(locked),
             (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
             _ => {}
         }
@@ -250,6 +253,7 @@ impl Stage {
             },
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
             "counts" => return self.tell_counts(),
+            "locks" => return self.tell_locks().await,
             "text" => return self.tell_text(words.must("a message")).await,
             _ => return self.tell_where(words.must("a message")).await,
         };

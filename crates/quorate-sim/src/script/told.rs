@@ -1,8 +1,8 @@
 //! From what happened to words.
 
 use quorate_core::{
-    Code, DeliveryNo, Effect, EndState, Handed, Next, OpResult, OpenState, Payload, Receipt, Refused, Seq,
-    Timestamp, codec,
+    Code, DeliveryNo, Effect, EndState, Handed, Item, Next, OpResult, OpenState, Payload, Receipt, Refused,
+    Seq, Timestamp, codec,
 };
 use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 
@@ -35,6 +35,11 @@ impl Stage {
                     format!("{} gets {}", self.cast().consumer_name(consumer), self.lease_line(&handed));
                 self.say(line);
             }
+            for (consumer, told) in handover.told {
+                let who = self.cast().consumer_name(consumer).to_owned();
+                let line = self.told_line(&who, &told);
+                self.say(line);
+            }
             for consumer in handover.dismissed {
                 let line = format!("{} is sent away", self.cast().consumer_name(consumer));
                 self.say(line);
@@ -60,7 +65,8 @@ impl Stage {
             }
             OpResult::Purged { count } => Some(format!("{count} purged")),
             OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
-            OpResult::Sent { .. } | OpResult::Written { .. } => None,
+            OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
+            OpResult::InLine => Some(format!("{who} waits in line")),
         }
     }
 
@@ -118,6 +124,7 @@ impl Stage {
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
+            Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::Restored { generation } => format!("generation {generation} begins"),

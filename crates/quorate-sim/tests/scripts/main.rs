@@ -3,6 +3,7 @@
 
 mod deliveries;
 mod leases;
+mod locks;
 mod memory;
 mod order;
 mod repeats;

@@ -1,5 +1,7 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
+mod lock;
+
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
     Timestamp, Token, Version,
@@ -91,15 +93,16 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         }
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
-        Effect::Changed { item, .. } => item_fields(item),
+        Effect::Changed { item, .. } => item_fields(item, agents),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
 
 /// The state of an item.
-fn item_fields(item: &Item) -> Fields {
+fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match item {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
+        Item::Lock(lock) => lock::fields(lock, agents),
     }
 }
 

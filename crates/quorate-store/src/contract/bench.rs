@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quorate_core::{
     Code, Commit, ConsumerId, Counts, DeliveryNo, Epoch, Handed, Message, MessageId, Op, OpResult, Principal,
-    Receipt, Refused, RegisterAgent, Seq, SpaceName, SpaceNo, Waiting, limits,
+    Receipt, Refused, RegisterAgent, Seq, SpaceName, SpaceNo, Told, Waiting, limits,
 };
 
 use super::words::{agent, deliver_to, id};
@@ -165,6 +165,12 @@ impl Bench {
     pub(super) fn handed(&self) -> Vec<(ConsumerId, Handed)> {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.iter_mut().flat_map(|one| std::mem::take(&mut one.handed)).collect()
+    }
+
+    /// What others who wait were told since the last look.
+    pub(super) fn told(&self) -> Vec<(ConsumerId, Told)> {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        handed.iter_mut().flat_map(|one| std::mem::take(&mut one.told)).collect()
     }
 
     /// Who was sent away since the last look.

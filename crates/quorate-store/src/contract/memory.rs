@@ -108,6 +108,7 @@ pub async fn an_entry_says_who_wrote_what_when(bench: Bench) {
         content: payload("<yes/>"),
         content_type: Some("text/xml".into()),
         depends_on: vec![key("base"), key("missing")],
+        fence: None,
         ..put("k", "")
     };
     let receipt = bench.ok(agent("alice"), vec![send("alice", deliver_to("alice")), Op::Put(whole)]).await;

@@ -136,6 +136,7 @@ pub(super) fn put(name: &str, text: &str) -> PutEntry {
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
+        fence: None,
     }
 }
 
@@ -146,7 +147,7 @@ pub(super) fn put_at(name: &str, text: &str, expect: u64) -> Op {
 
 /// A delete.
 pub(super) fn delete(name: &str, expect: Option<u64>) -> Op {
-    Op::Delete(DeleteEntry { key: key(name), expect: expect.map(Version) })
+    Op::Delete(DeleteEntry { key: key(name), expect: expect.map(Version), fence: None })
 }
 
 /// An erasure.

@@ -62,6 +62,7 @@ impl Step<'_> {
             for delivery in self.space.deliveries_of(number, |one| one.is_leased()) {
                 self.come_back(delivery, "its holder was started again during the last try");
             }
+            self.return_locks(number);
         }
         let agent = Agent {
             id: new.id.clone(),
@@ -99,6 +100,7 @@ impl Step<'_> {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
         self.dismiss(number);
+        self.return_locks(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)

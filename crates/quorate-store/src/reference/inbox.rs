@@ -49,6 +49,7 @@ impl Step<'_> {
 
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.space.consumers.retain(|one| one.id != id);
+        self.leave_line(id);
         OpResult::Done
     }
 
@@ -176,6 +177,7 @@ impl Step<'_> {
         for number in expired.into_iter().take(limits::SWEEP_MAX) {
             self.end(number, EndState::Expired, String::new());
         }
+        self.expire_holds();
         Ok(OpResult::Done)
     }
 

@@ -10,6 +10,7 @@ use crate::reference::step::Step;
 
 impl Step<'_> {
     pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, Refused> {
+        self.check_fence(put.fence.as_ref())?;
         self.expect(&put.key, put.expect)?;
         let depends_on = put.depends_on.iter().map(|key| (key.clone(), self.live_version(key))).collect();
         let version = EntryVersion {
@@ -26,6 +27,7 @@ impl Step<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, Refused> {
+        self.check_fence(delete.fence.as_ref())?;
         self.expect(&delete.key, delete.expect)?;
         if self.live_version(&delete.key) == Version(0) {
             return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key)));

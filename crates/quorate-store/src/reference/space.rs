@@ -9,6 +9,7 @@ use quorate_core::{
     Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
 };
 
+use crate::reference::locks::{Hold, LockWaiter};
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -37,6 +38,10 @@ pub(super) struct Space {
     pub(super) last_token: u64,
     /// Every item that has a row.
     pub(super) items: BTreeMap<ItemKey, Item>,
+    /// Until when locks are held.
+    pub(super) holds: Vec<Hold>,
+    /// Who waits for locks, in the order in which they came.
+    pub(super) lock_waiters: Vec<LockWaiter>,
 }
 
 /// One record, without its effects.
@@ -175,6 +180,8 @@ impl Space {
             stirred: Vec::new(),
             items: BTreeMap::new(),
             last_token: 0,
+            holds: Vec::new(),
+            lock_waiters: Vec::new(),
         }
     }
 
@@ -183,6 +190,8 @@ impl Space {
         self.stirred.clear();
         self.fairness.fill(Fairness::default());
         let newest_at = self.newest_at();
+        self.lock_waiters.clear();
+        self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
         for delivery in &mut self.deliveries {
             match &mut delivery.place {
                 Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
@@ -281,6 +290,9 @@ impl Space {
             if let (true, false, Some(at)) = (delivery.is_open(), delivery.is_leased(), delivery.expires_at) {
                 wake.wall = sooner(wake.wall, at);
             }
+        }
+        for hold in &self.holds {
+            wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
         }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.
         if !self.stirred.is_empty() {

@@ -114,7 +114,7 @@ impl<'a> Step<'a> {
                     let code = refused.code;
                     let named = first.get_or_insert(refused.at_op(index));
                     // Stale items are all named, so the rest is looked at as well. Anything else ends it here.
-                    if !matches!(code, Code::StaleLease | Code::VersionConflict) {
+                    if !matches!(code, Code::StaleLease | Code::VersionConflict | Code::StaleFence) {
                         break;
                     }
                     named.facts.stale.push(Stale { op: index, item: item(op), code });
@@ -124,6 +124,7 @@ impl<'a> Step<'a> {
         if let Some(refused) = first {
             return Err(refused);
         }
+        self.serve_locks();
         self.hand_out();
         Ok(results)
     }
@@ -146,6 +147,9 @@ impl<'a> Step<'a> {
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy),
+            Op::AcquireLocks(ask) => self.acquire(ask),
+            Op::RenewLocks(locks) => self.renew(locks),
+            Op::ReleaseLocks(locks) => self.release(locks),
         }
     }
 
@@ -200,6 +204,9 @@ fn item(op: &Op) -> String {
         Op::Extend(extend) => extend.lease.delivery.to_string(),
         Op::Put(put) => put.key.to_string(),
         Op::Delete(delete) => delete.key.to_string(),
+        Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
+            locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
+        }
         _ => String::new(),
     }
 }

@@ -124,6 +124,7 @@ impl Hub {
             content_type: Some("text/plain".into()),
             expect: None,
             depends_on: vec![key("plan/a")],
+            fence: None,
         })
     }
 
@@ -227,7 +228,10 @@ impl Hub {
             self.commit(by("bob"), vec![self.put("plan/a", "second"), self.put("plan/b", "secret")]);
         let seq = written.seq.unwrap();
         self.commit(by("alice"), vec![self.put("plan/a", "third"), self.put("plan/a", "fourth")]);
-        self.commit(by("alice"), vec![Op::Delete(DeleteEntry { key: key("plan/b"), expect: None })]);
+        self.commit(
+            by("alice"),
+            vec![Op::Delete(DeleteEntry { key: key("plan/b"), expect: None, fence: None })],
+        );
         let erase = |seq, part| Op::Erase(ErasePayload { seq, part });
         // One part of two, and one of a message with an id of its own.
         self.commit(Principal::System, vec![erase(seq, 1), erase(Seq(5), 0)]);

@@ -1,0 +1,297 @@
+//! Locks: taken all together or not at all, given on when they come free, and checked by whoever names a fence.
+
+use std::fmt::Display;
+
+use crate::commit::{Locked, OpResult, Principal, Told, Waiting};
+use crate::decide::{Draft, No};
+use crate::ids::{AgentNo, ConsumerId, DeliveryId, DeliveryNo, Fence, LockName};
+use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::limits::{LOCK_QUEUE_MAX, LOCK_WAITS_PER_AGENT_MAX, LOCKS_PER_AGENT_MAX};
+use crate::lock::{AcquireLocks, FenceRef, Grant, Lock};
+use crate::refused::{Code, Refused};
+use crate::working::Waiter;
+
+impl Draft<'_> {
+    pub(super) fn acquire_locks(&mut self, ask: &AcquireLocks) -> Result<OpResult, No> {
+        self.require_own(&ask.agent, "acquire locks for")?;
+        let agent = self.known(&ask.agent)?;
+        let waiter = Waiter {
+            agent,
+            names: ask.sorted(),
+            ttl_ms: ask.ttl_ms,
+            priority: ask.priority,
+            capacity: ask.capacity,
+            within: ask.within.and_then(|delivery| self.worked_on(agent, delivery)),
+            turn: self.working.next_turn(),
+            // What this commit did so far came before.
+            since: if self.effects.is_empty() { self.working.head.seq } else { self.seq },
+        };
+        if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
+            let detail = format!("agent {} holds as many locks as it may hold", ask.agent);
+            return Err(Refused::new(Code::LimitExceeded, detail).limit(LOCKS_PER_AGENT_MAX as u64).into());
+        }
+        let mut locks = Vec::with_capacity(waiter.names.len());
+        for name in &waiter.names {
+            locks.push(self.lock_with(name, ask.capacity)?);
+        }
+        let busy = locks
+            .iter()
+            .find(|lock| !lock.has_room() || self.working.locks().is_wanted(&lock.name, waiter.priority));
+        match (busy, ask.waiting) {
+            (None, _) => Ok(OpResult::Locked(self.grant_locks(&waiter, locks))),
+            (Some(busy), Waiting::No) => Err(not_in_time(busy).into()),
+            (Some(_), Waiting::Once(id) | Waiting::Standing(id)) => {
+                self.wait_for_locks(id, waiter)?;
+                Ok(OpResult::InLine)
+            }
+        }
+    }
+
+    fn wait_for_locks(&mut self, id: ConsumerId, waiter: Waiter) -> Result<(), Refused> {
+        self.wait_no_longer(id);
+        if self.working.locks().waits_of(waiter.agent) >= LOCK_WAITS_PER_AGENT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "the agent waits for locks in too many places")
+                .limit(LOCK_WAITS_PER_AGENT_MAX as u64)
+                .hint("let fewer of its threads wait at the same time"));
+        }
+        for name in &waiter.names {
+            if self.working.locks().queue_length(name) >= LOCK_QUEUE_MAX {
+                return Err(Refused::new(Code::QueueFull, format!("too many wait for the lock {name}"))
+                    .limit(LOCK_QUEUE_MAX as u64)
+                    .hint("ask again later; you hold nothing and are not in line"));
+            }
+        }
+        self.working.set_waiter(id, Some(waiter));
+        Ok(())
+    }
+
+    /// Whoever this was waits for no lock any more; those behind may go on.
+    pub(super) fn wait_no_longer(&mut self, id: ConsumerId) {
+        if let Some(waiter) = self.working.locks().waiter(id) {
+            self.stirred_locks.extend(waiter.names.iter().cloned());
+            self.working.set_waiter(id, None);
+        }
+    }
+
+    /// Gives locks that have room.
+    fn grant_locks(&mut self, waiter: &Waiter, locks: Vec<Lock>) -> Locked {
+        let generation = self.working.head.generation;
+        let epoch = self.working.agents().get(waiter.agent).map(|agent| agent.epoch).unwrap_or_default();
+        let mut given = Vec::with_capacity(locks.len());
+        for mut lock in locks {
+            let fence = lock.next_fence(generation);
+            lock.last_fence = fence;
+            lock.grants.push(Grant {
+                fence,
+                holder: waiter.agent,
+                epoch,
+                ttl_ms: waiter.ttl_ms,
+                at: self.now.wall,
+                seq: self.seq,
+                within: waiter.within,
+            });
+            given.push(FenceRef { lock: lock.name.clone(), fence });
+            self.change(Verb::LockGranted, Item::Lock(lock));
+        }
+        Locked { locks: given, ttl_ms: waiter.ttl_ms }
+    }
+
+    pub(super) fn renew_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, No> {
+        for held in self.held_locks(locks)? {
+            let (lock, fence) = held;
+            let Some(grant) = lock.grant(fence) else { continue };
+            let key = ItemKey::new(ItemKind::Lock, lock.name.as_str());
+            self.working.prolong_item(&key, fence.0, grant.ttl_ms, self.now);
+        }
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn release_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, No> {
+        for (lock, fence) in self.held_locks(locks)? {
+            // The same one may be named twice: look again at what is left of it.
+            let lock = self.working.locks().get(&lock.name).filter(|lock| lock.grant(fence).is_some());
+            let Some(lock) = lock.cloned() else { continue };
+            self.end_hold(lock, fence, Verb::LockReleased);
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// The locks, if the caller holds each of them under the fence it names. A refusal names all that it does not.
+    fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, No> {
+        let mut held = Vec::with_capacity(locks.len());
+        let mut lost: Option<Refused> = None;
+        for one in locks {
+            let lock = self.lock(&one.lock)?.ok_or_else(|| not_found(&one.lock))?;
+            let Some(grant) = lock.grant(one.fence) else {
+                match &mut lost {
+                    Some(first) => {
+                        first.detail.push_str(&format!(", and so is that of {}", named(&one.lock)))
+                    }
+                    None => lost = Some(stale_fence(&lock, one.fence)),
+                }
+                continue;
+            };
+            self.require_holder(grant.holder, &lock.name)?;
+            held.push((lock, one.fence));
+        }
+        lost.map_or(Ok(held), |refused| Err(refused.into()))
+    }
+
+    fn require_holder(&self, holder: AgentNo, name: &LockName) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if self.actor != Some(holder) => {
+                Err(Refused::new(Code::Forbidden, format!("agent {actor} does not hold the lock {name}"))
+                    .hint("only the holder of a lock may renew or release it"))
+            }
+            Principal::Agent(_) | Principal::System => Ok(()),
+        }
+    }
+
+    /// Refuses what is done under a lock that somebody else was given since.
+    pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), No> {
+        let Some(named) = fence else { return Ok(()) };
+        let lock = self.lock(&named.lock)?.ok_or_else(|| not_found(&named.lock))?;
+        if lock.accepts(named.fence) { Ok(()) } else { Err(stale_fence(&lock, named.fence).into()) }
+    }
+
+    /// The time of a hold is over.
+    pub(super) fn expire_lock(&mut self, key: &ItemKey, part: u64) {
+        if let Some(Item::Lock(lock)) = self.working.items().get(key) {
+            self.end_hold(lock, Fence(part), Verb::LockExpired);
+        }
+    }
+
+    /// An agent is gone: what it held comes back, and it waits for nothing any more.
+    pub(super) fn return_locks_of(&mut self, agent: AgentNo) {
+        let waiting = self.working.locks().waiters().filter(|(_, waiter)| waiter.agent == agent);
+        let mut waiting: Vec<_> = waiting.map(|(id, _)| id).collect();
+        waiting.sort_unstable();
+        for id in waiting {
+            self.wait_no_longer(id);
+            self.dismissed.push(id);
+        }
+        for name in self.working.locks().held_by(agent) {
+            let fences: Vec<_> = self
+                .working
+                .locks()
+                .get(&name)
+                .into_iter()
+                .flat_map(|lock| lock.grants.iter().filter(|grant| grant.holder == agent))
+                .map(|grant| grant.fence)
+                .collect();
+            for fence in fences {
+                if let Some(lock) = self.working.locks().get(&name).cloned() {
+                    self.end_hold(lock, fence, Verb::LockReturned);
+                }
+            }
+        }
+    }
+
+    fn end_hold(&mut self, mut lock: Lock, fence: Fence, verb: Verb) {
+        lock.grants.retain(|grant| grant.fence != fence);
+        self.stirred_locks.insert(lock.name.clone());
+        self.change(verb, Item::Lock(lock));
+    }
+
+    /// Gives locks that came free during this commit to those who wait for them.
+    pub(super) fn serve_stirred_locks(&mut self) -> Result<(), No> {
+        while let Some(name) = self.stirred_locks.pop_first() {
+            let Some(id) = self.working.locks().first(&name) else { continue };
+            let Some(waiter) = self.working.locks().waiter(id).cloned() else { continue };
+            let Some(locks) = self.all_with_room(id, &waiter)? else { continue };
+            // The next in line at each of them may fit beside.
+            self.wait_no_longer(id);
+            let locked = self.grant_locks(&waiter, locks);
+            self.told.push((id, Told::Locked(locked)));
+        }
+        Ok(())
+    }
+
+    /// All locks that somebody waits for, if it is first in line at each and each has room.
+    fn all_with_room(&self, id: ConsumerId, waiter: &Waiter) -> Result<Option<Vec<Lock>>, No> {
+        let mut locks = Vec::with_capacity(waiter.names.len());
+        for name in &waiter.names {
+            if self.working.locks().first(name) != Some(id) {
+                return Ok(None);
+            }
+            let mut lock = match self.lock(name)? {
+                Some(lock) => lock,
+                None => Lock::new(name.clone(), 1),
+            };
+            if let (true, Some(capacity)) = (lock.is_free(), waiter.capacity) {
+                lock.capacity = capacity;
+            }
+            if !lock.has_room() {
+                return Ok(None);
+            }
+            locks.push(lock);
+        }
+        Ok(Some(locks))
+    }
+
+    /// A lock as this commit left it.
+    fn lock(&self, name: &LockName) -> Result<Option<Lock>, No> {
+        if let Some(lock) = self.working.locks().get(name) {
+            return Ok(Some(lock.clone()));
+        }
+        match self.item(&ItemKey::new(ItemKind::Lock, name.as_str()))? {
+            Some(Item::Lock(lock)) => Ok(Some(lock)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A lock with the capacity that was asked for; only one that is free and not waited for may change it.
+    fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, No> {
+        let Some(mut lock) = self.lock(name)? else {
+            return Ok(Lock::new(name.clone(), capacity.unwrap_or(1)));
+        };
+        match capacity {
+            Some(capacity) if capacity != lock.capacity => {
+                if !lock.is_free() || self.working.locks().queue_length(name) > 0 {
+                    let detail = format!("the lock {name} is in use with the capacity {}", lock.capacity);
+                    return Err(Refused::new(Code::Conflict, detail)
+                        .limit(u64::from(lock.capacity))
+                        .hint("leave the capacity out, or wait until the lock is free to change it")
+                        .into());
+                }
+                lock.capacity = capacity;
+                Ok(lock)
+            }
+            _ => Ok(lock),
+        }
+    }
+
+    /// The delivery, if the agent holds it: what is not true says nothing about who waits for what.
+    fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
+        let number = self.working.eras().resolve(delivery).ok()?;
+        let open = self.working.open(number)?;
+        (open.agent() == agent && open.token().is_some()).then_some(number)
+    }
+}
+
+fn named(what: impl Display) -> String {
+    format!("the lock {what}")
+}
+
+fn not_found(name: &LockName) -> Refused {
+    Refused::new(Code::NotFound, format!("nobody ever held {}", named(name)))
+        .hint("check its name; a lock begins with the first who acquires it")
+}
+
+fn not_in_time(lock: &Lock) -> Refused {
+    let detail = format!("{} was not free in time", named(&lock.name));
+    Refused::new(Code::Timeout, detail).hint("ask again, or wait for it longer; you hold none of the locks")
+}
+
+fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
+    let detail = if fence > lock.last_fence {
+        format!("{} never gave out fence {fence}", named(&lock.name))
+    } else {
+        format!("fence {fence} of {} is over; the newest is {}", named(&lock.name), lock.last_fence)
+    };
+    let mut refused = Refused::new(Code::StaleFence, detail).hint(
+        "somebody else may hold the lock: drop this piece of work, or acquire the lock again and redo it",
+    );
+    refused.facts.current_fence = Some(lock.last_fence.0);
+    refused
+}

@@ -1,0 +1,144 @@
+//! Locks in plans: who takes, keeps and gives back what, and which fence a write names.
+
+use std::fmt;
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    AcquireLocks, ConsumerId, Fence, FenceRef, LockName, Locked, Op, Priority, Told as Heard, Waiting,
+};
+
+use super::plan::{AGENTS, Do, Who};
+use super::resolve::{SLOTS, Told, id};
+
+/// The locks of a plan.
+pub(super) const LOCKS: [&str; 3] = ["x", "y", "z"];
+
+/// The first of the places in which an agent waits for locks: others than those for deliveries.
+const FIRST_SLOT: u64 = 5;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) agent: usize,
+    pub(super) locks: Vec<usize>,
+    pub(super) ttl_ms: u64,
+    pub(super) level: u8,
+    pub(super) capacity: Option<u32>,
+    /// In which of its places it waits.
+    pub(super) wait: Option<u64>,
+}
+
+/// Which fences are named: counted back from the newest that was given out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fenced {
+    /// Only those of the one who acts.
+    pub(super) own: bool,
+    pub(super) back: usize,
+    /// How many of the same moment.
+    pub(super) count: usize,
+    /// Added to the fence.
+    pub(super) off: i64,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.locks.iter().map(|lock| LOCKS[*lock]).collect();
+        write!(f, "locks {} of {} for {}ms", names.join(","), AGENTS[self.agent], self.ttl_ms)?;
+        write!(f, " level {}", self.level)?;
+        if let Some(capacity) = self.capacity {
+            write!(f, " capacity {capacity}")?;
+        }
+        self.wait.map_or(Ok(()), |slot| write!(f, " as {slot}"))
+    }
+}
+
+impl fmt::Display for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.own { "own" } else { "any" };
+        write!(f, "{} {whose} fence -{} {:+}", self.count, self.back, self.off)
+    }
+}
+
+/// What an agent does with locks.
+pub(super) fn work(agent: usize) -> BoxedStrategy<Do> {
+    prop_oneof![
+        6 => wanted(Just(agent).boxed()).prop_map(Do::Lock),
+        3 => fenced().prop_map(Do::Unlock),
+        1 => fenced().prop_map(Do::Renew),
+        1 => (0..2u64).prop_map(move |slot| Do::Close { agent, slot: FIRST_SLOT + slot }),
+    ]
+    .boxed()
+}
+
+pub(super) fn wanted(agent: BoxedStrategy<usize>) -> BoxedStrategy<Wanted> {
+    let locks = prop_oneof![4 => vec(0..LOCKS.len(), 1..=1), 2 => vec(0..LOCKS.len(), 2..=3)];
+    let ttl = prop_oneof![3 => Just(30_000u64), 1 => Just(1_000), 1 => Just(60_000)];
+    let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
+    let wait = weighted(0.6, 0..2u64);
+    (agent, locks, ttl, level, weighted(0.15, 1..=3u32), wait)
+        .prop_map(|(agent, locks, ttl_ms, level, capacity, wait)| Wanted {
+            agent,
+            locks,
+            ttl_ms,
+            level,
+            capacity,
+            wait,
+        })
+        .boxed()
+}
+
+pub(super) fn fenced() -> BoxedStrategy<Fenced> {
+    let back = prop_oneof![5 => Just(0usize), 2 => 1..4usize];
+    let off = prop_oneof![20 => Just(0i64), 1 => Just(-1), 1 => Just(1)];
+    (proptest::bool::weighted(0.9), back, prop_oneof![4 => Just(1usize), 1 => Just(2)], off)
+        .prop_map(|(own, back, count, off)| Fenced { own, back, count, off })
+        .boxed()
+}
+
+impl Told {
+    /// Takes note of locks that somebody was given.
+    pub(super) fn learn_locked(&mut self, agent: usize, locked: &Locked) {
+        self.fences.extend(locked.locks.iter().map(|one| (agent, one.clone())));
+    }
+
+    /// Takes note of what somebody was told who waited.
+    pub(super) fn learn_heard(&mut self, consumer: ConsumerId, heard: &Heard) {
+        if let Heard::Locked(locked) = heard {
+            self.learn_locked((consumer.0 / SLOTS) as usize, locked);
+        }
+    }
+
+    pub(super) fn acquire(&self, wanted: &Wanted) -> Op {
+        let place = |slot| ConsumerId(wanted.agent as u64 * SLOTS + FIRST_SLOT + slot);
+        Op::AcquireLocks(AcquireLocks {
+            agent: id(wanted.agent),
+            names: wanted.locks.iter().map(|lock| lock_name(*lock)).collect(),
+            ttl_ms: wanted.ttl_ms,
+            priority: Priority { level: wanted.level, rank: 0 },
+            capacity: wanted.capacity,
+            waiting: wanted.wait.map_or(Waiting::No, |slot| Waiting::Once(place(slot))),
+            within: self.newest_lease(wanted.agent).filter(|_| wanted.level == 2),
+        })
+    }
+
+    /// The fences that are meant; fence 1 of the first lock if nobody was given any yet.
+    pub(super) fn fences(&self, who: Who, fenced: Fenced) -> Vec<FenceRef> {
+        let mine = |holder: usize| !fenced.own || who == Who::Hub || who == Who::Agent(holder);
+        let meant = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
+        let off = |one: &FenceRef| {
+            let fence = Fence(one.fence.0.saturating_add_signed(fenced.off));
+            FenceRef { lock: one.lock.clone(), fence }
+        };
+        let mut found: Vec<_> = meant.take(fenced.count).map(|(_, one)| off(one)).collect();
+        if found.is_empty() {
+            found.push(FenceRef { lock: lock_name(0), fence: Fence(1) });
+        }
+        found
+    }
+}
+
+fn lock_name(lock: usize) -> LockName {
+    LockName::new(LOCKS[lock]).expect("a good name")
+}

@@ -1,0 +1,116 @@
+//! Locks in words.
+
+use quorate_core::{
+    AcquireLocks, AgentNo, Fence, FenceRef, Item, ItemKind, Lock, LockName, Locked, Op, Priority, Told, Verb,
+    Waiting, limits,
+};
+use quorate_store::{Read, Rows, Store as _};
+
+use super::asked::{Words, agent, span};
+use super::cast::id_of;
+use super::stage::Stage;
+
+fn name(text: &str) -> LockName {
+    LockName::new(text).expect("a good name")
+}
+
+impl Stage {
+    /// `locks x,y [for T] [capacity N] [low high urgent] [within M] [as C]`
+    pub(super) fn acquire(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+        let mut ask = AcquireLocks {
+            agent: agent(who),
+            names: words.must("a lock").split(',').map(name).collect(),
+            ttl_ms: limits::LEASE_MS_DEFAULT,
+            priority: Priority::NORMAL,
+            capacity: None,
+            waiting: Waiting::No,
+            within: None,
+        };
+        while let Some(word) = words.next() {
+            let mut value = || words.must(word);
+            match word {
+                "low" => ask.priority = Priority::LOW,
+                "high" => ask.priority = Priority::HIGH,
+                "urgent" => ask.priority = Priority::URGENT,
+                "for" => ask.ttl_ms = span(value()),
+                "capacity" => ask.capacity = Some(value().parse().expect("a capacity")),
+                "of" => ask.agent = agent(value()),
+                "within" => ask.within = Some(id_of(self.cast().delivery(value(), who))),
+                "as" => {
+                    let consumer = value().to_owned();
+                    ask.waiting = Waiting::Once(self.cast_mut().consumer(&consumer));
+                }
+                other => panic!("{other} says nothing about a lock"),
+            }
+        }
+        Op::AcquireLocks(ask)
+    }
+
+    /// `x,y`: each with the newest fence that was given out; `x@3` with another one.
+    pub(super) fn fences(&self, text: &str) -> Vec<FenceRef> {
+        text.split(',').map(|one| self.fence(one)).collect()
+    }
+
+    pub(super) fn fence(&self, text: &str) -> FenceRef {
+        match text.split_once('@') {
+            Some((lock, fence)) => {
+                FenceRef { lock: name(lock), fence: Fence(fence.parse().expect("a fence")) }
+            }
+            None => FenceRef { lock: name(text), fence: self.cast().newest_fence(text) },
+        }
+    }
+
+    fn agent_name(&self, number: AgentNo) -> String {
+        let published = self.store().published(self.space()).expect("the space is there");
+        let agents = published.borrow().agents.clone();
+        agents.get(number).map_or_else(|| number.to_string(), |agent| agent.id.to_string())
+    }
+
+    fn holders(&self, lock: &Lock) -> String {
+        if lock.grants.is_empty() {
+            return "free".into();
+        }
+        let holder = |grant: &quorate_core::Grant| {
+            format!("held by {} under {}", self.agent_name(grant.holder), grant.fence)
+        };
+        lock.grants.iter().map(holder).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What happened to a lock.
+    pub(super) fn lock_line(&self, verb: Verb, lock: &Lock) -> String {
+        format!("{} {}: {}", verb.as_str(), lock.name, self.holders(lock))
+    }
+
+    /// Notes the fences that somebody was given.
+    pub(super) fn learn_locked(&mut self, locked: &Locked) {
+        for one in &locked.locks {
+            self.cast_mut().give(one.lock.as_str(), one.fence);
+        }
+    }
+
+    /// What somebody was told who waits for something else than deliveries.
+    pub(super) fn told_line(&mut self, who: &str, told: &Told) -> String {
+        match told {
+            Told::Locked(locked) => {
+                self.learn_locked(locked);
+                let fences = locked.locks.iter().map(|one| format!("{} under {}", one.lock, one.fence));
+                format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
+            }
+            Told::Refused(refused) => {
+                let cycle = refused.facts.cycle.iter();
+                let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
+                format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
+            }
+        }
+    }
+
+    pub(super) async fn tell_locks(&mut self) {
+        let what = Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 };
+        let Rows::Items(items) = self.rows(what).await else { panic!("not items") };
+        for item in items {
+            let Item::Lock(lock) = item else { continue };
+            let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));
+            self.say(line);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Locks: at most `capacity` hold one, fences only go up, whoever waits gets it in turn.
+
+use quorate_core::{
+    AcquireLocks, Code, Commit, ConsumerId, DeleteEntry, Fence, FenceRef, Item, ItemKey, ItemKind, Lock,
+    LockName, Locked, Op, OpResult, Priority, PutEntry, Told, Waiting, limits,
+};
+
+use super::bench::Bench;
+use super::words::{agent, delete, deliver_to, id, key, put, repeat_key, send};
+use crate::{Read, Rows};
+
+fn name(text: &str) -> LockName {
+    LockName::new(text).expect("a good name")
+}
+
+fn ask(who: &str, names: &[&str]) -> AcquireLocks {
+    AcquireLocks {
+        agent: id(who),
+        names: names.iter().map(|text| name(text)).collect(),
+        ttl_ms: limits::LEASE_MS_DEFAULT,
+        priority: Priority::NORMAL,
+        capacity: None,
+        waiting: Waiting::No,
+        within: None,
+    }
+}
+
+fn acquire(who: &str, names: &[&str]) -> Op {
+    Op::AcquireLocks(ask(who, names))
+}
+
+fn wait(who: &str, names: &[&str], consumer: u64) -> Op {
+    Op::AcquireLocks(AcquireLocks { waiting: Waiting::Once(ConsumerId(consumer)), ..ask(who, names) })
+}
+
+fn fence(lock: &str, fence: u64) -> FenceRef {
+    FenceRef { lock: name(lock), fence: Fence(fence) }
+}
+
+fn release(lock: &str, number: u64) -> Op {
+    Op::ReleaseLocks(vec![fence(lock, number)])
+}
+
+fn renew(lock: &str, number: u64) -> Op {
+    Op::RenewLocks(vec![fence(lock, number)])
+}
+
+fn put_under(lock: &str, number: u64) -> Op {
+    Op::Put(PutEntry { fence: Some(fence(lock, number)), ..put("k", "1") })
+}
+
+fn locked(fences: &[(&str, u64)]) -> Locked {
+    let locks = fences.iter().map(|(lock, number)| fence(lock, *number)).collect();
+    Locked { locks, ttl_ms: limits::LEASE_MS_DEFAULT }
+}
+
+/// The fences that an acquire was given at once.
+async fn held(bench: &Bench, who: &str, names: &[&str]) -> Locked {
+    match bench.ok(agent(who), vec![acquire(who, names)]).await.results.remove(0) {
+        OpResult::Locked(locked) => locked,
+        other => panic!("not given: {other:?}"),
+    }
+}
+
+async fn stands_in_line(bench: &Bench, who: &str, names: &[&str], consumer: u64) {
+    let receipt = bench.ok(agent(who), vec![wait(who, names, consumer)]).await;
+    assert_eq!((receipt.seq, receipt.results), (None, vec![OpResult::InLine]));
+}
+
+async fn lock(bench: &Bench, text: &str) -> Lock {
+    match bench.read(Read::Item(ItemKey::new(ItemKind::Lock, text))).await {
+        Rows::Item(Some(Item::Lock(lock))) => lock,
+        other => panic!("not a lock: {other:?}"),
+    }
+}
+
+fn granted(consumer: u64, fences: &[(&str, u64)]) -> (ConsumerId, Told) {
+    (ConsumerId(consumer), Told::Locked(locked(fences)))
+}
+
+pub async fn one_holds_a_lock_at_a_time(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    assert_eq!(held(&bench, "alice", &["x"]).await, locked(&[("x", 1)]));
+    bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["x"])]).await;
+    bench.ok(agent("alice"), vec![release("x", 1)]).await;
+    assert_eq!(held(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
+    let found = lock(&bench, "x").await;
+    assert_eq!((found.capacity, found.last_fence, found.grants.len()), (1, Fence(2), 1));
+    assert_eq!(found.grants[0].holder, bench.published().agents.number(&id("bob")).expect("bob"));
+}
+
+pub async fn as_many_hold_a_lock_as_its_capacity(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let two = Op::AcquireLocks(AcquireLocks { capacity: Some(2), ..ask("alice", &["x"]) });
+    bench.ok(agent("alice"), vec![two]).await;
+    held(&bench, "bob", &["x"]).await;
+    bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["x"])]).await;
+    let one = || Op::AcquireLocks(AcquireLocks { capacity: Some(1), ..ask("bob", &["x"]) });
+    let refused = bench.refused(agent("bob"), vec![one()]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::Conflict, Some(2)));
+    bench.ok(agent("alice"), vec![release("x", 1)]).await;
+    bench.refused_with(Code::Conflict, agent("bob"), vec![one()]).await;
+    bench.ok(agent("bob"), vec![release("x", 2)]).await;
+    bench.ok(agent("bob"), vec![one()]).await;
+    assert_eq!(lock(&bench, "x").await.capacity, 1, "a free lock may change");
+}
+
+pub async fn several_locks_are_given_together(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["b"]).await;
+    bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["c", "b", "a"])]).await;
+    stands_in_line(&bench, "bob", &["c", "b", "a", "c"], 1).await;
+    assert!(matches!(bench.read(Read::Item(ItemKey::new(ItemKind::Lock, "a"))).await, Rows::Item(None)));
+    bench.ok(agent("alice"), vec![release("b", 1)]).await;
+    assert_eq!(bench.told(), vec![granted(1, &[("a", 1), ("b", 2), ("c", 1)])]);
+}
+
+pub async fn whoever_waits_gets_the_lock_in_turn(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    held(&bench, "alice", &["x"]).await;
+    stands_in_line(&bench, "bob", &["x"], 1).await;
+    let urgent = AcquireLocks {
+        priority: Priority::URGENT,
+        waiting: Waiting::Once(ConsumerId(2)),
+        ..ask("carol", &["x"])
+    };
+    bench.ok(agent("carol"), vec![Op::AcquireLocks(urgent)]).await;
+    stands_in_line(&bench, "carol", &["x"], 3).await;
+    bench.ok(agent("alice"), vec![release("x", 1)]).await;
+    bench.ok(agent("carol"), vec![release("x", 2)]).await;
+    bench.ok(agent("bob"), vec![release("x", 3)]).await;
+    assert_eq!(bench.told(), vec![granted(2, &[("x", 2)]), granted(1, &[("x", 3)]), granted(3, &[("x", 4)])]);
+}
+
+pub async fn nobody_overtakes_whoever_waits(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    held(&bench, "alice", &["x"]).await;
+    stands_in_line(&bench, "bob", &["x", "y"], 1).await;
+    bench.refused_with(Code::Timeout, agent("carol"), vec![acquire("carol", &["y"])]).await;
+    stands_in_line(&bench, "carol", &["y"], 2).await;
+    bench.ok(agent("bob"), vec![Op::Close { consumer: ConsumerId(1) }]).await;
+    assert_eq!(bench.told(), vec![granted(2, &[("y", 1)])], "whoever leaves makes room for those behind");
+}
+
+pub async fn a_hold_ends_with_its_time(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["x"]).await;
+    stands_in_line(&bench, "bob", &["x"], 1).await;
+    bench.pass(29);
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.ok(agent("alice"), vec![renew("x", 1)]).await;
+    bench.pass(29);
+    bench.sweep().await;
+    assert_eq!(bench.told(), vec![]);
+    bench.pass(1);
+    bench.sweep().await;
+    assert_eq!(bench.told(), vec![granted(1, &[("x", 2)])]);
+    for late in [renew("x", 1), release("x", 1)] {
+        let refused = bench.refused(agent("alice"), vec![late]).await;
+        assert_eq!((refused.code, refused.facts.current_fence), (Code::StaleFence, Some(2)));
+    }
+}
+
+pub async fn a_renewal_leaves_no_record(bench: Bench) {
+    bench.start("alice").await;
+    held(&bench, "alice", &["x", "y"]).await;
+    let both = Op::RenewLocks(vec![fence("x", 1), fence("y", 1)]);
+    assert_eq!(bench.ok(agent("alice"), vec![both]).await.seq, None);
+}
+
+pub async fn a_new_start_gives_locks_back(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["x"]).await;
+    held(&bench, "bob", &["y"]).await;
+    stands_in_line(&bench, "alice", &["y"], 1).await;
+    stands_in_line(&bench, "bob", &["x"], 2).await;
+    bench.start("alice").await;
+    assert_eq!(bench.dismissed(), vec![ConsumerId(1)]);
+    assert_eq!(bench.told(), vec![granted(2, &[("x", 2)])]);
+    bench.refused_with(Code::StaleFence, agent("alice"), vec![release("x", 1)]).await;
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    assert!(lock(&bench, "x").await.is_free() && lock(&bench, "y").await.is_free());
+}
+
+pub async fn only_the_holder_keeps_or_releases_a_lock(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![acquire("alice", &["x"])]).await;
+    held(&bench, "alice", &["x"]).await;
+    for wrong in [renew("x", 1), release("x", 1)] {
+        bench.refused_with(Code::Forbidden, agent("bob"), vec![wrong]).await;
+    }
+    for wrong in [renew("y", 1), release("y", 1), put_under("y", 1)] {
+        bench.refused_with(Code::NotFound, agent("alice"), vec![wrong]).await;
+    }
+    bench.refused_with(Code::StaleFence, agent("alice"), vec![release("x", 2)]).await;
+}
+
+pub async fn a_write_under_a_stale_fence_is_refused(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["x"]).await;
+    bench.ok(agent("alice"), vec![put_under("x", 1)]).await;
+    bench.ok(agent("alice"), vec![release("x", 1)]).await;
+    bench.ok(agent("alice"), vec![put_under("x", 1)]).await;
+    held(&bench, "bob", &["x"]).await;
+    let refused = bench.refused(agent("alice"), vec![put_under("x", 1), delete("k", Some(9))]).await;
+    assert_eq!((refused.code, refused.facts.stale.len()), (Code::StaleFence, 2));
+    let entry = DeleteEntry { key: key("k"), expect: None, fence: Some(fence("x", 1)) };
+    bench.refused_with(Code::StaleFence, agent("alice"), vec![Op::Delete(entry)]).await;
+    bench.refused_with(Code::StaleFence, agent("alice"), vec![put_under("x", 3)]).await;
+    bench.ok(agent("bob"), vec![put_under("x", 2)]).await;
+}
+
+pub async fn a_refused_commit_gives_and_takes_no_lock(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let wrong = || delete("k", Some(9));
+    bench.refused(agent("alice"), vec![acquire("alice", &["x"]), wrong()]).await;
+    held(&bench, "alice", &["x"]).await;
+    stands_in_line(&bench, "bob", &["x"], 1).await;
+    bench.refused(agent("alice"), vec![release("x", 1), wrong()]).await;
+    bench.refused(agent("bob"), vec![Op::Close { consumer: ConsumerId(1) }, wrong()]).await;
+    assert_eq!(bench.told(), vec![]);
+    bench.ok(agent("alice"), vec![release("x", 1)]).await;
+    assert_eq!(bench.told(), vec![granted(1, &[("x", 2)])]);
+}
+
+pub async fn later_operations_see_earlier_locks(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops = vec![acquire("alice", &["x"]), put_under("x", 1), release("x", 1), acquire("alice", &["x"])];
+    let receipt = bench.ok(agent("alice"), ops).await;
+    assert_eq!(receipt.results[3], OpResult::Locked(locked(&[("x", 2)])));
+    let within = send("alice", deliver_to("alice"));
+    let receipt = bench.ok(agent("alice"), vec![within, release("x", 2), wait("alice", &["x"], 1)]).await;
+    assert_eq!(receipt.results[2], OpResult::Locked(locked(&[("x", 3)])));
+}
+
+pub async fn a_repeated_acquire_is_answered_the_same(mut bench: Bench) {
+    bench.start("alice").await;
+    let keyed = || Commit::new(agent("alice"), vec![acquire("alice", &["x"])]).keyed(repeat_key("k"));
+    let first = bench.commit(keyed()).await;
+    assert_eq!(bench.commit(keyed()).await, first);
+    bench.reopen().await;
+    assert_eq!(bench.commit(keyed()).await, first);
+    assert_eq!(lock(&bench, "x").await.last_fence, Fence(1));
+}
+
+pub async fn fences_go_on_after_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["x", "y"]).await;
+    stands_in_line(&bench, "bob", &["x"], 1).await;
+    bench.ok(agent("alice"), vec![release("y", 1)]).await;
+    bench.pass(29);
+    bench.reopen().await;
+    bench.pass(29);
+    assert_eq!(bench.sweep().await.seq, None, "a hold runs its full time again");
+    assert_eq!(held(&bench, "bob", &["y"]).await, locked(&[("y", 2)]));
+    bench.pass(1);
+    bench.sweep().await;
+    assert_eq!(bench.told(), vec![], "whoever waited asks again");
+    assert_eq!(held(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
+    bench.refused_with(Code::StaleFence, agent("alice"), vec![put_under("x", 1)]).await;
+}
+
+pub async fn at_most_1_000_waits_for_locks_of_one_agent(bench: Bench) {
+    bench.start("alice").await;
+    held(&bench, "alice", &["x"]).await;
+    let most = limits::LOCK_WAITS_PER_AGENT_MAX as u64;
+    let consumers: Vec<u64> = (1..=most).collect();
+    for some in consumers.chunks(limits::OPS_MAX) {
+        let ops = some.iter().map(|consumer| wait("alice", &["x"], *consumer)).collect();
+        bench.ok(agent("alice"), ops).await;
+    }
+    let refused = bench.refused(agent("alice"), vec![wait("alice", &["y", "x"], most + 1)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most)));
+    stands_in_line(&bench, "alice", &["x"], 7).await;
+}

@@ -1,0 +1,282 @@
+//! Locks, in plain lists: who holds what is in the items, until when and who waits is beside them.
+
+use quorate_core::{
+    AcquireLocks, AgentNo, Code, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, Item, ItemKey, ItemKind,
+    Lock, LockName, Locked, Mono, OpResult, Principal, Priority, Refused, Seq, Told, Waiting, limits,
+};
+
+use crate::reference::space::Space;
+use crate::reference::step::Step;
+
+/// Until when a lock is held.
+#[derive(Clone)]
+pub(super) struct Hold {
+    pub(super) name: LockName,
+    pub(super) fence: Fence,
+    pub(super) ttl_ms: u64,
+    pub(super) deadline: Mono,
+}
+
+/// Somebody who waits for locks. The list is in the order in which they came.
+#[derive(Clone)]
+pub(super) struct LockWaiter {
+    pub(super) id: ConsumerId,
+    pub(super) agent: AgentNo,
+    pub(super) names: Vec<LockName>,
+    pub(super) ttl_ms: u64,
+    pub(super) priority: Priority,
+    pub(super) capacity: Option<u32>,
+    pub(super) within: Option<DeliveryNo>,
+    /// The newest record when it began to wait.
+    pub(super) since: Seq,
+}
+
+impl Space {
+    pub(super) fn lock(&self, name: &LockName) -> Option<Lock> {
+        match self.items.get(&ItemKey::new(ItemKind::Lock, name.as_str())) {
+            Some(Item::Lock(lock)) => Some(lock.clone()),
+            _ => None,
+        }
+    }
+
+    /// Everybody who waits for locks, in the order of their turn.
+    pub(super) fn lock_line(&self) -> Vec<LockWaiter> {
+        let mut line = self.lock_waiters.clone();
+        // Those of the same priority stay in the order in which they came.
+        line.sort_by_key(|waiter| std::cmp::Reverse(waiter.priority));
+        line
+    }
+
+    fn waiting_for(&self, name: &LockName) -> usize {
+        self.lock_waiters.iter().filter(|waiter| waiter.names.contains(name)).count()
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn acquire(&mut self, ask: &AcquireLocks) -> Result<OpResult, Refused> {
+        let agent = self.own(&ask.agent)?;
+        let mut names = ask.names.clone();
+        names.sort();
+        names.dedup();
+        let holds = |name: &&LockName| self.grants_of(name).iter().any(|grant| grant.holder == agent);
+        let all: Vec<_> = self.all_locks();
+        if all.iter().filter(holds).count() + names.len() > limits::LOCKS_PER_AGENT_MAX {
+            return Err(too_much(limits::LOCKS_PER_AGENT_MAX));
+        }
+        for name in &names {
+            if let (Some(lock), Some(capacity)) = (self.space.lock(name), ask.capacity) {
+                let in_use = !lock.grants.is_empty() || self.space.waiting_for(name) > 0;
+                if in_use && lock.capacity != capacity {
+                    return Err(Refused::new(Code::Conflict, "it has another capacity")
+                        .limit(u64::from(lock.capacity)));
+                }
+            }
+        }
+        let waiter = LockWaiter {
+            id: ConsumerId(0),
+            agent,
+            names,
+            ttl_ms: ask.ttl_ms,
+            priority: ask.priority,
+            capacity: ask.capacity,
+            within: ask.within.and_then(|id| {
+                let number = self.space.resolve(id)?;
+                let delivery = self.space.delivery(number)?;
+                (delivery.agent == agent && delivery.is_leased()).then_some(number)
+            }),
+            since: if self.changed { self.seq } else { self.space.newest() },
+        };
+        let ahead = |other: &LockWaiter| {
+            other.priority >= ask.priority && other.names.iter().any(|name| waiter.names.contains(name))
+        };
+        let free = waiter.names.iter().all(|name| self.has_room(name, ask.capacity));
+        if free && !self.space.lock_waiters.iter().any(ahead) {
+            return Ok(OpResult::Locked(self.hold_all(&waiter)));
+        }
+        match ask.waiting {
+            Waiting::No => Err(Refused::new(Code::Timeout, "not all of them are free")),
+            Waiting::Once(id) | Waiting::Standing(id) => self.stand_in_line(LockWaiter { id, ..waiter }),
+        }
+    }
+
+    fn stand_in_line(&mut self, waiter: LockWaiter) -> Result<OpResult, Refused> {
+        self.leave_line(waiter.id);
+        let mine = self.space.lock_waiters.iter().filter(|other| other.agent == waiter.agent).count();
+        if mine >= limits::LOCK_WAITS_PER_AGENT_MAX {
+            return Err(too_much(limits::LOCK_WAITS_PER_AGENT_MAX));
+        }
+        if waiter.names.iter().any(|name| self.space.waiting_for(name) >= limits::LOCK_QUEUE_MAX) {
+            return Err(Refused::new(Code::QueueFull, "too many wait").limit(limits::LOCK_QUEUE_MAX as u64));
+        }
+        self.space.lock_waiters.push(waiter);
+        Ok(OpResult::InLine)
+    }
+
+    pub(super) fn leave_line(&mut self, id: ConsumerId) {
+        self.space.lock_waiters.retain(|waiter| waiter.id != id);
+    }
+
+    fn all_locks(&self) -> Vec<LockName> {
+        let lock = |item: &Item| match item {
+            Item::Lock(lock) => Some(lock.name.clone()),
+            _ => None,
+        };
+        self.space.items.values().filter_map(lock).collect()
+    }
+
+    fn grants_of(&self, name: &LockName) -> Vec<Grant> {
+        self.space.lock(name).map(|lock| lock.grants).unwrap_or_default()
+    }
+
+    /// Whether one more may hold a lock, if somebody who speaks of this capacity asks.
+    fn has_room(&self, name: &LockName, capacity: Option<u32>) -> bool {
+        let lock = self.space.lock(name);
+        let grants = lock.as_ref().map_or(0, |lock| lock.grants.len());
+        let known = lock.map_or(1, |lock| lock.capacity);
+        let capacity = if grants == 0 { capacity.unwrap_or(known) } else { known };
+        grants < capacity as usize
+    }
+
+    fn hold_all(&mut self, waiter: &LockWaiter) -> Locked {
+        let mut locks = Vec::new();
+        for name in &waiter.names {
+            let mut lock = self.space.lock(name).unwrap_or(Lock {
+                name: name.clone(),
+                capacity: 1,
+                last_fence: Fence(0),
+                grants: Vec::new(),
+            });
+            if lock.grants.is_empty() {
+                lock.capacity = waiter.capacity.unwrap_or(lock.capacity);
+            }
+            let fence = Fence(lock.last_fence.0 + 1);
+            lock.last_fence = fence;
+            lock.grants.push(Grant {
+                fence,
+                holder: waiter.agent,
+                epoch: self.space.agent(waiter.agent).epoch,
+                ttl_ms: waiter.ttl_ms,
+                at: self.now.wall,
+                seq: self.seq,
+                within: waiter.within,
+            });
+            let deadline = self.now.mono.plus_ms(waiter.ttl_ms);
+            self.space.holds.push(Hold { name: name.clone(), fence, ttl_ms: waiter.ttl_ms, deadline });
+            self.set_item(Item::Lock(lock));
+            locks.push(FenceRef { lock: name.clone(), fence });
+        }
+        Locked { locks, ttl_ms: waiter.ttl_ms }
+    }
+
+    pub(super) fn renew(&mut self, locks: &[FenceRef]) -> Result<OpResult, Refused> {
+        self.must_hold(locks)?;
+        let now = self.now.mono;
+        for one in locks {
+            let hold =
+                self.space.holds.iter_mut().find(|hold| hold.name == one.lock && hold.fence == one.fence);
+            if let Some(hold) = hold {
+                hold.deadline = now.plus_ms(hold.ttl_ms);
+            }
+        }
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn release(&mut self, locks: &[FenceRef]) -> Result<OpResult, Refused> {
+        self.must_hold(locks)?;
+        for one in locks {
+            self.end_hold(&one.lock, one.fence);
+        }
+        Ok(OpResult::Done)
+    }
+
+    fn must_hold(&self, locks: &[FenceRef]) -> Result<(), Refused> {
+        let mut lost = None;
+        for one in locks {
+            let lock = self.space.lock(&one.lock).ok_or_else(|| no_lock(&one.lock))?;
+            match lock.grants.iter().find(|grant| grant.fence == one.fence) {
+                None => lost = lost.or(Some(stale(lock.last_fence))),
+                Some(grant) => {
+                    if matches!(self.commit.principal, Principal::Agent(_))
+                        && self.actor != Some(grant.holder)
+                    {
+                        return Err(Refused::new(Code::Forbidden, "somebody else holds it"));
+                    }
+                }
+            }
+        }
+        lost.map_or(Ok(()), Err)
+    }
+
+    fn end_hold(&mut self, name: &LockName, fence: Fence) {
+        if let Some(mut lock) = self.space.lock(name)
+            && lock.grants.iter().any(|grant| grant.fence == fence)
+        {
+            lock.grants.retain(|grant| grant.fence != fence);
+            self.space.holds.retain(|hold| hold.name != *name || hold.fence != fence);
+            self.set_item(Item::Lock(lock));
+        }
+    }
+
+    /// A fence is good while it is held, and as long as nobody was given a higher one.
+    pub(super) fn check_fence(&self, named: Option<&FenceRef>) -> Result<(), Refused> {
+        let Some(named) = named else { return Ok(()) };
+        let lock = self.space.lock(&named.lock).ok_or_else(|| no_lock(&named.lock))?;
+        let held = lock.grants.iter().any(|grant| grant.fence == named.fence);
+        if held || named.fence == lock.last_fence { Ok(()) } else { Err(stale(lock.last_fence)) }
+    }
+
+    pub(super) fn expire_holds(&mut self) {
+        let now = self.now.mono;
+        let over: Vec<_> = self.space.holds.iter().filter(|hold| hold.deadline <= now).cloned().collect();
+        for hold in over {
+            self.end_hold(&hold.name, hold.fence);
+        }
+    }
+
+    /// An agent is gone: its locks come back, and it waits no longer.
+    pub(super) fn return_locks(&mut self, agent: AgentNo) {
+        let gone = self.space.lock_waiters.iter().filter(|waiter| waiter.agent == agent);
+        let mut gone: Vec<_> = gone.map(|waiter| waiter.id).collect();
+        gone.sort_unstable();
+        self.space.lock_waiters.retain(|waiter| waiter.agent != agent);
+        self.dismissed.append(&mut gone);
+        for name in self.all_locks() {
+            for grant in self.grants_of(&name) {
+                if grant.holder == agent {
+                    self.end_hold(&name, grant.fence);
+                }
+            }
+        }
+    }
+
+    /// Whoever is first at all the locks it waits for gets them as soon as all have room.
+    pub(super) fn serve_locks(&mut self) {
+        loop {
+            let line = self.space.lock_line();
+            let ready = line.iter().enumerate().find(|(index, waiter)| {
+                waiter.names.iter().all(|name| {
+                    let first = line[..*index].iter().all(|other| !other.names.contains(name));
+                    first && self.has_room(name, waiter.capacity)
+                })
+            });
+            let Some((_, waiter)) = ready else { return };
+            self.leave_line(waiter.id);
+            let locked = self.hold_all(waiter);
+            self.told.push((waiter.id, Told::Locked(locked)));
+        }
+    }
+}
+
+fn no_lock(name: &LockName) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no lock {name}"))
+}
+
+fn stale(newest: Fence) -> Refused {
+    let mut refused = Refused::new(Code::StaleFence, "somebody else was given it");
+    refused.facts.current_fence = Some(newest.0);
+    refused
+}
+
+fn too_much(limit: usize) -> Refused {
+    Refused::new(Code::LimitExceeded, "too many locks").limit(limit as u64)
+}
