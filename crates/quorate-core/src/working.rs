@@ -7,6 +7,7 @@ mod apply;
 mod inbox;
 mod items;
 mod line;
+mod queue;
 mod replay;
 
 use std::collections::{BTreeSet, HashMap};
@@ -500,9 +501,9 @@ impl Working {
         let inbox = &mut self.inboxes[open.agent as usize - 1];
         inbox.open += 1;
         match open.state {
-            OpenState::Ready { .. } => {
+            OpenState::Ready { since } => {
                 self.counts.ready += 1;
-                inbox.insert_ready(open.priority, number);
+                inbox.insert_ready(open.priority, number, since);
             }
             OpenState::Scheduled { due } => {
                 self.counts.scheduled += 1;

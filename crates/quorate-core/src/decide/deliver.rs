@@ -7,7 +7,7 @@ use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo};
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX, INBOX_MAX, PURGE_MAX, SWEEP_MAX};
 use crate::refused::{Code, Refused};
 use crate::rows::Dead;
-use crate::working::{Consumer, Open, OpenState};
+use crate::working::{Consumer, Open};
 
 impl Draft<'_> {
     pub(super) fn claim(
@@ -97,12 +97,7 @@ impl Draft<'_> {
     /// The delivery that goes out next; ends those that expired while they waited.
     fn choose(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
         loop {
-            let working = &self.working;
-            let since = |number| match working.open(number).map(|open| open.state) {
-                Some(OpenState::Ready { since }) => since,
-                _ => self.now.wall,
-            };
-            let choice = working.inbox(agent).choose(self.now.wall, since)?;
+            let choice = self.working.inbox(agent).choose(self.now.wall)?;
             let open = self.working.open(choice.number)?;
             if open.expires <= self.now.wall {
                 self.end(choice.number, EndState::Expired, Effect::Expired { delivery: choice.number });

@@ -119,16 +119,12 @@ impl Step<'_> {
         let of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
         let highest = ready.iter().map(|number| of(number).priority).max()?;
         let top = *ready.iter().find(|number| of(number).priority == highest)?;
-        // Of each lower priority the oldest; of these the one that became ready first.
-        let is_oldest = |number: &&DeliveryNo| {
-            let same = |other: &&DeliveryNo| of(other).priority == of(number).priority;
-            ready.iter().find(same) == Some(*number)
-        };
         let since = |number: &DeliveryNo| match of(number).place {
             Place::Ready { since, .. } => since,
             Place::Scheduled { .. } | Place::Leased { .. } | Place::Ended { .. } => Timestamp(u64::MAX),
         };
-        let lower = ready.iter().filter(|number| of(number).priority < highest).filter(is_oldest);
+        // Of all lower ones the one that has waited longest.
+        let lower = ready.iter().filter(|number| of(number).priority < highest);
         let Some(lower) = lower.min_by_key(|number| (since(number), **number)).copied() else {
             return Some((top, Fairness { passed_over: 0, ..remembered }));
         };
