@@ -36,6 +36,7 @@ pages! {
     StaleLease => "STALE_LEASE",
     StaleEpoch => "STALE_EPOCH",
     Duplicate => "DUPLICATE",
+    SessionClosed => "SESSION_CLOSED",
     Cancelled => "CANCELLED",
     Expired => "EXPIRED",
     TooLarge => "TOO_LARGE",

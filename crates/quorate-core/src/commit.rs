@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
-    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, Token, Version,
+    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, SessionId,
+    Token, Version,
 };
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
@@ -15,6 +16,7 @@ use crate::message::{Message, Payload, check_reason, check_word};
 use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
+use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -169,6 +171,12 @@ pub enum Op {
     Sweep,
     /// `policy.set`: the rules of the space.
     SetPolicy(Policy),
+    /// `session.open`: begin a piece of common work.
+    OpenSession(OpenSession),
+    /// `session.join`, `leave`, `pause`, `resume`, `complete`, `fail`.
+    ChangeSession(ChangeSession),
+    /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
+    AddToSession(AddToSession),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -292,6 +300,8 @@ impl Op {
         match self {
             Self::Send { message, .. } => Some(&message.payload),
             Self::Put(put) => Some(&put.content),
+            Self::OpenSession(open) => open.task.as_ref(),
+            Self::AddToSession(add) => Some(&add.body),
             _ => None,
         }
     }
@@ -311,6 +321,9 @@ impl Op {
             Self::Nack(nack) => nack.check(),
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),
+            Self::OpenSession(open) => open.check(),
+            Self::ChangeSession(change) => change.check(),
+            Self::AddToSession(add) => add.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -455,5 +468,15 @@ pub enum OpResult {
     Written {
         /// The version.
         version: Version,
+    },
+    /// The session is open.
+    SessionOpened {
+        /// Its id.
+        id: SessionId,
+    },
+    /// Something was added to a session.
+    SessionAdded {
+        /// The how many-th of its kind it is, counted from 1.
+        n: u64,
     },
 }

@@ -10,6 +10,7 @@ mod leases;
 mod memory;
 mod policy;
 mod send;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -279,6 +280,9 @@ impl<'a> Draft<'a> {
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep().map_err(No::Refused),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
+            Op::OpenSession(open) => self.open_session(open),
+            Op::ChangeSession(change) => self.change_session(change),
+            Op::AddToSession(add) => self.add_to_session(add),
         }
     }
 

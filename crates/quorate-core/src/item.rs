@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::policy::Policy;
+use crate::session::Session;
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
@@ -14,17 +15,20 @@ use crate::time::Timestamp;
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
+    /// A piece of common work.
+    Session,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: [Self; 1] = [Self::Policy];
+    pub const ALL: [Self; 2] = [Self::Policy, Self::Session];
 
     /// The frozen number.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
             Self::Policy => 1,
+            Self::Session => 6,
         }
     }
 
@@ -39,6 +43,7 @@ impl ItemKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "policy",
+            Self::Session => "session",
         }
     }
 }
@@ -65,6 +70,8 @@ impl ItemKey {
 pub enum Item {
     /// The rules of the space.
     Policy(Policy),
+    /// A piece of common work.
+    Session(Session),
 }
 
 /// Where an item is kept.
@@ -103,6 +110,7 @@ impl Item {
     pub fn key(&self) -> ItemKey {
         match self {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
+            Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
         }
     }
 
@@ -111,6 +119,8 @@ impl Item {
     pub fn keep(&self) -> Keep {
         match self {
             Self::Policy(_) => Keep::AtHand,
+            Self::Session(session) if session.status.is_closed() => Keep::Stored,
+            Self::Session(_) => Keep::AtHand,
         }
     }
 
@@ -118,7 +128,7 @@ impl Item {
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
-            Self::Policy(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) => Vec::new(),
         }
     }
 }
@@ -128,17 +138,47 @@ impl Item {
 pub enum Verb {
     /// The rules of the space are these from now on.
     PolicySet,
+    /// A session began.
+    SessionOpened,
+    /// The last participant takes part.
+    SessionJoined,
+    /// The last participant takes part no longer.
+    SessionLeft,
+    /// The messages of a session are held.
+    SessionPaused,
+    /// The messages of a session go out again.
+    SessionResumed,
+    /// A session is over, with a result.
+    SessionCompleted,
+    /// A session is over, without one.
+    SessionFailed,
 }
 
 impl Verb {
     /// All verbs.
-    pub const ALL: [Self; 1] = [Self::PolicySet];
+    pub const ALL: [Self; 8] = [
+        Self::PolicySet,
+        Self::SessionOpened,
+        Self::SessionJoined,
+        Self::SessionLeft,
+        Self::SessionPaused,
+        Self::SessionResumed,
+        Self::SessionCompleted,
+        Self::SessionFailed,
+    ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {
             Self::PolicySet => 10,
+            Self::SessionOpened => 70,
+            Self::SessionJoined => 71,
+            Self::SessionLeft => 72,
+            Self::SessionPaused => 73,
+            Self::SessionResumed => 74,
+            Self::SessionCompleted => 75,
+            Self::SessionFailed => 76,
         }
     }
 
@@ -153,6 +193,13 @@ impl Verb {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PolicySet => "policy.set",
+            Self::SessionOpened => "session.opened",
+            Self::SessionJoined => "session.joined",
+            Self::SessionLeft => "session.left",
+            Self::SessionPaused => "session.paused",
+            Self::SessionResumed => "session.resumed",
+            Self::SessionCompleted => "session.completed",
+            Self::SessionFailed => "session.failed",
         }
     }
 }

@@ -21,6 +21,7 @@ mod policy;
 mod refused;
 mod registry;
 mod rows;
+mod session;
 mod time;
 mod working;
 
@@ -34,7 +35,8 @@ pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Generation,
-    IdempotencyKey, Key, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version, row_id,
+    IdempotencyKey, Key, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName, SpaceNo, Token, Version,
+    row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
@@ -42,5 +44,9 @@ pub use policy::{Policy, Preset};
 pub use refused::{Code, Facts, Refused, Stale};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
+pub use session::{
+    AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
+    SessionStatus,
+};
 pub use time::{Mono, Now, Timestamp};
 pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};

@@ -178,7 +178,9 @@ impl Answer {
                 OpResult::Done
                 | OpResult::Registered { .. }
                 | OpResult::Claimed(_)
-                | OpResult::Purged { .. } => {}
+                | OpResult::Purged { .. }
+                | OpResult::SessionOpened { .. }
+                | OpResult::SessionAdded { .. } => {}
             }
         }
         answer

@@ -12,6 +12,7 @@ mod memory;
 mod policy;
 mod reads;
 mod send;
+mod sessions;
 mod space;
 mod step;
 
@@ -82,7 +83,7 @@ impl Reference {
         room.publish();
         drop(rooms);
         // As with every store: consumers have their deliveries before the commit that caused them is answered.
-        if !handover.handed.is_empty() || !handover.dismissed.is_empty() {
+        if !handover.is_empty() {
             (self.wiring.sink)(handover);
         }
         Ok(outcomes)

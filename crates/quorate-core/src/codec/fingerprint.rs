@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message};
+use crate::codec::{Writer, item, message, session};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
 use crate::item::Item;
@@ -78,6 +78,9 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
         Op::SetPolicy(policy) => write_item(out, 16, &Item::Policy(policy.clone())),
+        Op::OpenSession(open) => session::print_open(out, open),
+        Op::ChangeSession(change) => session::print_change(out, change),
+        Op::AddToSession(add) => session::print_add(out, add),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The bytes of each item, the same in the log and in its row.
 
 mod policy;
+mod session;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
@@ -9,6 +10,7 @@ use crate::item::{Item, ItemKind};
 pub(super) fn write(out: &mut Writer, item: &Item) {
     match item {
         Item::Policy(policy) => policy::write(out, policy),
+        Item::Session(session) => session::write(out, session),
     }
 }
 
@@ -16,6 +18,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
 pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unreadable> {
     Ok(match kind {
         ItemKind::Policy => Item::Policy(policy::read(input)?),
+        ItemKind::Session => Item::Session(session::read(input)?),
     })
 }
 

@@ -56,6 +56,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(6);
             out.number(version.0);
         }
+        OpResult::SessionOpened { id } => {
+            out.number(25);
+            out.text(id);
+        }
+        OpResult::SessionAdded { n } => {
+            out.number(26);
+            out.number(*n);
+        }
     }
 }
 
@@ -104,6 +112,8 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
         6 => OpResult::Written { version: Version(input.number()?) },
+        25 => OpResult::SessionOpened { id: input.id()? },
+        26 => OpResult::SessionAdded { n: input.number()? },
         _ => return input.wrong("a result that this release knows"),
     })
 }

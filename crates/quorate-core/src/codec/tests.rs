@@ -1,6 +1,8 @@
 //! The bytes of the log. A change of what these tests expect breaks every log that was ever written.
 #![allow(clippy::unwrap_used)]
 
+mod sessions;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -91,6 +93,7 @@ fn one_of_each() -> Vec<Effect> {
             priority: Priority::URGENT,
             attempts_max: 4,
             expires_at: Some(Timestamp(1_800_000_060_000)),
+            session: None,
         },
         Effect::Purged { delivery },
         Effect::Written {

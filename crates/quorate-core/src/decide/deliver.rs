@@ -165,6 +165,7 @@ impl Draft<'_> {
             priority: dead.priority,
             attempts_max: dead.attempts_max,
             expires_at: dead.expires_at,
+            session: dead.session,
         });
         self.working.stir(dead.agent);
         Ok(OpResult::Done)
@@ -199,7 +200,8 @@ impl crate::working::Working {
     /// The open deliveries of one recipient, waiting ones first. Looks at all scheduled ones: not for hot paths.
     fn open_of(&self, agent: AgentNo, max: usize) -> Vec<DeliveryNo> {
         let inbox = self.inbox(agent);
-        let scheduled = self.scheduled().filter(|number| self.open(*number).map(Open::agent) == Some(agent));
+        let is_theirs = |number: &DeliveryNo| self.open(*number).map(Open::agent) == Some(agent);
+        let scheduled = self.scheduled().chain(self.held()).filter(is_theirs);
         inbox.ready_numbers().chain(scheduled).chain(inbox.leased.iter().copied()).take(max).collect()
     }
 }

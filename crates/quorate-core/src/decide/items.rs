@@ -30,7 +30,7 @@ impl Draft<'_> {
     pub(super) fn sweep_items(&mut self) {
         for (key, _part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
-                ItemKind::Policy => {}
+                ItemKind::Policy | ItemKind::Session => {}
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
+use crate::working::sessions::Sessions;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -14,6 +15,7 @@ type Part = (ItemKey, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     pub(crate) policy: Policy,
+    pub(crate) sessions: Sessions,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -27,9 +29,16 @@ impl Items {
             ItemKind::Policy => {
                 let new = match new {
                     Some(Item::Policy(policy)) => policy,
-                    None => Policy::default(),
+                    _ => Policy::default(),
                 };
                 Some(Item::Policy(std::mem::replace(&mut self.policy, new)))
+            }
+            ItemKind::Session => {
+                let new = match new {
+                    Some(Item::Session(session)) => Some(session),
+                    _ => None,
+                };
+                self.sessions.place(&key.id, new).map(Item::Session)
             }
         }
     }
@@ -38,6 +47,7 @@ impl Items {
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
+            ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
         }
     }
 
@@ -125,6 +135,15 @@ impl Working {
     pub(super) fn set_item(&mut self, item: &Item, now: Now) {
         let before = self.put_item(item.clone(), now.mono);
         self.journal.push(Undo::Item(Box::new(before)));
+        if let Item::Session(session) = item {
+            self.hold_or_release(session.number);
+        }
+    }
+
+    /// An item at hand.
+    #[must_use]
+    pub fn item(&self, key: &ItemKey) -> Option<Item> {
+        self.items.get(key)
     }
 
     fn put_item(&mut self, item: Item, now: Mono) -> ItemBefore {

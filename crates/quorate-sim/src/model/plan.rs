@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::sessions::{NAMES, SessionDo};
+
 /// Steps, one after the other.
 #[derive(Clone)]
 pub struct Plan(pub(super) Vec<Step>);
@@ -68,6 +70,7 @@ pub(super) enum Do {
     Delete { key: usize, expect: Expect },
     Erase { back: usize, part: u32 },
     Sweep,
+    Session(SessionDo),
 }
 
 #[derive(Clone, Debug)]
@@ -82,6 +85,7 @@ pub(super) struct Letter {
     pub(super) tries: u16,
     pub(super) after_ms: Option<u64>,
     pub(super) expires_ms: Option<i64>,
+    pub(super) session: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -238,6 +242,7 @@ impl fmt::Display for Do {
             Self::Delete { key, expect } => write!(f, "deletes {}{}", KEYS[*key], expected(*expect)),
             Self::Erase { back, part } => write!(f, "erases part {part} of what was written -{back}"),
             Self::Sweep => f.write_str("sweeps"),
+            Self::Session(what) => what.fmt(f),
         }
     }
 }
@@ -265,6 +270,9 @@ impl fmt::Display for Letter {
         write!(f, " level {}.{} tries {}", self.level, self.rank, self.tries)?;
         if let Some(ms) = self.after_ms {
             write!(f, " after {}", span(ms))?;
+        }
+        if let Some(name) = self.session {
+            write!(f, " in {}", NAMES[name])?;
         }
         self.expires_ms.map_or(Ok(()), |ms| write!(f, " expires {ms}ms"))
     }

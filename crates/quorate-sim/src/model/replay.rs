@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::chain::{self, Header};
-use quorate_core::{Agents, Counts, DeliveryNo, EntryVersion, Key, OpenState, Record, Seq, Version, World};
+use quorate_core::{
+    Agents, Counts, DeliveryNo, EntryVersion, ItemKind, Key, OpenState, Record, Seq, Version, World,
+};
 use quorate_store::{DeliveryState, Published, Read, Rows, SpaceInfo, Store};
 
 use super::pair::same;
@@ -47,6 +49,7 @@ pub(super) async fn compare(
     same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
     same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
     deliveries(store, info, &world).await?;
+    items(store, info, &world).await?;
     entries(store, info, &world).await
 }
 
@@ -66,7 +69,7 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
     for number in (1..=count).map(DeliveryNo) {
         let open = world.working.open(number).map(|open| {
             let state = match open.state {
-                OpenState::Ready { since } => OpenState::Scheduled { due: since },
+                OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
                 other => other,
             };
             DeliveryState::Open { state, attempt: open.attempt }
@@ -84,6 +87,17 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
     let folded: Vec<_> =
         world.dead.iter().map(|(number, dead)| (*number, dead.agent, dead.seq, dead.n)).collect();
     same("folded dead letters", &live, &folded)
+}
+
+async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+    let mut live = Vec::new();
+    for kind in ItemKind::ALL {
+        match read(store, info, Read::Items { kind, after: None, limit: 100_000 }).await? {
+            Rows::Items(found) => live.extend(found),
+            other => return Err(format!("not items: {other:?}")),
+        }
+    }
+    same("folded items", &live, &world.items.values().cloned().collect())
 }
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {

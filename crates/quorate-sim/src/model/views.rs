@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use quorate_core::{
-    AgentNo, Agents, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, OpenState, Receipt, Seq,
-    Timestamp, Version, Wake,
+    AgentNo, Agents, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState, Receipt,
+    Seq, Timestamp, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -78,12 +78,14 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
     vec![
         Read::Deliveries { first: DeliveryNo(1), count },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+        Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
     ]
 }
 
 /// Everything that can be asked about a space.
 pub(super) fn long_reads(published: &Published, told: &Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
+    reads.extend(super::sessions::reads(published.head.seq));
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
     reads.push(Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
@@ -115,7 +117,7 @@ pub(super) fn long_reads(published: &Published, told: &Told) -> Vec<Read> {
 /// tell the two apart.
 pub(super) fn settled(rows: Rows) -> Rows {
     let waiting = |state| match state {
-        OpenState::Ready { since } => OpenState::Scheduled { due: since },
+        OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
         other => other,
     };
     match rows {

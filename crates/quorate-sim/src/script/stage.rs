@@ -99,6 +99,7 @@ impl Stage {
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" => self.look(statement).await,
+            "session" | "timeline" => self.look_at_session(statement).await,
             time if time.starts_with('+') => {
                 self.pass(time);
                 self.let_time_work().await;

@@ -61,6 +61,7 @@ impl Stage {
             OpResult::Purged { count } => Some(format!("{count} purged")),
             OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
             OpResult::Sent { .. } | OpResult::Written { .. } => None,
+            OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
         }
     }
 
@@ -119,6 +120,7 @@ impl Stage {
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
+            Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
@@ -179,6 +181,9 @@ impl Stage {
                 }
                 Some(DeliveryState::Open { state: OpenState::Scheduled { due }, attempt }) => {
                     format!("due at {}, tried {attempt}", since_start(due))
+                }
+                Some(DeliveryState::Open { state: OpenState::Held { since }, attempt }) => {
+                    format!("paused, ready since {}, tried {attempt}", since_start(since))
                 }
                 Some(DeliveryState::Open { state: OpenState::Leased { token }, attempt }) => {
                     format!("held under token {token}, try {attempt}")

@@ -1,5 +1,7 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
+mod sessions;
+
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
     Timestamp, Token, Version,
@@ -70,7 +72,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
-        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
+        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, .. } => {
             let mut fields = vec![("delivery", number(delivery.0)), ("agent", text(agents(*agent)))];
             fields.extend([
                 ("seq", number(seq.0)),
@@ -92,6 +94,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
         Effect::Changed { item, .. } => item_fields(item),
+        Effect::SessionAdded { .. } => sessions::added(effect),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -100,6 +103,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
 fn item_fields(item: &Item) -> Fields {
     match item {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
+        Item::Session(session) => sessions::session(session),
     }
 }
 

@@ -9,6 +9,7 @@ use quorate_core::{
     Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
 };
 
+use crate::reference::sessions::{Line, Opening};
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -37,6 +38,10 @@ pub(super) struct Space {
     pub(super) last_token: u64,
     /// Every item that has a row.
     pub(super) items: BTreeMap<ItemKey, Item>,
+    /// How each session was opened.
+    pub(super) openings: Vec<Opening>,
+    /// What belongs to the timeline of a session.
+    pub(super) lines: Vec<Line>,
 }
 
 /// One record, without its effects.
@@ -81,6 +86,8 @@ pub(super) struct Delivery {
     pub(super) priority: Priority,
     pub(super) attempts_max: u16,
     pub(super) expires_at: Option<Timestamp>,
+    /// The session that its message belongs to.
+    pub(super) session: Option<String>,
     /// How often it was taken.
     pub(super) attempt: u16,
     pub(super) place: Place,
@@ -132,7 +139,8 @@ pub(super) struct Consumer {
 }
 
 impl Delivery {
-    pub(super) fn is_ready(&self) -> bool {
+    /// Whether its time has come and nobody has it. Its session may still keep it back.
+    pub(super) fn is_waiting(&self) -> bool {
         matches!(self.place, Place::Ready { .. })
     }
 
@@ -174,6 +182,8 @@ impl Space {
             consumers: Vec::new(),
             stirred: Vec::new(),
             items: BTreeMap::new(),
+            openings: Vec::new(),
+            lines: Vec::new(),
             last_token: 0,
         }
     }
@@ -237,8 +247,13 @@ impl Space {
         numbered.filter(|(_, one)| is(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
     }
 
+    /// Whether it may be taken.
+    pub(super) fn is_ready(&self, delivery: &Delivery) -> bool {
+        delivery.is_waiting() && !self.is_kept_back(delivery)
+    }
+
     pub(super) fn has_ready(&self, agent: AgentNo) -> bool {
-        self.deliveries.iter().any(|delivery| delivery.agent == agent && delivery.is_ready())
+        self.deliveries.iter().any(|delivery| delivery.agent == agent && self.is_ready(delivery))
     }
 
     pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
@@ -253,6 +268,7 @@ impl Space {
         let mut counts = Counts::default();
         for delivery in &self.deliveries {
             let count = match delivery.place {
+                Place::Ready { .. } if self.is_kept_back(delivery) => &mut counts.scheduled,
                 Place::Ready { .. } => &mut counts.ready,
                 Place::Scheduled { .. } => &mut counts.scheduled,
                 Place::Leased { .. } => &mut counts.leased,

@@ -146,6 +146,9 @@ impl<'a> Step<'a> {
             Op::Erase(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy),
+            Op::OpenSession(open) => self.open_session(open),
+            Op::ChangeSession(change) => self.change_session(change),
+            Op::AddToSession(add) => self.add_to_session(add),
         }
     }
 
