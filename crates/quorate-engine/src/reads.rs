@@ -36,7 +36,7 @@ pub struct DeliveryView {
 }
 
 impl Space {
-    async fn read_one(&self, what: Read) -> Result<Rows, Error> {
+    pub(crate) async fn read_one(&self, what: Read) -> Result<Rows, Error> {
         let rows = self.engine().store.read(self.number(), vec![what]).await?;
         rows.into_iter().next().ok_or_else(|| StoreError::Read("the store gave no answer".into()).into())
     }

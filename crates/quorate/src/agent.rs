@@ -17,6 +17,7 @@ use crate::handler::{Failure, Handler, Work, handler};
 use crate::memory::Memory;
 use crate::run::{self, Running};
 use crate::send::Sending;
+use crate::session::Session;
 use crate::step::Step;
 
 /// Describes an agent before it joins.
@@ -210,6 +211,12 @@ impl Agent {
     pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
         let extend = quorate_core::Extend { lease, lease_ms };
         self.space.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+    }
+
+    /// A session, led or added to in this agent's name. Whoever opens it leads it.
+    #[must_use]
+    pub fn session(&self, id: impl Into<String>) -> Session {
+        Session::new(self.space.clone(), self.principal(), Some(self.epoch), id.into())
     }
 
     /// Shared memory, read and written in this agent's name.

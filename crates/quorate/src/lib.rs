@@ -31,6 +31,7 @@ mod hub;
 mod memory;
 mod run;
 mod send;
+mod session;
 mod step;
 
 pub use agent::{Agent, AgentBuilder, Received};
@@ -39,10 +40,13 @@ pub use hub::{Hub, OpenHubError, Settings};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
 pub use run::Running;
 pub use send::{Sending, Sent};
+pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
 
-pub use quorate_core::{Code, Counts, DeliveryId, MessageId, Priority, Refused, Role, Seq};
-pub use quorate_engine::Error;
+pub use quorate_core::{
+    AddKind, Code, Counts, DeliveryId, MessageId, Priority, Refused, Role, Seq, SessionStatus,
+};
+pub use quorate_engine::{Error, Happening, TimelineLine};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

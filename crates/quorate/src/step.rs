@@ -1,6 +1,9 @@
 //! The step: everything that a piece of work changes, in one commit.
 
-use quorate_core::{DeleteEntry, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, Version};
+use quorate_core::{
+    AddKind, AddToSession, DeleteEntry, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, SessionId,
+    Version,
+};
 use quorate_engine::Error;
 use serde::Serialize;
 
@@ -50,6 +53,20 @@ impl Step {
     /// Deletes a memory entry.
     pub fn delete(self, key: &str) -> Self {
         let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None })).map_err(Error::from);
+        self.add(op)
+    }
+
+    /// Adds something to a session, with the reason for it.
+    pub fn add_to(self, session: &str, kind: AddKind, body: impl Serialize, rationale: &str) -> Self {
+        let op = to_json(body).and_then(|body| {
+            Ok(Op::AddToSession(AddToSession {
+                session: SessionId::new(session)?,
+                kind,
+                body: self.agent.space.seal(body),
+                content_type: None,
+                rationale: rationale.to_owned(),
+            }))
+        });
         self.add(op)
     }
 
