@@ -7,16 +7,17 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
-    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq, SpaceNo,
-    Timestamp, Version, codec, row_id,
+    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq, SessionNo,
+    SpaceNo, Timestamp, Version, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
-use crate::ends;
 use crate::tail::{Tail, Tails};
+use crate::{ends, load};
 
 /// Prepared look-ups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
+    connection: &'c Connection,
     pub(crate) space: Cell<SpaceNo>,
     /// Which table of idempotency keys is written to, and on which day it took over.
     pub(crate) key_turn: Cell<KeyTurn>,
@@ -39,6 +40,7 @@ impl<'c> Lookups<'c> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
         let key_turn = KeyTurn::stored(connection)?;
         Ok(Self {
+            connection,
             space: Cell::default(),
             key_turn: Cell::new(key_turn),
             tails,
@@ -47,7 +49,9 @@ impl<'c> Lookups<'c> {
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
             )?,
             ends: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
-            dead: prepare("SELECT agent, seq, n, priority, attempts_max, expires FROM dead WHERE id = ?1")?,
+            dead: prepare(
+                "SELECT agent, seq, n, priority, attempts_max, expires, session FROM dead WHERE id = ?1",
+            )?,
             client_id: prepare(SENT_BEFORE)?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
@@ -209,6 +213,7 @@ impl Rows for Lookups<'_> {
                 priority: priority_of(row.get(3)?),
                 attempts_max: row.get(4)?,
                 expires_at: row.get::<_, Option<u64>>(5)?.map(Timestamp),
+                session: row.get::<_, Option<u64>>(6)?.map(SessionNo),
             })
         };
         statement.query_row([self.row(delivery.0)], read).optional().map_err(failed("a dead letter"))
@@ -237,6 +242,10 @@ impl Rows for Lookups<'_> {
         let mut statement = self.erased.borrow_mut();
         let erased = newer || statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
+    }
+
+    fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
+        load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {

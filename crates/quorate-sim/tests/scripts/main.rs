@@ -8,6 +8,7 @@ mod memory;
 mod order;
 mod repeats;
 mod restarts;
+mod sessions;
 mod starts;
 mod time;
 mod waiting;

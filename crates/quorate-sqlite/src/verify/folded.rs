@@ -55,6 +55,10 @@ impl<'a> Folded<'a> {
         }
         let died = died.into_iter().map(|(delivery, tries)| (delivery, (tries, record.seq)));
         self.tries_of_dead.extend(died);
+        let lines: BTreeSet<_> = effects.iter().filter_map(Effect::line).collect();
+        for (session, kind) in lines {
+            self.said_once.line(session, kind, record.seq)?;
+        }
         let mut n = 0;
         for effect in effects {
             match effect {
@@ -96,7 +100,8 @@ impl<'a> Folded<'a> {
                 | Effect::Acked { .. }
                 | Effect::Returned { .. }
                 | Effect::Erased { .. }
-                | Effect::Changed { .. } => {}
+                | Effect::Changed { .. }
+                | Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {
