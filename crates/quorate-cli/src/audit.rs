@@ -1,4 +1,6 @@
-//! `quorate audit`: the log for other programs, offline and read-only.
+//! `quorate audit`: the log for other programs, offline. Nothing in it is changed but for payloads that are erased.
+
+mod erase;
 
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
@@ -11,8 +13,7 @@ use quorate_core::{Seq, SpaceName};
 use quorate_sqlite::{ExportError, ExportLine, Fields};
 use serde_json::{Map, Value, json};
 
-use crate::hex;
-use crate::text;
+use crate::{hex, text};
 
 /// The log for other programs.
 #[derive(Subcommand, Debug)]
@@ -37,9 +38,11 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
+    /// Blank one payload for good; the record stays, and the chain still verifies. [rw]
+    Erase(erase::EraseArgs),
 }
 
-pub(crate) fn run(command: AuditCommand) -> anyhow::Result<()> {
+pub(crate) async fn run(command: AuditCommand) -> anyhow::Result<()> {
     match command {
         AuditCommand::Export { data, space, from } => {
             let mut out = BufWriter::new(std::io::stdout().lock());
@@ -64,6 +67,7 @@ pub(crate) fn run(command: AuditCommand) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        AuditCommand::Erase(args) => erase::run(args).await,
     }
 }
 

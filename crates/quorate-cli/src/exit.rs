@@ -62,7 +62,8 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
             | Code::VersionConflict
             | Code::Duplicate
             | Code::StaleLease
-            | Code::StaleEpoch => CONFLICT,
+            | Code::StaleEpoch
+            | Code::SessionClosed => CONFLICT,
             Code::Timeout => TIMED_OUT,
             Code::StorageFailed | Code::StorageFull => STORAGE_FAILED,
             _ => FAILED,

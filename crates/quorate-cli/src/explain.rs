@@ -36,6 +36,7 @@ pages! {
     StaleLease => "STALE_LEASE",
     StaleEpoch => "STALE_EPOCH",
     Duplicate => "DUPLICATE",
+    SessionClosed => "SESSION_CLOSED",
     Cancelled => "CANCELLED",
     Expired => "EXPIRED",
     TooLarge => "TOO_LARGE",
@@ -53,13 +54,13 @@ pages! {
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let Some(wanted) = &args.code else {
-        for code in Code::ALL {
+        for code in Code::ALL.iter().copied() {
             text::print(format!("{code:<18} {}", summary(page(code))));
         }
         return Ok(());
     };
     let upper = wanted.to_uppercase().replace('-', "_");
-    match Code::ALL.into_iter().find(|code| code.as_str() == upper) {
+    match Code::ALL.iter().copied().find(|code| code.as_str() == upper) {
         Some(code) => {
             text::print(page(code).trim_end());
             Ok(())
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_code_has_a_page_with_a_summary() {
-        for code in Code::ALL {
+        for code in Code::ALL.iter().copied() {
             assert!(page(code).starts_with(&format!("# {code}")), "{code}");
             assert!(summary(page(code)).len() > 10, "{code}");
         }

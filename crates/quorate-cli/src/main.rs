@@ -34,7 +34,7 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Check that a data directory holds what was written. [ro]
     Verify(verify::VerifyArgs),
-    /// Take the log along, to be checked without us. [ro]
+    /// Take the log along, to be checked without us; erase a payload in it. [rw]
     #[command(subcommand)]
     Audit(audit::AuditCommand),
     /// Copy a data directory while it is not in use, or bring a copy back. [rw]
@@ -64,7 +64,7 @@ async fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(args) => demo::run(args).await,
         Command::Verify(args) => verify::run(&args),
-        Command::Audit(command) => audit::run(command),
+        Command::Audit(command) => audit::run(command).await,
         Command::Backup(command) => backup::run(command).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),

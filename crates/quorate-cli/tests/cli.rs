@@ -242,6 +242,46 @@ fn an_export_holds_everything_but_the_payloads() {
 }
 
 #[test]
+fn an_erased_payload_is_gone_and_the_log_still_verifies() {
+    let (_directory, data, _) = demo();
+    let directory = data.to_string_lossy();
+    let lines = || {
+        let export = quorate(&["audit", "export", "--data", &directory]);
+        text(&export.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect::<Vec<Value>>()
+    };
+    let sent = |line: &&Value| line["effects"].to_string().contains("\"message.sent\"");
+    let before = lines();
+    let seq = before.iter().find(sent).expect("a message")["seq"].to_string();
+    let erase =
+        |more: &[&str]| quorate(&[&["audit", "erase", "--json", "--data", &directory], more].concat());
+    let planned = erase(&[&seq, "0", "--dry-run"]);
+    assert_eq!((planned.status.code(), &json(&planned)["erasedBy"]), (Some(0), &Value::Null));
+    assert_eq!(lines().len(), before.len(), "a dry run writes nothing");
+    let done = erase(&[&seq, "0"]);
+    assert_eq!(json(&done)["erasedBy"].as_u64(), Some(before.len() as u64 + 1), "{}", text(&done.stderr));
+    assert_eq!(lines().last().expect("a line")["effects"][0]["effect"], "payload.erased");
+    assert!(quorate(&["verify", "--data", &directory]).status.success());
+    let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
+    let row = (1_i64 << 47) + seq.parse::<i64>().expect("a number");
+    let bytes: Vec<u8> = connection
+        .query_row("SELECT payload FROM log WHERE id = ?1", [row], |row| row.get(0))
+        .expect("a row");
+    let length = json(&done)["bytes"].as_u64().expect("a length") as usize;
+    assert!(length > 0 && bytes[..length].iter().all(|byte| *byte == 0), "{length} bytes are blank");
+    drop(connection);
+    assert_eq!(json(&erase(&[&seq, "0"]))["erasedBy"], Value::Null, "once is enough");
+    for wrong in [&[&*seq, "99"][..], &["99999999", "0"], &[&seq, "0", "--space", "other"]] {
+        let refused = erase(wrong);
+        assert_eq!(refused.status.code(), Some(3), "{wrong:?}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("NOT_FOUND"));
+    }
+    assert_eq!(lines().len(), before.len() + 1, "a refusal makes no space and no record");
+}
+
+#[test]
 fn bench_measures_and_prints_one_object_a_line() {
     let output = quorate(&["bench", "W0", "W1", "W5", "W7", "--quick", "--json", "--tiny"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -263,11 +303,12 @@ fn bench_measures_and_prints_one_object_a_line() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 8] = [
+    let commands: [&[&str]; 9] = [
         &["demo"],
         &["verify"],
         &["audit", "export"],
         &["audit", "checkpoint"],
+        &["audit", "erase"],
         &["backup", "create"],
         &["backup", "restore"],
         &["bench"],

@@ -9,6 +9,7 @@ pub mod fingerprint;
 mod item;
 mod message;
 mod result;
+mod session;
 
 use bytes::Bytes;
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
-    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, Token, Version,
+    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, SessionId,
+    Token, Version,
 };
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
@@ -16,6 +17,7 @@ use crate::message::{Message, Payload, check_reason, check_word};
 use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
+use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -176,6 +178,12 @@ pub enum Op {
     RenewLocks(Vec<FenceRef>),
     /// `lock.release`: give locks back.
     ReleaseLocks(Vec<FenceRef>),
+    /// `session.open`: begin a piece of common work.
+    OpenSession(OpenSession),
+    /// `session.join`, `leave`, `pause`, `resume`, `complete`, `fail`.
+    ChangeSession(ChangeSession),
+    /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
+    AddToSession(AddToSession),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -303,6 +311,8 @@ impl Op {
         match self {
             Self::Send { message, .. } => Some(&message.payload),
             Self::Put(put) => Some(&put.content),
+            Self::OpenSession(open) => open.task.as_ref(),
+            Self::AddToSession(add) => Some(&add.body),
             _ => None,
         }
     }
@@ -324,6 +334,9 @@ impl Op {
             Self::Put(put) => put.check(),
             Self::AcquireLocks(ask) => ask.check(),
             Self::RenewLocks(locks) | Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
+            Self::OpenSession(open) => open.check(),
+            Self::ChangeSession(change) => change.check(),
+            Self::AddToSession(add) => add.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -484,4 +497,14 @@ pub enum OpResult {
     Locked(Locked),
     /// Not all locks can be had now: the caller waits in line.
     InLine,
+    /// The session is open.
+    SessionOpened {
+        /// Its id.
+        id: SessionId,
+    },
+    /// Something was added to a session.
+    SessionAdded {
+        /// The how many-th of its kind it is, counted from 1.
+        n: u64,
+    },
 }

@@ -12,6 +12,7 @@ mod memory;
 mod policy;
 mod send;
 mod waits;
+mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -292,6 +293,9 @@ impl<'a> Draft<'a> {
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
             Op::RenewLocks(locks) => self.renew_locks(locks),
             Op::ReleaseLocks(locks) => self.release_locks(locks),
+            Op::OpenSession(open) => self.open_session(open),
+            Op::ChangeSession(change) => self.change_session(change),
+            Op::AddToSession(add) => self.add_to_session(add),
         }
     }
 

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::ids::{AgentNo, DeliveryNo, Generation, Key, Seq, SpaceId, SpaceName, Token, Version};
+use crate::ids::{
+    AgentNo, DeliveryNo, Generation, Key, Seq, SessionId, SessionNo, SpaceId, SpaceName, Token, Version,
+};
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
 use crate::registry::Agent;
+use crate::session::AddKind;
 use crate::time::Timestamp;
 
 /// What a record is. The numbers are frozen: they are hashed.
@@ -268,6 +271,8 @@ pub enum Effect {
         attempts_max: u16,
         /// When its message expires, if ever.
         expires_at: Option<Timestamp>,
+        /// The session that its message belongs to.
+        session: Option<SessionNo>,
     },
     /// A delivery was ended by an operator.
     Purged {
@@ -314,6 +319,20 @@ pub enum Effect {
     WaitAborted {
         /// Who waited for what, in a circle; the first is the one whose wait was called off.
         cycle: Vec<(AgentNo, String)>,
+    /// Something was added to a session.
+    SessionAdded {
+        /// Which session.
+        session: SessionId,
+        /// What it is.
+        kind: AddKind,
+        /// The how many-th of its kind it is, counted from 1.
+        n: u64,
+        /// Which part of the record holds it.
+        part: u32,
+        /// What the bytes are; `None` is JSON.
+        content_type: Option<String>,
+        /// Why; may be empty.
+        rationale: String,
     },
 }
 
@@ -355,6 +374,7 @@ impl Effect {
             Self::Erased { .. } => "payload.erased",
             Self::Changed { verb, .. } => verb.as_str(),
             Self::WaitAborted { .. } => "wait.aborted",
+            Self::SessionAdded { .. } => "session.added",
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::decide::EndedOpen;
 use crate::effect::{Effect, EndState, Next, Record};
 use crate::entry::EntryHead;
 use crate::ids::{DeliveryNo, Key, Seq, SpaceId, Token, Version};
-use crate::item::{Item, ItemKey, Keep};
+use crate::item::{Item, ItemKey, ItemKind, Keep};
 use crate::rows::{Dead, Ended};
 use crate::time::{Mono, Timestamp};
 use crate::working::{Open, Replayed, Working};
@@ -132,6 +132,12 @@ impl World {
                     self.items.insert(item.key(), item.clone());
                 }
             }
+            Effect::SessionAdded { session, kind, n, .. } => {
+                let key = ItemKey::new(ItemKind::Session, session.as_str());
+                if let Some(Item::Session(session)) = self.items.get_mut(&key) {
+                    session.take_in(*kind, *n);
+                }
+            }
             Effect::SpaceCreated { .. }
             | Effect::Restored { .. }
             | Effect::AgentRegistered { .. }
@@ -159,6 +165,7 @@ impl Dead {
             priority: open.priority,
             attempts_max: open.attempts_max,
             expires_at: (open.expires != Open::NEVER).then_some(open.expires),
+            session: open.session(),
         }
     }
 }

@@ -54,6 +54,10 @@ number_id!(
     Epoch
 );
 number_id!(
+    /// The number of a session in its space: the record that opened it, and which of that record.
+    SessionNo
+);
+number_id!(
     /// Somebody who waits for deliveries: a claim or a stream. Lives in memory only.
     ConsumerId
 );
@@ -175,6 +179,25 @@ text_id!(
     "budget id",
     ID_BYTES_MAX
 );
+
+text_id!(
+    /// The id of a session: the client's, or `ses_GENERATION-SEQ-N` if the hub made it.
+    SessionId,
+    "session id",
+    ID_BYTES_MAX
+);
+
+impl SessionId {
+    pub(crate) fn made(generation: Generation, seq: Seq, n: u64) -> Self {
+        Self(format!("ses_{generation}-{seq}-{n}").into())
+    }
+
+    /// Whether it looks like one that the hub made: then there is a session of that id, or never was.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        self.0.strip_prefix("ses_").and_then(numbers::<3>).is_some()
+    }
+}
 
 impl AgentId {
     /// Checks a name that an agent may bear. Words that destinations use are not free.

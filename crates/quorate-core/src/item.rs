@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::lock::Lock;
 use crate::policy::Policy;
+use crate::session::Session;
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
@@ -17,11 +18,13 @@ pub enum ItemKind {
     Policy,
     /// A lock.
     Lock,
+    /// A piece of common work.
+    Session,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Policy, Self::Lock];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
 
     /// The frozen number.
     #[must_use]
@@ -29,13 +32,14 @@ impl ItemKind {
         match self {
             Self::Policy => 1,
             Self::Lock => 5,
+            Self::Session => 6,
         }
     }
 
     /// The kind with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.number() == number)
+        Self::ALL.iter().copied().find(|kind| kind.number() == number)
     }
 
     /// The word in exports.
@@ -44,6 +48,7 @@ impl ItemKind {
         match self {
             Self::Policy => "policy",
             Self::Lock => "lock",
+            Self::Session => "session",
         }
     }
 }
@@ -72,6 +77,8 @@ pub enum Item {
     Policy(Policy),
     /// A lock.
     Lock(Lock),
+    /// A piece of common work.
+    Session(Session),
 }
 
 /// Where an item is kept.
@@ -111,6 +118,7 @@ impl Item {
         match self {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
+            Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
         }
     }
 
@@ -121,6 +129,8 @@ impl Item {
             Self::Policy(_) => Keep::AtHand,
             Self::Lock(lock) if lock.is_free() => Keep::Stored,
             Self::Lock(_) => Keep::AtHand,
+            Self::Session(session) if session.status.is_closed() => Keep::Stored,
+            Self::Session(_) => Keep::AtHand,
         }
     }
 
@@ -128,8 +138,8 @@ impl Item {
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
-            Self::Policy(_) => Vec::new(),
             Self::Lock(lock) => lock.alarms(),
+            Self::Policy(_) | Self::Session(_) => Vec::new(),
         }
     }
 }
@@ -147,12 +157,38 @@ pub enum Verb {
     LockExpired,
     /// Its holder is gone: started again, removed or offline.
     LockReturned,
+    /// A session began.
+    SessionOpened,
+    /// The last participant takes part.
+    SessionJoined,
+    /// The last participant takes part no longer.
+    SessionLeft,
+    /// The messages of a session are held.
+    SessionPaused,
+    /// The messages of a session go out again.
+    SessionResumed,
+    /// A session is over, with a result.
+    SessionCompleted,
+    /// A session is over, without one.
+    SessionFailed,
 }
 
 impl Verb {
     /// All verbs.
-    pub const ALL: [Self; 5] =
-        [Self::PolicySet, Self::LockGranted, Self::LockReleased, Self::LockExpired, Self::LockReturned];
+    pub const ALL: &[Self] = &[
+        Self::PolicySet,
+        Self::LockGranted,
+        Self::LockReleased,
+        Self::LockExpired,
+        Self::LockReturned,
+        Self::SessionOpened,
+        Self::SessionJoined,
+        Self::SessionLeft,
+        Self::SessionPaused,
+        Self::SessionResumed,
+        Self::SessionCompleted,
+        Self::SessionFailed,
+    ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
     #[must_use]
@@ -163,13 +199,20 @@ impl Verb {
             Self::LockReleased => 61,
             Self::LockExpired => 62,
             Self::LockReturned => 63,
+            Self::SessionOpened => 70,
+            Self::SessionJoined => 71,
+            Self::SessionLeft => 72,
+            Self::SessionPaused => 73,
+            Self::SessionResumed => 74,
+            Self::SessionCompleted => 75,
+            Self::SessionFailed => 76,
         }
     }
 
     /// The verb with this number.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|verb| verb.number() == number)
+        Self::ALL.iter().copied().find(|verb| verb.number() == number)
     }
 
     /// The word in exports.
@@ -181,6 +224,13 @@ impl Verb {
             Self::LockReleased => "lock.released",
             Self::LockExpired => "lock.expired",
             Self::LockReturned => "lock.returned",
+            Self::SessionOpened => "session.opened",
+            Self::SessionJoined => "session.joined",
+            Self::SessionLeft => "session.left",
+            Self::SessionPaused => "session.paused",
+            Self::SessionResumed => "session.resumed",
+            Self::SessionCompleted => "session.completed",
+            Self::SessionFailed => "session.failed",
         }
     }
 }

@@ -22,6 +22,7 @@ mod policy;
 mod refused;
 mod registry;
 mod rows;
+mod session;
 mod time;
 mod waits;
 mod working;
@@ -36,8 +37,8 @@ pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SpaceId, SpaceName, SpaceNo, Token, Version,
-    row_id,
+    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
+    SpaceNo, Token, Version, row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
@@ -46,5 +47,9 @@ pub use policy::{Policy, Preset};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
+pub use session::{
+    AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
+    SessionStatus,
+};
 pub use time::{Mono, Now, Timestamp};
 pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};

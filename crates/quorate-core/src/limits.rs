@@ -18,6 +18,12 @@ pub const KEY_BYTES_MAX: usize = 512;
 pub const REASON_CHARS_MAX: usize = 1000;
 /// Bytes of a message's `metadata`.
 pub const METADATA_BYTES_MAX: usize = 16 * 1024;
+/// Characters of a title.
+pub const TITLE_CHARS_MAX: usize = 200;
+/// Agents that take part in one session or did.
+pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
+/// Sessions of one space that are not over.
+pub const SESSIONS_OPEN_MAX: usize = 10_000;
 /// Entries that one memory entry may depend on; also capabilities and actions of one agent.
 pub const LIST_MAX: usize = 256;
 /// Deliveries that one claim may take.

@@ -25,6 +25,8 @@ pub enum Code {
     StaleEpoch,
     /// The id or key was used for something else.
     Duplicate,
+    /// The session is over and takes nothing more.
+    SessionClosed,
     /// The work was called off.
     Cancelled,
     /// It is past its time.
@@ -55,7 +57,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of their status.
-    pub const ALL: [Code; 23] = [
+    pub const ALL: &[Code] = &[
         Self::Invalid,
         Self::Forbidden,
         Self::NotFound,
@@ -66,6 +68,7 @@ impl Code {
         Self::StaleLease,
         Self::StaleEpoch,
         Self::Duplicate,
+        Self::SessionClosed,
         Self::Cancelled,
         Self::Expired,
         Self::TooLarge,
@@ -95,6 +98,7 @@ impl Code {
             Self::StaleLease => "STALE_LEASE",
             Self::StaleEpoch => "STALE_EPOCH",
             Self::Duplicate => "DUPLICATE",
+            Self::SessionClosed => "SESSION_CLOSED",
             Self::Cancelled => "CANCELLED",
             Self::Expired => "EXPIRED",
             Self::TooLarge => "TOO_LARGE",

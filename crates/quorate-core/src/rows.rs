@@ -1,9 +1,9 @@
 //! What a decision may look up besides the working state: rows that are too many to hold in memory.
 
 use crate::commit::{Principal, Receipt};
-use crate::effect::EndState;
+use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
-use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, Token};
+use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token};
 use crate::item::{Item, ItemKey};
 use crate::message::Priority;
 use crate::time::Timestamp;
@@ -34,6 +34,8 @@ pub struct Dead {
     pub attempts_max: u16,
     /// When the message expires, if ever.
     pub expires_at: Option<Timestamp>,
+    /// The session that the message belongs to.
+    pub session: Option<SessionNo>,
 }
 
 /// A message that bears a client's id.
@@ -102,6 +104,8 @@ pub trait Rows {
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed>;
     /// A payload part of an earlier record.
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
+    /// An earlier record.
+    fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed>;
     /// An item as it was stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
 }

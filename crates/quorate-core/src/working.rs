@@ -10,11 +10,14 @@ mod line;
 mod locks;
 mod replay;
 mod waits;
+mod queue;
+mod replay;
+mod sessions;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SpaceId, Token};
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SessionNo, SpaceId, Token};
 use crate::item::ItemKey;
 use crate::message::Priority;
 use crate::registry::{Agent, Agents};
@@ -73,6 +76,11 @@ pub enum OpenState {
         /// Until when.
         due: Timestamp,
     },
+    /// Waiting for its session to be resumed; counted as scheduled. Its row says what it would be otherwise.
+    Held {
+        /// Since when it would be ready.
+        since: Timestamp,
+    },
     /// Held by its recipient. The deadline is kept beside, see [`Working::lease`].
     Leased {
         /// The current lease.
@@ -89,6 +97,8 @@ pub struct Open {
     pub state: OpenState,
     /// When the message expires; [`Open::NEVER`] if it does not.
     pub expires: Timestamp,
+    /// The number of the session that the message belongs to; 0 if to none.
+    session: SessionNo,
     agent: u32,
     n: u32,
     /// Which goes first.
@@ -110,6 +120,7 @@ impl Open {
             seq,
             state,
             expires: Self::NEVER,
+            session: SessionNo(0),
             agent: u32::try_from(agent.0).expect("agents are limited"),
             n,
             priority: Priority::NORMAL,
@@ -124,6 +135,18 @@ impl Open {
         AgentNo(u64::from(self.agent))
     }
 
+    /// The session that the message belongs to.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionNo> {
+        Some(self.session).filter(|session| session.0 > 0)
+    }
+
+    /// The same delivery, of a message that belongs to this session.
+    #[must_use]
+    pub fn of_session(self, session: Option<SessionNo>) -> Self {
+        Self { session: session.unwrap_or_default(), ..self }
+    }
+
     /// Which message of the record it is, counted from 0.
     #[must_use]
     pub fn n(&self) -> u32 {
@@ -135,7 +158,7 @@ impl Open {
     pub fn token(&self) -> Option<Token> {
         match self.state {
             OpenState::Leased { token } => Some(token),
-            OpenState::Ready { .. } | OpenState::Scheduled { .. } => None,
+            OpenState::Ready { .. } | OpenState::Scheduled { .. } | OpenState::Held { .. } => None,
         }
     }
 }
@@ -278,9 +301,15 @@ impl Working {
         working
     }
 
-    /// Adds an open delivery as it was stored. A lease runs its full length again from now.
+    /// Adds an open delivery as it was stored. A lease runs its full length again from now; what a paused session
+    /// holds is held again. Items are loaded first.
     pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
         let lease = open.token().map(|_| Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
+        let state = match open.state {
+            OpenState::Ready { since } => self.waiting(open.session(), since),
+            other => other,
+        };
+        let open = Open { state, ..open };
         self.put_delivery(number, Some((open, lease)));
         self.settled.counts = self.counts;
     }
@@ -357,10 +386,8 @@ impl Working {
             && due <= now.wall
         {
             let before = self.open[&number];
-            self.set_delivery(
-                number,
-                Some((Open { state: OpenState::Ready { since: due }, ..before }, None)),
-            );
+            let state = self.waiting(before.session(), due);
+            self.set_delivery(number, Some((Open { state, ..before }, None)));
             self.stir(before.agent());
         }
         self.mark = self.journal.len();
@@ -498,6 +525,7 @@ impl Working {
                     self.counts.scheduled -= 1;
                     self.due.remove(&(due, number));
                 }
+                OpenState::Held { .. } => self.counts.scheduled -= 1,
                 OpenState::Leased { .. } => {
                     self.counts.leased -= 1;
                     inbox.leased.remove(&number);
@@ -510,18 +538,24 @@ impl Working {
                 self.expiring.remove(&(old.expires, number));
             }
         }
+        self.put_in_session(
+            number,
+            old.and_then(|old| old.session()),
+            new.and_then(|(open, _)| open.session()),
+        );
         let Some((open, lease)) = new else { return };
         let inbox = &mut self.inboxes[open.agent as usize - 1];
         inbox.open += 1;
         match open.state {
-            OpenState::Ready { .. } => {
+            OpenState::Ready { since } => {
                 self.counts.ready += 1;
-                inbox.insert_ready(open.priority, number);
+                inbox.insert_ready(open.priority, number, since);
             }
             OpenState::Scheduled { due } => {
                 self.counts.scheduled += 1;
                 self.due.insert((due, number));
             }
+            OpenState::Held { .. } => self.counts.scheduled += 1,
             OpenState::Leased { .. } => {
                 self.counts.leased += 1;
                 inbox.leased.insert(number);

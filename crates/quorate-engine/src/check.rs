@@ -18,6 +18,8 @@ pub(crate) fn commit(commit: &Commit) -> Result<(), Refused> {
                 })
             }
             Op::Put(put) if put.is_json() => json("content", &put.content.bytes),
+            Op::OpenSession(open) => open.task.as_ref().map_or(Ok(()), |task| json("task", &task.bytes)),
+            Op::AddToSession(add) if add.is_json() => json("body", &add.body.bytes),
             _ => Ok(()),
         };
         checked.map_err(|refused| refused.at_op(index))?;

@@ -179,6 +179,8 @@ pub(crate) fn unexpected(rows: &Rows) -> Error {
         Rows::Seq(_) => "a position",
         Rows::Item(_) => "an item",
         Rows::Items(_) => "items",
+        Rows::Record(_) => "a record",
+        Rows::Timeline(_) => "a timeline",
     };
     StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
 }

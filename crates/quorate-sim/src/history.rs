@@ -1,10 +1,10 @@
 //! What a client writes down: each call before it is made, each answer after it came, each delivery as it was received.
 //! It holds everything that is needed to make a call again, and to check afterwards what became of it.
 
-use quorate_core::Principal;
 use quorate_core::{
     AgentId, ClientId, Commit, DeliveryId, DeliveryNo, Destination, Generation, IdempotencyKey, Key,
-    LeaseRef, Message, Nack, NackThen, Op, OpResult, Priority, PutEntry, Receipt, Token, Version, chain,
+    LeaseRef, Message, Nack, NackThen, Op, OpResult, Principal, Priority, PutEntry, Receipt, Token, Version,
+    chain,
 };
 use quorate_engine::{Delivery, Space};
 use serde::{Deserialize, Serialize};
@@ -181,6 +181,7 @@ impl Answer {
                 | OpResult::Purged { .. }
                 | OpResult::Locked(_)
                 | OpResult::InLine => {}
+                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
             }
         }
         answer

@@ -10,6 +10,7 @@ mod pair;
 mod plan;
 mod replay;
 mod resolve;
+mod sessions;
 mod views;
 
 pub use pair::run;

@@ -34,6 +34,7 @@ pub(crate) struct Carry<'c> {
     erased: Statement<'c>,
     item: Statement<'c>,
     item_gone: Statement<'c>,
+    line: Statement<'c>,
     /// The number from which on deliveries have no row yet.
     first_new: u64,
     space: SpaceNo,
@@ -51,12 +52,12 @@ impl<'c> Carry<'c> {
                         expired = ?7, purged = ?8 WHERE number = ?1",
             )?,
             delivery: prepare(
-                "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?,
             delivery_gone: prepare("DELETE FROM deliveries WHERE id = ?1")?,
             ends: prepare("INSERT OR REPLACE INTO ends VALUES (?1, ?2)")?,
             ends_now: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
-            dead: prepare("INSERT OR REPLACE INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
+            dead: prepare("INSERT OR REPLACE INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?,
             dead_gone: prepare("DELETE FROM dead WHERE id = ?1")?,
             extended_gone: prepare("DELETE FROM extended WHERE id BETWEEN ?1 AND ?2")?,
             agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, ?3)")?,
@@ -67,6 +68,7 @@ impl<'c> Carry<'c> {
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
             item: prepare("INSERT OR REPLACE INTO items VALUES (?1, ?2, ?3, ?4)")?,
             item_gone: prepare("DELETE FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
+            line: prepare("INSERT INTO timeline VALUES (?1, ?2, ?3, ?4)")?,
             first_new: 0,
             space: SpaceNo::default(),
             #[cfg(feature = "sabotage")]
@@ -107,6 +109,9 @@ impl<'c> Carry<'c> {
                 Some(item) => self.item.execute((space.0, kind.number(), &**id, codec::write_item(item)))?,
                 None => self.item_gone.execute((space.0, kind.number(), &**id))?,
             };
+        }
+        for (session, kind, Seq(seq)) in &tail.lines {
+            self.line.execute((space.0, &**session, kind.number(), seq))?;
         }
         self.reach(working)
     }
@@ -182,7 +187,7 @@ impl<'c> Carry<'c> {
 
     fn open(&mut self, number: DeliveryNo, open: &Open, lease_ms: u64) -> rusqlite::Result<()> {
         let (state, value) = match open.state {
-            OpenState::Ready { since } => (0, since.0),
+            OpenState::Ready { since } | OpenState::Held { since } => (0, since.0),
             OpenState::Scheduled { due } => (1, due.0),
             OpenState::Leased { token } => (2, token.0),
         };
@@ -198,6 +203,7 @@ impl<'c> Carry<'c> {
             value,
             lease_ms,
             expires(open),
+            open.session().map(|session| session.0),
         ))?;
         Ok(())
     }
@@ -213,6 +219,7 @@ impl<'c> Carry<'c> {
             open.attempts_max,
             expires(open),
             seq.0,
+            open.session().map(|session| session.0),
         ))?;
         Ok(())
     }

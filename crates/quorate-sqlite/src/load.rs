@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use quorate_core::{
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
-    Open, OpenState, Record, Replayed, SentBefore, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token,
-    Working, chain, codec, row_id,
+    Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, Timestamp,
+    Token, Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -77,8 +77,9 @@ fn space(
     let eras = eras(connection, number)?;
     let agents = agents(connection, number)?;
     let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
-    deliveries(connection, number, &mut working, now)?;
+    // Items first: a paused session holds the deliveries that are its own.
     items(connection, number, &mut working, now)?;
+    deliveries(connection, number, &mut working, now)?;
     let tail = tail(connection, number, &mut working, now).map_err(|error| match error {
         LoadError::Damaged(why) => damaged(why),
         LoadError::Sqlite(error) => error.into(),
@@ -244,7 +245,8 @@ fn deliveries(
         })?;
     working.reserve(count);
     let mut statement = connection.prepare(
-        "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires
+        "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires,
+                session
          FROM deliveries WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     )?;
     let mut rows = statement.query(range)?;
@@ -296,7 +298,7 @@ pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
     open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
-    Ok(open)
+    Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 
 /// One record of the log.

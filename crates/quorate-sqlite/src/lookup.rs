@@ -7,16 +7,17 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
-    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Rows, SentBefore, Seq, SpaceNo,
-    Timestamp, Version, codec, row_id,
+    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq, SessionNo,
+    SpaceNo, Timestamp, Version, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
-use crate::ends;
 use crate::tail::{Tail, Tails};
+use crate::{ends, load};
 
 /// Prepared look-ups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
+    connection: &'c Connection,
     pub(crate) space: Cell<SpaceNo>,
     /// Which table of idempotency keys is written to, and on which day it took over.
     pub(crate) key_turn: Cell<KeyTurn>,
@@ -39,6 +40,7 @@ impl<'c> Lookups<'c> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
         let key_turn = KeyTurn::stored(connection)?;
         Ok(Self {
+            connection,
             space: Cell::default(),
             key_turn: Cell::new(key_turn),
             tails,
@@ -47,7 +49,9 @@ impl<'c> Lookups<'c> {
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
             )?,
             ends: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
-            dead: prepare("SELECT agent, seq, n, priority, attempts_max, expires FROM dead WHERE id = ?1")?,
+            dead: prepare(
+                "SELECT agent, seq, n, priority, attempts_max, expires, session FROM dead WHERE id = ?1",
+            )?,
             client_id: prepare(SENT_BEFORE)?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
@@ -86,12 +90,16 @@ pub(crate) struct KeyTurn {
     pub(crate) turn: u64,
     /// The day on which it took over.
     pub(crate) day: u64,
+    /// Whether the other table is empty, so that nobody needs to look there.
+    pub(crate) alone: bool,
 }
 
 impl KeyTurn {
     pub(crate) fn stored(connection: &Connection) -> rusqlite::Result<Self> {
-        connection.query_row("SELECT turn, day FROM key_turn", [], |row| {
-            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)? })
+        let sql = "SELECT turn, day, CASE turn WHEN 0 THEN EXISTS (SELECT 1 FROM keys_1) ELSE EXISTS (SELECT 1 FROM keys_0) END
+                   FROM key_turn";
+        connection.query_row(sql, [], |row| {
+            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)?, alone: !row.get(2)? })
         })
     }
 }
@@ -144,7 +152,10 @@ impl Rows for Lookups<'_> {
         key: &IdempotencyKey,
     ) -> Result<Option<Answered>, LookupFailed> {
         let what = "an idempotency key";
-        for table in &self.keys {
+        let KeyTurn { turn, alone, .. } = self.key_turn.get();
+        let current = &self.keys[turn as usize];
+        let other = (!alone).then(|| &self.keys[1 - turn as usize]);
+        for table in [Some(current), other].into_iter().flatten() {
             let mut statement = table.borrow_mut();
             let found = statement
                 .query_row((self.space.get().0, principal.to_text(), key.as_str()), |row| {
@@ -202,6 +213,7 @@ impl Rows for Lookups<'_> {
                 priority: priority_of(row.get(3)?),
                 attempts_max: row.get(4)?,
                 expires_at: row.get::<_, Option<u64>>(5)?.map(Timestamp),
+                session: row.get::<_, Option<u64>>(6)?.map(SessionNo),
             })
         };
         statement.query_row([self.row(delivery.0)], read).optional().map_err(failed("a dead letter"))
@@ -230,6 +242,10 @@ impl Rows for Lookups<'_> {
         let mut statement = self.erased.borrow_mut();
         let erased = newer || statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
+    }
+
+    fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
+        load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {

@@ -1,5 +1,7 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
+mod sessions;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -89,6 +91,10 @@ impl Reading<'_> {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
             Read::SeqAt(time) => Rows::Seq(self.seq_at(*time)?),
+            Read::Record(seq) => Rows::Record(load::record(self.connection, self.space, *seq)?),
+            Read::Timeline { session, kind, page, limit } => {
+                Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
+            }
             Read::Item(key) => Rows::Item(match self.tail.items.get(key) {
                 Some(newer) => newer.clone(),
                 None => self.stored_items("id = ?3", (key.kind, &key.id), 1)?.pop(),
@@ -296,7 +302,9 @@ impl Reading<'_> {
         }
         if let Some(changed) = self.tail.deliveries.get(&number) {
             return Ok(Some(match changed.fate {
-                Fate::Open { open, .. } => DeliveryState::Open { state: open.state, attempt: open.attempt },
+                Fate::Open { open, .. } => {
+                    DeliveryState::Open { state: sessions::state_of(self, &open)?, attempt: open.attempt }
+                }
                 Fate::Ended { state, seq, .. } => DeliveryState::Ended { state, seq },
             }));
         }
@@ -306,7 +314,8 @@ impl Reading<'_> {
             .query_row([row_id(self.space, number.0)], |row| load::open(row, AgentNo(row.get(1)?)))
             .optional()?;
         if let Some(open) = open {
-            return Ok(Some(DeliveryState::Open { state: open.state, attempt: open.attempt }));
+            let state = sessions::state_of(self, &open)?;
+            return Ok(Some(DeliveryState::Open { state, attempt: open.attempt }));
         }
         let seqs: Option<Vec<u8>> = self
             .connection

@@ -63,6 +63,7 @@ CREATE TABLE agents (
 ) STRICT;
 
 -- Open deliveries only. `state` is 0 ready, 1 scheduled, 2 leased; `value` is since when, until when, or the token.
+-- What a paused session holds is not told apart here: it is held because the session of that number is paused.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY,
     agent INTEGER NOT NULL,
@@ -74,7 +75,8 @@ CREATE TABLE deliveries (
     state INTEGER NOT NULL,
     value INTEGER NOT NULL,
     lease_ms INTEGER NOT NULL,
-    expires INTEGER
+    expires INTEGER,
+    session INTEGER
 ) STRICT;
 
 -- Leases that are longer than the log and the row of their delivery say.
@@ -100,7 +102,8 @@ CREATE TABLE dead (
     attempts_max INTEGER NOT NULL,
     expires INTEGER,
     -- The record that gave it up.
-    ended INTEGER NOT NULL
+    ended INTEGER NOT NULL,
+    session INTEGER
 ) STRICT;
 CREATE INDEX dead_by_agent ON dead (agent);
 
@@ -174,6 +177,15 @@ CREATE TABLE items (
     id TEXT NOT NULL,
     state BLOB NOT NULL,
     PRIMARY KEY (space, kind, id)
+) STRICT, WITHOUT ROWID;
+
+-- Which records belong to the timeline of a session: one row for each kind of line in each.
+CREATE TABLE timeline (
+    space INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    kind INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    PRIMARY KEY (space, session, kind, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE erased (

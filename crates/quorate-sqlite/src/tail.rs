@@ -5,13 +5,14 @@
 //! there: a delivery that is acked soon after it was sent leaves no row to write. Until then look-ups and reads look
 //! here first. After a crash the tail is folded again from the records that the tables do not know yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use quorate_core::codec::{self, fingerprint};
 use quorate_core::{
     AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
-    ItemKind, Keep, Key, Message, Next, Open, Record, SentBefore, Seq, SpaceNo, Token, Version, Working,
+    ItemKind, Keep, Key, LineKind, Message, Next, Open, Record, SentBefore, Seq, SessionNo, SessionStatus,
+    SpaceNo, Token, Version, Working,
 };
 use quorate_store::Read;
 
@@ -77,6 +78,10 @@ pub(crate) struct Tail {
     pub(crate) erased: BTreeMap<(Seq, u32), ()>,
     /// `None`: gone.
     pub(crate) items: BTreeMap<ItemKey, Option<Item>>,
+    /// Lines of the timelines of sessions.
+    pub(crate) lines: BTreeSet<(Arc<str>, LineKind, Seq)>,
+    /// Which sessions are paused, and which are not any more. No row says so by itself.
+    pub(crate) paused: BTreeMap<SessionNo, bool>,
 }
 
 impl Tail {
@@ -99,6 +104,7 @@ impl Tail {
             + self.agents.len()
             + self.erased.len()
             + self.items.len()
+            + self.lines.len()
     }
 
     /// Takes in what a record did. `working` is the state after it; `fingerprint` is that of a message with an id of its
@@ -129,6 +135,7 @@ impl Tail {
                 n += 1;
             }
             self.effect(working, record, effect, &mut ended);
+            self.lines.extend(effect.line().map(|(session, kind)| (session.into(), kind, record.seq)));
         }
     }
 
@@ -182,6 +189,16 @@ impl Tail {
             Effect::Changed { item, .. } => {
                 let kept = (item.keep() != Keep::Gone).then(|| item.clone());
                 self.items.insert(item.key(), kept);
+                if let Item::Session(session) = item {
+                    self.paused.insert(session.number, session.status == SessionStatus::Paused);
+                }
+            }
+            Effect::SessionAdded { session, .. } => {
+                // A session that was closed later in the same record is noted there.
+                let key = ItemKey::new(ItemKind::Session, session.as_str());
+                if let Some(item) = working.item(&key) {
+                    self.items.insert(key, Some(item));
+                }
             }
             Effect::WaitAborted { .. } => {}
         }
@@ -220,7 +237,7 @@ impl Tail {
             *self = later;
             return;
         }
-        let Self { deliveries, entries, versions, client_ids, agents, erased, items } = later;
+        let Self { deliveries, entries, versions, client_ids, agents, erased, items, lines, paused } = later;
         for (number, changed) in deliveries {
             let before = self.deliveries.get(&number).is_some_and(|before| before.redriven);
             self.deliveries
@@ -235,6 +252,8 @@ impl Tail {
         self.client_ids.extend(client_ids);
         self.erased.extend(erased);
         self.items.extend(items);
+        self.lines.extend(lines);
+        self.paused.extend(paused);
     }
 
     /// The versions of a key, oldest first.
@@ -277,6 +296,12 @@ impl Tail {
                         (0..u64::from(*count)).map(|index| DeliveryNo(first.0.saturating_add(index)));
                     let found = numbers.filter_map(|number| Some((number, *self.deliveries.get(&number)?)));
                     part.deliveries.extend(found);
+                    part.paused = self.paused.clone();
+                }
+                Read::Timeline { session, .. } => {
+                    let first = (Arc::clone(session), LineKind::Message, Seq(0));
+                    let of_session = self.lines.range(first..).take_while(|(id, ..)| id == session);
+                    part.lines.extend(of_session.cloned());
                 }
                 Read::DeadLetters { .. } => {
                     let matters = |changed: &ChangedDelivery| {
@@ -292,7 +317,7 @@ impl Tail {
                     let found = self.items_after(*kind, after.as_deref());
                     part.items.extend(found.map(|(key, item)| (key.clone(), item.cloned())));
                 }
-                Read::Message { .. } | Read::SeqAt(_) => {}
+                Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) => {}
             }
         }
         part

@@ -111,12 +111,12 @@ impl<'c> Writes<'c> {
         lookups: &Lookups<'_>,
     ) -> rusqlite::Result<()> {
         let day = day_of(receipt.at);
-        let KeyTurn { mut turn, day: since } = lookups.key_turn.get();
+        let KeyTurn { mut turn, day: since, .. } = lookups.key_turn.get();
         if day > since {
             turn = 1 - turn;
             self.connection.execute(&format!("DELETE FROM keys_{turn}"), [])?;
             self.connection.execute("UPDATE key_turn SET turn = ?1, day = ?2", (turn, day))?;
-            lookups.key_turn.set(KeyTurn { turn, day });
+            lookups.key_turn.set(KeyTurn { turn, day, alone: false });
         }
         let results = codec::write_results(&receipt.results);
         let seq = receipt.seq.map(|seq| seq.0);

@@ -28,6 +28,8 @@ pub mod restart;
 #[allow(missing_docs)]
 pub mod sending;
 #[allow(missing_docs)]
+pub mod sessions;
+#[allow(missing_docs)]
 pub mod spaces;
 #[allow(missing_docs)]
 pub mod time;
@@ -225,6 +227,20 @@ macro_rules! contract_tests {
                 a_repeated_acquire_is_answered_the_same,
                 fences_go_on_after_a_restart,
                 at_most_1_000_waits_for_locks_of_one_agent,
+            }
+            sessions {
+                d9_a_session_says_who_what_and_since_when,
+                d9_additions_are_counted_by_kind,
+                d9_only_the_coordinator_and_the_hub_lead,
+                d9_a_pause_holds_and_a_resume_releases_in_order,
+                d9_a_resume_serves_whoever_waits,
+                d9_what_is_over_takes_nothing_and_keeps_nothing_back,
+                d9_a_name_is_a_label_until_somebody_opens_it,
+                d9_the_timeline_is_paged_both_ways,
+                d9_the_same_opening_is_the_same_session,
+                d9_what_is_held_may_expire_die_and_be_purged,
+                d9_sessions_survive_a_restart,
+                d9_a_session_has_limits,
             }
         }
     };

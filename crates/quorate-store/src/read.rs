@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, Key, Message, OpenState,
-    Payload, Seq, Timestamp, Version,
+    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind, Message,
+    OpenState, Payload, Record, Seq, Timestamp, Version,
 };
 
 /// Which version of an entry.
@@ -90,6 +90,28 @@ pub enum Read {
         /// How many at most.
         limit: usize,
     },
+    /// One record.
+    Record(Seq),
+    /// The records in which something happened to a session, or a message named it.
+    Timeline {
+        /// Which session.
+        session: Arc<str>,
+        /// Only what is of this kind.
+        kind: Option<LineKind>,
+        /// From where, and in which order.
+        page: Page,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
+/// Which part of a timeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Page {
+    /// What came after this record, oldest first.
+    After(Seq),
+    /// What came before this record, newest first.
+    Before(Seq),
 }
 
 /// What was read, in the order asked for.
@@ -111,6 +133,10 @@ pub enum Rows {
     Item(Option<Item>),
     /// Of [`Read::Items`].
     Items(Vec<Item>),
+    /// Of [`Read::Record`].
+    Record(Option<Record>),
+    /// Of [`Read::Timeline`]: each record once.
+    Timeline(Vec<Seq>),
 }
 
 /// One version of an entry, with its content.

@@ -13,6 +13,7 @@ mod memory;
 mod policy;
 mod reads;
 mod send;
+mod sessions;
 mod space;
 mod step;
 mod waits;

@@ -17,6 +17,7 @@ use crate::handler::{Failure, Handler, Work, handler};
 use crate::memory::Memory;
 use crate::run::{self, Running};
 use crate::send::Sending;
+use crate::session::Session;
 use crate::step::Step;
 
 /// Describes an agent before it joins.
@@ -95,13 +96,26 @@ impl AgentBuilder {
     /// # Errors
     /// The refusal, or a failure of the storage.
     pub async fn join(self) -> Result<Agent, Error> {
+        self.register().await
+    }
+
+    /// Joins, and works on what comes until it is stopped.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn run(self) -> Result<Running, Error> {
+        let agent = self.register().await?;
+        run::start(agent, self.handlers, self.at_once).await
+    }
+
+    /// Makes the agent known as it is described.
+    async fn register(&self) -> Result<Agent, Error> {
         let id = AgentId::for_agent(&self.id)?;
-        let actions = self.handlers.keys().cloned().collect();
         let register = RegisterAgent {
-            name: self.name.unwrap_or_else(|| self.id.clone()),
+            name: self.name.clone().unwrap_or_else(|| self.id.clone()),
             role: self.role,
-            capabilities: self.capabilities,
-            supported_actions: actions,
+            capabilities: self.capabilities.clone(),
+            supported_actions: self.handlers.keys().cloned().collect(),
             ..RegisterAgent::named(id.clone())
         };
         let principal = Principal::Agent(id.clone());
@@ -110,20 +124,7 @@ impl AgentBuilder {
             return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
         };
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(Agent { space: self.space, id, epoch: *epoch, lease_ms })
-    }
-
-    /// Joins, and works on what comes until it is stopped.
-    ///
-    /// # Errors
-    /// The refusal, or a failure of the storage.
-    pub async fn run(mut self) -> Result<Running, Error> {
-        let handlers = std::mem::take(&mut self.handlers);
-        let at_once = self.at_once;
-        // The names were taken out with the handlers; they are part of what the agent says of itself.
-        self.handlers = handlers.clone();
-        let agent = self.join().await?;
-        run::start(agent, handlers, at_once).await
+        Ok(Agent { space: self.space.clone(), id, epoch: *epoch, lease_ms })
     }
 }
 
@@ -210,6 +211,12 @@ impl Agent {
     pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
         let extend = quorate_core::Extend { lease, lease_ms };
         self.space.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+    }
+
+    /// A session, led or added to in this agent's name. Whoever opens it leads it.
+    #[must_use]
+    pub fn session(&self, id: impl Into<String>) -> Session {
+        Session::new(self.space.clone(), self.principal(), Some(self.epoch), id.into())
     }
 
     /// Shared memory, read and written in this agent's name.

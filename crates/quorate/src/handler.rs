@@ -43,6 +43,7 @@ impl<P> Work<P> {
         let message = self.received.message();
         draft.correlation = message.correlation_id.clone().or_else(|| Some(self.received.id().to_string()));
         draft.answers = Some(self.received.id().to_string());
+        draft.session = message.session_id.clone();
         draft.hops = message.hops.saturating_add(1);
         self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
     }

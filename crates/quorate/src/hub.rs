@@ -10,6 +10,7 @@ use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock
 
 use crate::agent::AgentBuilder;
 use crate::memory::Memory;
+use crate::session::Session;
 
 /// How to open a hub.
 #[derive(Clone)]
@@ -83,6 +84,12 @@ impl Hub {
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory::new(self.space.clone(), Principal::System, None)
+    }
+
+    /// A session, led in the name of the hub itself. Agents have their own view: `agent.session(…)`.
+    #[must_use]
+    pub fn session(&self, id: impl Into<String>) -> Session {
+        Session::new(self.space.clone(), Principal::System, None, id.into())
     }
 
     /// How many deliveries are in each state.

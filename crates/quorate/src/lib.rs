@@ -32,6 +32,7 @@ mod lock;
 mod memory;
 mod run;
 mod send;
+mod session;
 mod step;
 
 pub use agent::{Agent, AgentBuilder, Received};
@@ -41,10 +42,14 @@ pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
 pub use run::Running;
 pub use send::{Sending, Sent};
+pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
 
-pub use quorate_core::{Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq};
-pub use quorate_engine::Error;
+pub use quorate_core::{
+    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
+    SessionStatus,
+};
+pub use quorate_engine::{Error, Happening, TimelineLine};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

@@ -133,6 +133,10 @@ impl Desk {
         match refusal {
             None => {}
             Some(error) if error.code() == Code::StaleLease => self.go_on(more).await,
+            // What belongs to a session that is over will not be wanted later either.
+            Some(error) if error.code() == Code::SessionClosed => {
+                self.give_back(&received, lease, Failure::dead(error.to_string()), more).await;
+            }
             // The step was refused as a whole, so the input comes again or becomes a dead letter.
             Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), more).await,
         }
@@ -184,6 +188,7 @@ impl Desk {
             draft.priority = message.priority;
             draft.correlation = message.correlation_id.clone().or_else(|| Some(received.id().to_string()));
             draft.answers = Some(received.id().to_string());
+            draft.session = message.session_id.clone();
             draft.hops = message.hops.saturating_add(1);
             let answer = draft.message(&self.agent.space, &self.agent.id);
             ops.push(Op::send(answer.map_err(|error| Failure::dead(error.to_string()))?));

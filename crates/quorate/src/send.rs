@@ -33,6 +33,7 @@ pub(crate) struct Draft {
     pub(crate) attempts: Option<u16>,
     pub(crate) correlation: Option<String>,
     pub(crate) answers: Option<String>,
+    pub(crate) session: Option<String>,
     pub(crate) hops: u16,
     pub(crate) durability: Durability,
 }
@@ -92,6 +93,12 @@ impl Sending {
         self
     }
 
+    /// The session that it belongs to. A session that is over refuses it.
+    pub fn session(mut self, id: impl Into<String>) -> Self {
+        self.draft.session = Some(id.into());
+        self
+    }
+
     /// How often it is tried before it becomes a dead letter; four times if nothing is said.
     pub fn attempts(mut self, attempts: u16) -> Self {
         self.draft.attempts = Some(attempts);
@@ -147,6 +154,7 @@ impl Draft {
             attempts: None,
             correlation: None,
             answers: None,
+            session: None,
             hops: 0,
             durability: Durability::default(),
         }
@@ -172,6 +180,7 @@ impl Draft {
         message.correlation_id = self.correlation;
         message.in_reply_to = self.answers.clone();
         message.causation_id = self.answers;
+        message.session_id = self.session;
         message.hops = self.hops;
         message.durability = self.durability;
         Ok(message)

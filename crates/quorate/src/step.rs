@@ -1,7 +1,8 @@
 //! The step: everything that a piece of work changes, in one commit.
 
 use quorate_core::{
-    DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq, Version,
+    AddKind, AddToSession, DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq,
+    SessionId, Version,
 };
 use quorate_engine::Error;
 use serde::Serialize;
@@ -67,6 +68,20 @@ impl Step {
         let fence = self.fence.clone();
         let op = Key::new(key).map(|key| Op::Delete(DeleteEntry { key, expect: None, fence }));
         let op = op.map_err(Error::from);
+        self.add(op)
+    }
+
+    /// Adds something to a session, with the reason for it.
+    pub fn add_to(self, session: &str, kind: AddKind, body: impl Serialize, rationale: &str) -> Self {
+        let op = to_json(body).and_then(|body| {
+            Ok(Op::AddToSession(AddToSession {
+                session: SessionId::new(session)?,
+                kind,
+                body: self.agent.space.seal(body),
+                content_type: None,
+                rationale: rationale.to_owned(),
+            }))
+        });
         self.add(op)
     }
 

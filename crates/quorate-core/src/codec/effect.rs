@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer, item, message};
+use crate::codec::{Reader, Unreadable, Writer, item, message, session};
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
 use crate::registry::{Agent, Role};
@@ -36,11 +36,13 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.text(reason);
             write_next(out, *next);
         }
-        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
+        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, session } => {
             out.numbers(&[delivery.0, agent.0, seq.0, u64::from(*n)]);
             out.0.extend_from_slice(&[priority.level, priority.rank]);
             out.number(u64::from(*attempts_max));
             out.option(expires_at.map(|at| at.0));
+            // Last and only if there is one: most have none.
+            session.iter().for_each(|session| out.number(session.0));
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => out.number(delivery.0),
         Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
@@ -63,6 +65,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
                 out.text(waits_for);
             }
         }
+        Effect::SessionAdded { .. } => session::write_added(out, effect),
     }
     tag_of(effect)
 }
@@ -86,6 +89,7 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Erased { .. } => 14,
         Effect::Changed { .. } => 15,
         Effect::WaitAborted { .. } => 18,
+        Effect::SessionAdded { .. } => 16,
     }
 }
 
@@ -145,6 +149,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
             attempts_max: input.narrow()?,
             expires_at: input.option()?.map(Timestamp),
+            session: if input.is_done() { None } else { Some(SessionNo(input.number()?)) },
         },
         11 => Effect::Purged { delivery: DeliveryNo(input.number()?) },
         12 => read_written(input)?,
@@ -159,6 +164,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             }
             Effect::WaitAborted { cycle }
         }
+        16 => session::read_added(input)?,
         _ => return input.wrong("an effect that this release knows"),
     })
 }

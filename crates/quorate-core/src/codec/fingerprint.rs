@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message};
+use crate::codec::{Writer, item, message, session};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
 use crate::item::Item;
@@ -89,6 +89,9 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.number(42);
             write_fences(out, locks);
         }
+        Op::OpenSession(open) => session::print_open(out, open),
+        Op::ChangeSession(change) => session::print_change(out, change),
+        Op::AddToSession(add) => session::print_add(out, add),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod lock;
 mod policy;
+mod session;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
@@ -11,6 +12,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
     match item {
         Item::Policy(policy) => policy::write(out, policy),
         Item::Lock(lock) => lock::write(out, lock),
+        Item::Session(session) => session::write(out, session),
     }
 }
 
@@ -19,6 +21,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
     Ok(match kind {
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
+        ItemKind::Session => Item::Session(session::read(input)?),
     })
 }
 

@@ -65,6 +65,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             }
         }
         OpResult::InLine => out.number(23),
+        OpResult::SessionOpened { id } => {
+            out.number(25);
+            out.text(id);
+        }
+        OpResult::SessionAdded { n } => {
+            out.number(26);
+            out.number(*n);
+        }
     }
 }
 
@@ -115,6 +123,8 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         6 => OpResult::Written { version: Version(input.number()?) },
         22 => OpResult::Locked(read_locked(input)?),
         23 => OpResult::InLine,
+        25 => OpResult::SessionOpened { id: input.id()? },
+        26 => OpResult::SessionAdded { n: input.number()? },
         _ => return input.wrong("a result that this release knows"),
     })
 }

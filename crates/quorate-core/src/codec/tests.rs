@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod locks;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -93,6 +94,7 @@ fn one_of_each() -> Vec<Effect> {
             priority: Priority::URGENT,
             attempts_max: 4,
             expires_at: Some(Timestamp(1_800_000_060_000)),
+            session: None,
         },
         Effect::Purged { delivery },
         Effect::Written {

@@ -7,7 +7,7 @@ use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo};
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX, INBOX_MAX, PURGE_MAX, SWEEP_MAX};
 use crate::refused::{Code, Refused};
 use crate::rows::Dead;
-use crate::working::{Consumer, Open, OpenState};
+use crate::working::{Consumer, Open};
 
 impl Draft<'_> {
     pub(super) fn claim(
@@ -97,12 +97,7 @@ impl Draft<'_> {
     /// The delivery that goes out next; ends those that expired while they waited.
     fn choose(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
         loop {
-            let working = &self.working;
-            let since = |number| match working.open(number).map(|open| open.state) {
-                Some(OpenState::Ready { since }) => since,
-                _ => self.now.wall,
-            };
-            let choice = working.inbox(agent).choose(self.now.wall, since)?;
+            let choice = self.working.inbox(agent).choose(self.now.wall)?;
             let open = self.working.open(choice.number)?;
             if open.expires <= self.now.wall {
                 self.end(choice.number, EndState::Expired, Effect::Expired { delivery: choice.number });
@@ -171,6 +166,7 @@ impl Draft<'_> {
             priority: dead.priority,
             attempts_max: dead.attempts_max,
             expires_at: dead.expires_at,
+            session: dead.session,
         });
         self.working.stir(dead.agent);
         Ok(OpResult::Done)
@@ -205,7 +201,8 @@ impl crate::working::Working {
     /// The open deliveries of one recipient, waiting ones first. Looks at all scheduled ones: not for hot paths.
     fn open_of(&self, agent: AgentNo, max: usize) -> Vec<DeliveryNo> {
         let inbox = self.inbox(agent);
-        let scheduled = self.scheduled().filter(|number| self.open(*number).map(Open::agent) == Some(agent));
+        let is_theirs = |number: &DeliveryNo| self.open(*number).map(Open::agent) == Some(agent);
+        let scheduled = self.scheduled().chain(self.held()).filter(is_theirs);
         inbox.ready_numbers().chain(scheduled).chain(inbox.leased.iter().copied()).take(max).collect()
     }
 }

@@ -30,8 +30,8 @@ impl Draft<'_> {
     pub(super) fn sweep_items(&mut self) {
         for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
-                ItemKind::Policy => {}
                 ItemKind::Lock => self.expire_lock(&key, part),
+                ItemKind::Policy | ItemKind::Session => {}
             }
         }
     }

@@ -26,11 +26,13 @@ impl Draft<'_> {
                 return self.sent_again(id, &before, fingerprint).map_err(No::Refused);
             }
         }
+        self.check_session(message)?;
         let recipients = self.recipients(message)?;
         let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
-        let later = message.deliver_at.is_some_and(|due| due > self.now.wall);
+        let held = self.working.holds(self.working.session_of(message));
+        let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());

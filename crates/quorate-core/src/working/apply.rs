@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Era, Seq, Token};
+use crate::item::Item;
 use crate::message::Message;
 use crate::registry::Agent;
 use crate::time::Now;
@@ -51,8 +52,9 @@ impl Working {
                 self.apply_returned(*delivery, *cause, *next, now)
             }
             Effect::Expired { delivery } | Effect::Purged { delivery } => self.set_delivery(*delivery, None),
-            Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
-                let mut open = Open::new(*agent, *seq, *n, OpenState::Ready { since: now.wall });
+            Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, session } => {
+                let state = self.waiting(*session, now.wall);
+                let mut open = Open::new(*agent, *seq, *n, state).of_session(*session);
                 open.priority = *priority;
                 open.attempts_max = *attempts_max;
                 open.expires = expires_at.unwrap_or(Open::NEVER);
@@ -62,6 +64,12 @@ impl Working {
             Effect::Changed { item, .. } => self.set_item(item, now),
             // Waits are in memory only, and those who wait were told.
             Effect::WaitAborted { .. } => {}
+            Effect::SessionAdded { session, kind, n, .. } => {
+                if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
+                    session.take_in(*kind, *n);
+                    self.set_item(&Item::Session(session), now);
+                }
+            }
         }
     }
 
@@ -73,12 +81,13 @@ impl Working {
         (seq, n): (Seq, u32),
         now: Now,
     ) {
+        let session = self.session_of(message);
         let waiting = match message.deliver_at {
             Some(due) if due > now.wall => OpenState::Scheduled { due },
-            _ => OpenState::Ready { since: now.wall },
+            _ => self.waiting(session, now.wall),
         };
         for (index, delivery) in deliveries.iter().enumerate() {
-            let mut open = Open::new(delivery.agent, seq, n, waiting);
+            let mut open = Open::new(delivery.agent, seq, n, waiting).of_session(session);
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
             open.expires = message.expires_at.unwrap_or(Open::NEVER);
@@ -100,7 +109,7 @@ impl Working {
             open.attempt -= 1;
         }
         open.state = match next {
-            Next::Ready => OpenState::Ready { since: now.wall },
+            Next::Ready => self.waiting(open.session(), now.wall),
             Next::Scheduled(due) => OpenState::Scheduled { due },
             Next::Dead | Next::Expired => return self.set_delivery(delivery, None),
         };
@@ -127,6 +136,7 @@ impl Working {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. } => {}
+            | Effect::SessionAdded { .. } => {}
         }
     }
 

@@ -7,6 +7,7 @@ use crate::ids::{ConsumerId, DeliveryNo};
 use crate::limits::{STARVATION_COUNT, STARVATION_MS};
 use crate::message::Priority;
 use crate::time::Timestamp;
+use crate::working::queue::Queue;
 
 /// How long lower priorities have been passed over. Counted since the hub's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,7 +34,7 @@ pub(crate) struct Inbox {
     pub(crate) leased: BTreeSet<DeliveryNo>,
     pub(crate) fairness: Fairness,
     /// Highest priority first; within one, the oldest number first, also after a redelivery.
-    ready: BTreeMap<Reverse<Priority>, BTreeSet<DeliveryNo>>,
+    ready: BTreeMap<Reverse<Priority>, Queue>,
     /// Consumers with credit, by turn.
     pub(super) line: BTreeSet<(u64, ConsumerId)>,
     /// All consumers of this recipient, with credit or without.
@@ -48,13 +49,13 @@ pub(crate) struct Choice {
 }
 
 impl Inbox {
-    pub(super) fn insert_ready(&mut self, priority: Priority, number: DeliveryNo) {
-        self.ready.entry(Reverse(priority)).or_default().insert(number);
+    pub(super) fn insert_ready(&mut self, priority: Priority, number: DeliveryNo, since: Timestamp) {
+        self.ready.entry(Reverse(priority)).or_default().insert(number, since);
     }
 
     pub(super) fn remove_ready(&mut self, priority: Priority, number: DeliveryNo) {
         if let Some(queue) = self.ready.get_mut(&Reverse(priority)) {
-            queue.remove(&number);
+            queue.remove(number);
             if queue.is_empty() {
                 self.ready.remove(&Reverse(priority));
             }
@@ -81,19 +82,19 @@ impl Inbox {
 
     /// The oldest ready deliveries, whatever their priority.
     pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
-        self.ready.values().flatten().copied()
+        self.ready.values().flat_map(Queue::numbers)
     }
 
     /// The delivery that goes out next: the highest priority, the oldest first; but after 64 of higher priority, or
-    /// 60 s of waiting, one lower. `since` tells when a delivery became ready.
-    pub(crate) fn choose(&self, now: Timestamp, since: impl Fn(DeliveryNo) -> Timestamp) -> Option<Choice> {
-        let mut heads = self.ready.values().filter_map(|queue| queue.first().copied());
-        let top = heads.next()?;
-        let Some(lower) = heads.min_by_key(|number| (since(*number), *number)) else {
+    /// 60 s of waiting, one lower: the one that has waited longest.
+    pub(crate) fn choose(&self, now: Timestamp) -> Option<Choice> {
+        let mut queues = self.ready.values();
+        let top = queues.next()?.first()?;
+        let Some((since, lower)) = queues.filter_map(Queue::longest).min() else {
             let fairness = Fairness { passed_over: 0, ..self.fairness };
             return Some(Choice { number: top, fairness });
         };
-        if self.fairness.is_lower_turn(since(lower), now) {
+        if self.fairness.is_lower_turn(since, now) {
             return Some(Choice { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } });
         }
         let fairness = Fairness { passed_over: self.fairness.passed_over + 1, ..self.fairness };

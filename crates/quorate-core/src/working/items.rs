@@ -6,6 +6,7 @@ use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
+use crate::working::sessions::Sessions;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -16,6 +17,7 @@ type Part = (ItemKey, u64);
 pub(crate) struct Items {
     pub(crate) policy: Policy,
     pub(super) locks: Locks,
+    pub(crate) sessions: Sessions,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -40,6 +42,13 @@ impl Items {
                 };
                 self.locks.place(&key.id, new).map(Item::Lock)
             }
+            ItemKind::Session => {
+                let new = match new {
+                    Some(Item::Session(session)) => Some(session),
+                    _ => None,
+                };
+                self.sessions.place(&key.id, new).map(Item::Session)
+            }
         }
     }
 
@@ -48,6 +57,7 @@ impl Items {
         match key.kind {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
+            ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
         }
     }
 
@@ -135,6 +145,15 @@ impl Working {
     pub(super) fn set_item(&mut self, item: &Item, now: Now) {
         let before = self.put_item(item.clone(), now.mono);
         self.journal.push(Undo::Item(Box::new(before)));
+        if let Item::Session(session) = item {
+            self.hold_or_release(session.number);
+        }
+    }
+
+    /// An item at hand.
+    #[must_use]
+    pub fn item(&self, key: &ItemKey) -> Option<Item> {
+        self.items.get(key)
     }
 
     fn put_item(&mut self, item: Item, now: Mono) -> ItemBefore {

@@ -125,6 +125,7 @@ impl Trails {
                 | Effect::AgentRemoved { .. }
                 | Effect::Returned { .. }
                 | Effect::Redriven { .. }
+                | Effect::SessionAdded { .. }
                 | Effect::Deleted { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }

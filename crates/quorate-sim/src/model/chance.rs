@@ -4,10 +4,10 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
-use super::locks;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
+use super::{locks, sessions};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -88,6 +88,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         6 => nack(),
         2 => extend(),
         4 => put(),
+        5 => sessions::acts().prop_map(Do::Session),
         2 => delete(),
         2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| Do::Grant { agent, slot, credit }),
         1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| Do::Close { agent, slot }),
@@ -107,6 +108,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         1 => agent().prop_map(|agent| Do::Purge { agent }),
         2 => (0..4usize, prop_oneof![3 => Just(0u32), 1 => Just(1)]).prop_map(|(back, part)| Do::Erase { back, part }),
         2 => letter().prop_map(Do::Send),
+        3 => sessions::acts().prop_map(Do::Session),
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| Do::Remove { agent }),
         2 => agent().prop_map(|agent| Do::Register { agent, epoch: Named::Nothing, renamed: false }),
@@ -138,18 +140,24 @@ fn letter() -> BoxedStrategy<Letter> {
         after,
         expires,
         proptest::bool::weighted(0.03),
+        sessions::named(),
     )
-        .prop_map(|(to, client_id, content, level, rank, tries, after_ms, expires_ms, as_another)| Letter {
-            as_another,
-            to,
-            client_id,
-            content,
-            level,
-            rank,
-            tries,
-            after_ms,
-            expires_ms,
-        })
+        .prop_map(
+            |(to, client_id, content, level, rank, tries, after_ms, expires_ms, as_another, session)| {
+                Letter {
+                    as_another,
+                    to,
+                    client_id,
+                    content,
+                    level,
+                    rank,
+                    tries,
+                    after_ms,
+                    expires_ms,
+                    session,
+                }
+            },
+        )
         .boxed()
 }
 

@@ -224,6 +224,15 @@ impl Pair {
         self.model.restart();
     }
 
+    /// What is on disk is what was written.
+    async fn verify(&mut self) -> Result<(), String> {
+        self.real().close().await;
+        self.real = None;
+        let report =
+            quorate_sqlite::verify(self.directory.path(), None).map_err(|error| error.to_string())?;
+        report.first_bad.map_or(Ok(()), |bad| Err(format!("verify: {bad:?}")))
+    }
+
     /// Everything that can be read, the log, and what folding the log comes to.
     async fn end(&mut self) -> Result<(), String> {
         for ((space, told), looks) in self.spaces.into_iter().zip(&self.told).zip(&self.looks) {
@@ -240,7 +249,7 @@ impl Pair {
             let info = info.ok_or("a space is missing")?;
             replay::compare(&**self.real(), &info, &real, looks).await?;
         }
-        Ok(())
+        self.verify().await
     }
 }
 

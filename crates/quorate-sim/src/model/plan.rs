@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::locks::{Fenced, Wanted};
+use super::sessions::{NAMES, SessionDo};
 
 /// Steps, one after the other.
 #[derive(Clone)]
@@ -73,6 +74,7 @@ pub(super) enum Do {
     Lock(Wanted),
     Renew(Fenced),
     Unlock(Fenced),
+    Session(SessionDo),
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +89,7 @@ pub(super) struct Letter {
     pub(super) tries: u16,
     pub(super) after_ms: Option<u64>,
     pub(super) expires_ms: Option<i64>,
+    pub(super) session: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +253,7 @@ impl fmt::Display for Do {
             Self::Lock(wanted) => wanted.fmt(f),
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
+            Self::Session(what) => what.fmt(f),
         }
     }
 }
@@ -277,6 +281,9 @@ impl fmt::Display for Letter {
         write!(f, " level {}.{} tries {}", self.level, self.rank, self.tries)?;
         if let Some(ms) = self.after_ms {
             write!(f, " after {}", span(ms))?;
+        }
+        if let Some(name) = self.session {
+            write!(f, " in {}", NAMES[name])?;
         }
         self.expires_ms.map_or(Ok(()), |ms| write!(f, " expires {ms}ms"))
     }

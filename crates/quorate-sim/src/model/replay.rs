@@ -69,7 +69,7 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
     for number in (1..=count).map(DeliveryNo) {
         let open = world.working.open(number).map(|open| {
             let state = match open.state {
-                OpenState::Ready { since } => OpenState::Scheduled { due: since },
+                OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
                 other => other,
             };
             DeliveryState::Open { state, attempt: open.attempt }
@@ -91,7 +91,7 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
 
 async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
     let mut live = Vec::new();
-    for kind in ItemKind::ALL {
+    for kind in ItemKind::ALL.iter().copied() {
         match read(store, info, Read::Items { kind, after: None, limit: 100_000 }).await? {
             Rows::Items(found) => live.extend(found),
             _ => return Err("not items".into()),

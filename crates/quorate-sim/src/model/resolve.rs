@@ -11,6 +11,7 @@ use quorate_core::{
 };
 
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
+use super::sessions::NAMES;
 
 /// What a space told so far: what later steps refer to.
 #[derive(Default)]
@@ -186,6 +187,7 @@ impl Told {
             Do::Lock(wanted) => self.acquire(wanted),
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
+            Do::Session(what) => what.op(),
         }
     }
 
@@ -237,7 +239,7 @@ pub(super) fn client_id(number: u8) -> ClientId {
     ClientId::new(format!("m{number}")).expect("a good id")
 }
 
-fn payload(text: &str) -> Payload {
+pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [9; 16])
 }
 
@@ -270,6 +272,7 @@ fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
         attempts_max: letter.tries,
         deliver_at: letter.after_ms.map(|ms| after(ms as i64)),
         expires_at: letter.expires_ms.map(after),
+        session_id: letter.session.map(|name| NAMES[name].to_owned()),
         ..Message::new(to, "work", payload(&format!("{{\"letter\":{}}}", letter.content)))
     }
 }

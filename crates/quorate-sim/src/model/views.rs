@@ -100,12 +100,14 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::Deliveries { first: DeliveryNo(1), count },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
         Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
     ]
 }
 
 /// Everything that can be asked about a space.
 pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
+    reads.extend(super::sessions::reads(published.head.seq));
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
     reads.push(Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
@@ -137,7 +139,7 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
 /// tell the two apart.
 pub(super) fn settled(rows: Rows) -> Rows {
     let waiting = |state| match state {
-        OpenState::Ready { since } => OpenState::Scheduled { due: since },
+        OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
         other => other,
     };
     match rows {

@@ -64,11 +64,11 @@ pub(super) fn key(name: &str) -> Key {
     Key::new(name).expect("a good key")
 }
 
-fn payload(text: &str) -> Payload {
+pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [5; 16])
 }
 
-fn because(words: &mut Words<'_>) -> String {
+pub(super) fn because(words: &mut Words<'_>) -> String {
     words.after("because").unwrap_or("").replace('_', " ")
 }
 
@@ -124,6 +124,9 @@ impl Stage {
             "locks" => self.acquire(who, words),
             "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
+            "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
+                super::sessions::op(verb, words)
+            }
             other => panic!("{other} is not a verb"),
         };
         let twice = words.after_word("twice");
@@ -159,6 +162,7 @@ impl Stage {
                 "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
                 "saying" => message.payload = payload(value()),
                 "as" => message.from = Some(agent(value())),
+                "in" => message.session_id = Some(value().to_owned()),
                 other => panic!("{other} says nothing about a message"),
             }
         }

@@ -101,6 +101,7 @@ impl Stage {
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
                 self.look(statement).await
             }
+            "session" | "timeline" => self.look_at_session(statement).await,
             time if time.starts_with('+') => {
                 self.pass(time);
                 self.let_time_work().await;

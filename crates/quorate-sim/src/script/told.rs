@@ -67,6 +67,7 @@ impl Stage {
             OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
+            OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
         }
     }
 
@@ -127,6 +128,7 @@ impl Stage {
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
             Effect::WaitAborted { cycle } => self.cycle_line(cycle),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
+            Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
@@ -187,6 +189,9 @@ impl Stage {
                 }
                 Some(DeliveryState::Open { state: OpenState::Scheduled { due }, attempt }) => {
                     format!("due at {}, tried {attempt}", since_start(due))
+                }
+                Some(DeliveryState::Open { state: OpenState::Held { since }, attempt }) => {
+                    format!("paused, ready since {}, tried {attempt}", since_start(since))
                 }
                 Some(DeliveryState::Open { state: OpenState::Leased { token }, attempt }) => {
                     format!("held under token {token}, try {attempt}")

@@ -135,3 +135,24 @@ fn of_the_lower_ones_the_longest_waiting() {
             bob takes h1 (try 1, token 3)"#]],
     );
 }
+
+// Fails under: only the lowest number of each lower priority looked at, which low1 has although it waits since 40 s only.
+#[test]
+fn i6_a_redelivered_head_hides_no_older_waiter() {
+    check(
+        "alice sends low1 to bob low; alice sends low2 to bob low; bob claims for 1h; +40s; bob retries low1; \
+         alice sends h1 to bob high; alice sends h2 to bob high; alice sends h3 to bob high; +19s; bob claims for 1h; \
+         +1s; bob claims for 1h; bob claims for 1h",
+        expect![[r#"
+            #3 low1 goes to bob
+            #4 low2 goes to bob
+            bob takes low1 (try 1, token 1)
+            #6 low1 of bob nacked: ready
+            #7 h1 goes to bob
+            #8 h2 goes to bob
+            #9 h3 goes to bob
+            bob takes h1 (try 1, token 2)
+            bob takes low2 (try 1, token 3)
+            bob takes h2 (try 1, token 4)"#]],
+    );
+}

@@ -1,6 +1,7 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
 mod lock;
+mod sessions;
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
@@ -72,7 +73,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
-        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at } => {
+        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, .. } => {
             let mut fields = vec![("delivery", number(delivery.0)), ("agent", text(agents(*agent)))];
             fields.extend([
                 ("seq", number(seq.0)),
@@ -100,6 +101,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             };
             vec![("cycle", Value::List(cycle.iter().map(one).collect()))]
         }
+        Effect::SessionAdded { .. } => sessions::added(effect),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -109,6 +111,7 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match item {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
+        Item::Session(session) => sessions::session(session),
     }
 }
 

@@ -55,6 +55,10 @@ impl<'a> Folded<'a> {
         }
         let died = died.into_iter().map(|(delivery, tries)| (delivery, (tries, record.seq)));
         self.tries_of_dead.extend(died);
+        let lines: BTreeSet<_> = effects.iter().filter_map(Effect::line).collect();
+        for (session, kind) in lines {
+            self.said_once.line(session, kind, record.seq)?;
+        }
         let mut n = 0;
         for effect in effects {
             match effect {
@@ -98,6 +102,7 @@ impl<'a> Folded<'a> {
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. } => {}
+                | Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {

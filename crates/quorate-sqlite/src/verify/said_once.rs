@@ -2,7 +2,7 @@
 //! the log, so each is looked up when its record goes by, and counted in the end.
 
 use quorate_core::codec::{self, fingerprint};
-use quorate_core::{DeliveryNo, Effect, EntryHead, Key, Message, Record, Seq, SpaceNo};
+use quorate_core::{DeliveryNo, Effect, EntryHead, Key, LineKind, Message, Record, Seq, SpaceNo};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -18,12 +18,13 @@ pub(super) struct SaidOnce<'a> {
     space: SpaceNo,
     versions: u64,
     client_ids: u64,
+    lines: u64,
     difference: Option<Difference>,
 }
 
 impl<'a> SaidOnce<'a> {
     pub(super) fn new(connection: &'a Connection, space: SpaceNo) -> Self {
-        Self { connection, space, versions: 0, client_ids: 0, difference: None }
+        Self { connection, space, versions: 0, client_ids: 0, lines: 0, difference: None }
     }
 
     pub(super) fn version(&mut self, key: &Key, head: &EntryHead) -> rusqlite::Result<()> {
@@ -76,6 +77,17 @@ impl<'a> SaidOnce<'a> {
         Ok(())
     }
 
+    /// A line in the timeline of a session.
+    pub(super) fn line(&mut self, session: &str, kind: LineKind, seq: Seq) -> rusqlite::Result<()> {
+        self.lines += 1;
+        let sql = "SELECT 1 FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND seq = ?4";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let there = statement.exists((self.space.0, session, kind.number(), seq.0))?;
+        let row = || format!("of {session}, kind {}", kind.number());
+        self.hold("timeline", row, seq, &[], &[], there.then(Vec::new));
+        Ok(())
+    }
+
     fn hold(
         &mut self,
         table: &'static str,
@@ -99,6 +111,7 @@ impl<'a> SaidOnce<'a> {
         let tables = [
             ("versions", "key, version, seq", self.versions),
             ("client_ids", "client_id, n, seq", self.client_ids),
+            ("timeline", "session, kind, seq", self.lines),
         ];
         for (table, columns, expected) in tables {
             let sql = format!("SELECT count(*) FROM {table} WHERE space = ?1");
@@ -122,7 +135,7 @@ impl<'a> SaidOnce<'a> {
                 return Ok(Some(Difference::new(table, "of no name".into(), Seq(0), &[], None, None)));
             };
             let seq = Seq(u64::try_from(*seq).unwrap_or(0));
-            if !self.says(seq, name, *number)? {
+            if !self.says(table, seq, name, *number)? {
                 let which = match table {
                     "versions" => format!("of version {number} of {name}"),
                     _ => format!("of {name}"),
@@ -133,8 +146,8 @@ impl<'a> SaidOnce<'a> {
         Ok(None)
     }
 
-    /// Whether a record wrote this version of this key, or sent a message under this id.
-    fn says(&self, seq: Seq, name: &str, number: i64) -> rusqlite::Result<bool> {
+    /// Whether a record wrote this version of this key, sent a message under this id, or is of this timeline.
+    fn says(&self, table: &str, seq: Seq, name: &str, number: i64) -> rusqlite::Result<bool> {
         let mut said = false;
         rows::log(self.connection, self.space, seq.0, |row| {
             let body = row
@@ -144,6 +157,9 @@ impl<'a> SaidOnce<'a> {
                 .and_then(|record| codec::read_body(&record).ok());
             said = body.is_some_and(|body| {
                 body.effects.iter().any(|effect| match effect {
+                    effect if table == "timeline" => effect
+                        .line()
+                        .is_some_and(|(session, kind)| session == name && i64::from(kind.number()) == number),
                     Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
                         key.as_str() == name && version.0 as i64 == number
                     }

@@ -116,20 +116,16 @@ impl Step<'_> {
     fn choose(&self, agent: AgentNo) -> Option<(DeliveryNo, Fairness)> {
         let space = &self.space;
         let remembered = space.fairness[agent.0 as usize - 1];
-        let ready = space.deliveries_of(agent, |one| one.is_ready());
+        let ready = space.deliveries_of(agent, |one| space.is_ready(one));
         let of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
         let highest = ready.iter().map(|number| of(number).priority).max()?;
         let top = *ready.iter().find(|number| of(number).priority == highest)?;
-        // Of each lower priority the oldest; of these the one that became ready first.
-        let is_oldest = |number: &&DeliveryNo| {
-            let same = |other: &&DeliveryNo| of(other).priority == of(number).priority;
-            ready.iter().find(same) == Some(*number)
-        };
         let since = |number: &DeliveryNo| match of(number).place {
             Place::Ready { since, .. } => since,
             Place::Scheduled { .. } | Place::Leased { .. } | Place::Ended { .. } => Timestamp(u64::MAX),
         };
-        let lower = ready.iter().filter(|number| of(number).priority < highest).filter(is_oldest);
+        // Of all lower ones the one that has waited longest.
+        let lower = ready.iter().filter(|number| of(number).priority < highest);
         let Some(lower) = lower.min_by_key(|number| (since(number), **number)).copied() else {
             return Some((top, Fairness { passed_over: 0, ..remembered }));
         };
@@ -205,7 +201,8 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Ends open deliveries of an inbox: what waits, by priority, then what is scheduled, then what is held.
+    /// Ends open deliveries of an inbox: what waits, by priority, then what is scheduled, then what a session keeps back,
+    /// then what is leased.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let agent = self.own(agent)?;
         let space = &self.space;
@@ -213,9 +210,10 @@ impl Step<'_> {
         open.sort_by_key(|number| {
             let delivery = &space.deliveries[number.0 as usize - 1];
             let order = match delivery.place {
+                Place::Ready { .. } if space.is_kept_back(delivery) => (2, 0, Timestamp(0)),
                 Place::Ready { .. } => (0, u16::MAX - level_and_rank(delivery.priority), Timestamp(0)),
                 Place::Scheduled { due } => (1, 0, due),
-                Place::Leased { .. } | Place::Ended { .. } => (2, 0, Timestamp(0)),
+                Place::Leased { .. } | Place::Ended { .. } => (3, 0, Timestamp(0)),
             };
             (order, *number)
         });

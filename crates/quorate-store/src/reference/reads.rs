@@ -48,6 +48,10 @@ impl Space {
                 let newest = self.records.iter().rposition(|record| record.at <= *time);
                 Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
             }
+            Read::Record(seq) => Rows::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq)),
+            Read::Timeline { session, kind, page, limit } => {
+                Rows::Timeline(self.timeline(session, *kind, *page, *limit))
+            }
             Read::Item(key) => Rows::Item(self.items.get(key).cloned()),
             Read::Items { kind, after, limit } => {
                 let later = |key: &ItemKey| after.as_ref().is_none_or(|after| key.id > *after);
@@ -99,6 +103,7 @@ impl Space {
     fn state(&self, number: DeliveryNo) -> Option<DeliveryState> {
         let delivery = self.delivery(number)?;
         let state = match &delivery.place {
+            Place::Ready { since, .. } if self.is_kept_back(delivery) => OpenState::Held { since: *since },
             Place::Ready { since, .. } => OpenState::Ready { since: *since },
             Place::Scheduled { due } => OpenState::Scheduled { due: *due },
             Place::Leased { token, .. } => OpenState::Leased { token: *token },

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, ClientId, Code, DeliveryNo, Durability, Generation, Handed, Message, MessageId, OpResult,
-    Principal, Refused, limits,
+    AgentNo, ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId,
+    OpResult, Principal, Refused, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -28,6 +28,7 @@ impl Step<'_> {
                 Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
             };
         }
+        self.check_session(message)?;
         let recipients = self.recipients(message)?;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
@@ -50,6 +51,9 @@ impl Step<'_> {
         let result = receipt(&sent);
         self.space.messages.push(sent);
         self.parts.push(message.payload.clone());
+        if let Some(session) = &message.session_id {
+            self.note_line(session.clone(), LineKind::Message);
+        }
         self.messages += 1;
         self.changed = true;
         Ok(result)
@@ -108,6 +112,7 @@ impl Step<'_> {
             priority: message.priority,
             attempts_max: message.attempts_max,
             expires_at: message.expires_at,
+            session: self.space.session_of(message),
             attempt: 0,
             place: Place::Ready { since: self.now.wall, by_time: false },
         };
@@ -118,7 +123,8 @@ impl Step<'_> {
             return delivery;
         }
         let full = self.space.leased_count(agent) >= limits::IN_FLIGHT_MAX;
-        if full || self.space.has_ready(agent) || delivery.is_expired(self.now.wall) {
+        let not_now = self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall);
+        if full || self.space.has_ready(agent) || not_now {
             return delivery;
         }
         let Some(consumer) = self.first_in_line(agent) else { return delivery };

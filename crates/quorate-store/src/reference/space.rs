@@ -10,6 +10,7 @@ use quorate_core::{
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
+use crate::reference::sessions::{Line, Opening};
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -44,6 +45,10 @@ pub(super) struct Space {
     pub(super) lock_waiters: Vec<LockWaiter>,
     /// When to look who waits for whom.
     pub(super) look_at: Option<Mono>,
+    /// How each session was opened.
+    pub(super) openings: Vec<Opening>,
+    /// What belongs to the timeline of a session.
+    pub(super) lines: Vec<Line>,
 }
 
 /// One record, without its effects.
@@ -88,6 +93,8 @@ pub(super) struct Delivery {
     pub(super) priority: Priority,
     pub(super) attempts_max: u16,
     pub(super) expires_at: Option<Timestamp>,
+    /// The session that its message belongs to.
+    pub(super) session: Option<String>,
     /// How often it was taken.
     pub(super) attempt: u16,
     pub(super) place: Place,
@@ -139,7 +146,8 @@ pub(super) struct Consumer {
 }
 
 impl Delivery {
-    pub(super) fn is_ready(&self) -> bool {
+    /// Whether its time has come and nobody has it. Its session may still keep it back.
+    pub(super) fn is_waiting(&self) -> bool {
         matches!(self.place, Place::Ready { .. })
     }
 
@@ -181,6 +189,8 @@ impl Space {
             consumers: Vec::new(),
             stirred: Vec::new(),
             items: BTreeMap::new(),
+            openings: Vec::new(),
+            lines: Vec::new(),
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -249,8 +259,13 @@ impl Space {
         numbered.filter(|(_, one)| is(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
     }
 
+    /// Whether it may be taken.
+    pub(super) fn is_ready(&self, delivery: &Delivery) -> bool {
+        delivery.is_waiting() && !self.is_kept_back(delivery)
+    }
+
     pub(super) fn has_ready(&self, agent: AgentNo) -> bool {
-        self.deliveries.iter().any(|delivery| delivery.agent == agent && delivery.is_ready())
+        self.deliveries.iter().any(|delivery| delivery.agent == agent && self.is_ready(delivery))
     }
 
     pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
@@ -265,6 +280,7 @@ impl Space {
         let mut counts = Counts::default();
         for delivery in &self.deliveries {
             let count = match delivery.place {
+                Place::Ready { .. } if self.is_kept_back(delivery) => &mut counts.scheduled,
                 Place::Ready { .. } => &mut counts.ready,
                 Place::Scheduled { .. } => &mut counts.scheduled,
                 Place::Leased { .. } => &mut counts.leased,

@@ -107,6 +107,7 @@ impl Comparing<'_> {
             "value",
             "lease_ms",
             "expires",
+            "session",
         ];
         let settle = settle_delivery;
         let table = Table { name: "deliveries", columns: &columns, key: 1, which: BY_ID, settle };
@@ -123,8 +124,12 @@ impl Comparing<'_> {
     fn delivery(&self, delivery: DeliveryNo, open: &Open, lease_ms: u64) -> Vec<Value> {
         let (state, value) = match open.state {
             // It fell due since its row was written, and the row says until when it waited.
-            OpenState::Ready { since } if self.folded.scheduled.contains(&delivery) => (SCHEDULED, since.0),
-            OpenState::Ready { since } => (READY, since.0),
+            OpenState::Ready { since } | OpenState::Held { since }
+                if self.folded.scheduled.contains(&delivery) =>
+            {
+                (SCHEDULED, since.0)
+            }
+            OpenState::Ready { since } | OpenState::Held { since } => (READY, since.0),
             OpenState::Scheduled { due } => (SCHEDULED, due.0),
             OpenState::Leased { token } => (LEASED, token.0),
         };
@@ -140,15 +145,17 @@ impl Comparing<'_> {
             number(value),
             number(lease_ms),
             optional((open.expires != Open::NEVER).then_some(open.expires)),
+            open.session().map_or(Value::Null, |session| number(session.0)),
         ]
     }
 
     fn dead(&self) -> rusqlite::Result<Option<Difference>> {
-        let columns = ["id", "agent", "seq", "n", "priority", "attempt", "attempts_max", "expires", "ended"];
+        let columns =
+            ["id", "agent", "seq", "n", "priority", "attempt", "attempts_max", "expires", "ended", "session"];
         let table = Table { name: "dead", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
         let letters = self.folded.world.dead.iter();
         let expected = letters.map(|(delivery, dead)| {
-            let Dead { agent, seq, n, priority, attempts_max, expires_at } = dead;
+            let Dead { agent, seq, n, priority, attempts_max, expires_at, session } = dead;
             let (tries, ended) = self.folded.tries_of_dead.get(delivery).copied().unwrap_or_default();
             let columns = vec![
                 Value::Integer(row_id(self.space, delivery.0)),
@@ -160,6 +167,7 @@ impl Comparing<'_> {
                 number(u64::from(*attempts_max)),
                 optional(*expires_at),
                 number(ended.0),
+                session.map_or(Value::Null, |session| number(session.0)),
             ];
             Expected { columns, seq: *seq }
         });

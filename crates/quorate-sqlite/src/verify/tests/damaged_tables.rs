@@ -15,13 +15,17 @@ fn assert_tables(sql: &str, table: &str) {
 fn a_changed_column_is_found() {
     let tables = [
         ("agents", "id, seq, removed"),
-        ("deliveries", "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires"),
+        (
+            "deliveries",
+            "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires, session",
+        ),
         ("ends", "id"),
-        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires, ended"),
+        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires, ended, session"),
         ("entries", "version, generation, seq, deleted"),
         ("versions", "version, generation, seq, deleted"),
         ("client_ids", "seq, n, part, first, count"),
         ("eras", "first_seq, generation, first_delivery"),
+        ("timeline", "kind, seq"),
         ("erased", "seq, part"),
     ];
     for (table, columns) in tables {
@@ -32,6 +36,7 @@ fn a_changed_column_is_found() {
                 "versions" => "(space, key, version)",
                 "client_ids" => "(space, client_id)",
                 "eras" => "(space, first_seq)",
+                "timeline" => "(space, session, kind, seq)",
                 _ => "(space, seq, part)",
             };
             // The largest of the first space, so that a changed key meets no other.
@@ -63,6 +68,9 @@ fn changed_words_are_found() {
     assert_tables("UPDATE client_ids SET principal = 'agent:bob' WHERE client_id = 'id-05'", "client_ids");
     assert_tables("UPDATE client_ids SET client_id = 'id-xx' WHERE client_id = 'id-05'", "client_ids");
     assert_tables("UPDATE client_ids SET fingerprint = zeroblob(32) WHERE client_id = 'id-05'", "client_ids");
+    assert_tables("UPDATE timeline SET session = 'other' WHERE session = 'over' AND kind = 2", "timeline");
+    assert_tables("UPDATE items SET state = x'00' WHERE id = 'over'", "items");
+    assert_tables("UPDATE items SET id = 'under' WHERE id = 'over'", "items");
     assert_tables("UPDATE spaces SET name = 'other' WHERE number = 2", "spaces");
     assert_tables("UPDATE spaces SET id = zeroblob(16) WHERE number = 2", "spaces");
     assert_tables("UPDATE spaces SET id = x'00' WHERE number = 2", "spaces");
@@ -103,7 +111,7 @@ fn a_missing_row_is_found() {
         assert_tables(&format!("DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})"), table);
         assert_tables(&format!("DELETE FROM {table} WHERE id BETWEEN 0 AND {}", row(u64::MAX)), table);
     }
-    for table in ["entries", "versions", "client_ids", "eras", "erased"] {
+    for table in ["entries", "versions", "client_ids", "timeline", "eras", "erased", "items"] {
         assert_tables(&format!("DELETE FROM {table} WHERE space = 1"), table);
     }
     assert_tables("DELETE FROM versions WHERE key = 'plan/a' AND version = 2", "versions");
@@ -113,16 +121,19 @@ fn a_missing_row_is_found() {
 fn a_row_too_many_is_found_and_named() {
     let additions = [
         ("agents", format!("SELECT {}, 2, 0", row(9))),
-        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL", row(900))),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL", row(900))),
         ("ends", format!("SELECT {}, x'000000000005'", row(900 / 256))),
-        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL, 5", row(900))),
+        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL, 5, NULL", row(900))),
         ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
         ("versions", "SELECT 1, 'plan/a', 77, 0, 5, 0".into()),
         ("client_ids", "SELECT 1, 'id-99', 5, 0, 0, 'agent:alice', zeroblob(32), 1, 1".into()),
         ("eras", "SELECT 1, 20, 5, 3".into()),
         ("erased", "SELECT 1, 6, 0".into()),
         ("entries", "SELECT 9, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
-        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL", 1_i64 << 60)),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL", 1_i64 << 60)),
+        ("timeline", "SELECT 1, 'paused', 0, 5".into()),
+        ("timeline", "SELECT 1, 'nobody', 1, 5".into()),
+        ("items", "SELECT 1, 6, 'zzz', x'00'".into()),
     ];
     for (table, row) in additions {
         assert_tables(&format!("INSERT INTO {table} {row}"), table);

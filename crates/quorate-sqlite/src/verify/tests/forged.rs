@@ -82,6 +82,7 @@ fn effects_that_do_not_fit_are_forked() {
             priority: Priority::NORMAL,
             attempts_max: 1,
             expires_at: None,
+            session: None,
         },
         written(1, 0),
         written(u64::MAX, 0),

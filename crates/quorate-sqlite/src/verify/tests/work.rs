@@ -1,5 +1,7 @@
 //! A store in which everything happened at least once that leaves a trace in the log or in a table.
 
+mod sessions;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -147,6 +149,7 @@ impl Hub {
         self.ends();
         self.deaths();
         self.memory();
+        self.sessions();
         self.last_things();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
         let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));

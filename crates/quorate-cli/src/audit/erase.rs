@@ -1,0 +1,95 @@
+//! `quorate audit erase`: blanks one payload. The record stays, and the chain still verifies.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use quorate::{Hub, Settings};
+use quorate_core::{Code, Commit, ErasePayload, Op, Principal, Refused, Seq, SpaceName, codec};
+use quorate_engine::Error;
+use quorate_sqlite::ExportError;
+use serde_json::json;
+
+use crate::text;
+
+/// Which payload.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate audit erase 17 0 --data team")]
+pub(crate) struct EraseArgs {
+    /// The record, as `seq` in an export.
+    #[arg(value_name = "SEQ")]
+    seq: u64,
+    /// Which payload of it, as `part` in an export: counted from 0.
+    #[arg(value_name = "PART")]
+    part: u32,
+    /// The data directory; no hub may use it meanwhile.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The space of the record.
+    #[arg(long, default_value = "default")]
+    space: SpaceName,
+    /// Only say what would be erased.
+    #[arg(long)]
+    dry_run: bool,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: EraseArgs) -> anyhow::Result<()> {
+    let bytes = length(&args)?;
+    let by = if args.dry_run { None } else { erase(&args).await? };
+    let EraseArgs { seq, part, space, dry_run, json, .. } = args;
+    if json {
+        let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
+                             "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
+        text::print(fields.to_string());
+        return Ok(());
+    }
+    let what = format!("part {part} of record {seq} in space {space}, {bytes} bytes");
+    text::say(match by {
+        _ if dry_run => format!("would erase {what}"),
+        Some(by) => format!("erased {what}; record {by} says so, and the chain still verifies"),
+        None => format!("{what}: it was erased already"),
+    });
+    Ok(())
+}
+
+/// How long the payload is. Looked up without a trace first: opening a hub makes what is missing.
+fn length(args: &EraseArgs) -> anyhow::Result<u64> {
+    let found = body_of(&args.data, &args.space, Seq(args.seq))?;
+    let parts = found.map(|body| codec::parts_of(&body)).transpose()?.unwrap_or_default();
+    let part = parts.get(args.part as usize).map(|(length, _)| *length);
+    Ok(part.ok_or_else(|| {
+        let refused = Refused::new(
+            Code::NotFound,
+            format!("record {} of space {} has no payload part {}", args.seq, args.space, args.part),
+        );
+        Error::from(refused.hint("`quorate audit export` shows `part` with each message and entry"))
+    })?)
+}
+
+fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Vec<u8>>> {
+    let mut found = None;
+    let exported = quorate_sqlite::export(data, Some(space), seq, |line| {
+        found = (line.seq == seq).then_some(line.body);
+        // The first line is enough.
+        Err(std::io::ErrorKind::Interrupted.into())
+    });
+    match exported {
+        Err(ExportError::Open(error)) => Err(error.into()),
+        Err(ExportError::NoSpace(space)) => {
+            Err(Error::from(Refused::new(Code::NotFound, format!("there is no space {space}"))).into())
+        }
+        Ok(()) | Err(ExportError::Write(_)) => Ok(found),
+    }
+}
+
+async fn erase(args: &EraseArgs) -> anyhow::Result<Option<Seq>> {
+    let settings = Settings { space: args.space.to_string(), ..Settings::default() };
+    let hub = Hub::open_with(&args.data, settings).await?;
+    let erase = Op::Erase(ErasePayload { seq: Seq(args.seq), part: args.part });
+    let receipt = hub.space().commit(Commit::new(Principal::System, vec![erase])).await;
+    // The bytes are out of the write-ahead log as well once the hub is closed.
+    hub.close().await;
+    Ok(receipt?.seq)
+}

@@ -1,0 +1,65 @@
+//! What is added to a session, and the fingerprints of what is asked of one.
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::effect::Effect;
+use crate::ids::AgentId;
+use crate::session::{AddKind, AddToSession, ChangeSession, OpenSession, SessionChange};
+
+/// The fields of `session.added`.
+pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
+    let Effect::SessionAdded { session, kind, n, part, content_type, rationale } = effect else { return };
+    out.text(session);
+    out.numbers(&[u64::from(kind.number()), *n, u64::from(*part)]);
+    out.text(content_type.as_deref().unwrap_or(""));
+    out.text(rationale);
+}
+
+pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+    Ok(Effect::SessionAdded {
+        session: input.id()?,
+        kind: match AddKind::from_number(input.narrow()?) {
+            Some(kind) => kind,
+            None => return input.wrong("a kind of addition"),
+        },
+        n: input.number()?,
+        part: input.narrow()?,
+        content_type: Some(input.text()?).filter(|kind| !kind.is_empty()).map(Into::into),
+        rationale: input.text()?.into(),
+    })
+}
+
+pub(super) fn print_open(out: &mut Writer, open: &OpenSession) {
+    out.number(45);
+    out.text(open.id.as_ref().map_or("", |id| id.as_str()));
+    out.text(open.coordinator.as_ref().map_or("", AgentId::as_str));
+    out.number(open.participants.len() as u64);
+    open.participants.iter().for_each(|agent| out.text(agent));
+    out.text(&open.title);
+    out.option(open.task.as_ref().map(|task| task.bytes.len() as u64));
+    out.bytes(open.task.as_ref().map_or(&[], |task| &task.bytes));
+}
+
+pub(super) fn print_change(out: &mut Writer, change: &ChangeSession) {
+    out.number(46);
+    out.text(&change.session);
+    let (word, agent) = match &change.change {
+        SessionChange::Join(agent) => ("join", agent.as_str()),
+        SessionChange::Leave(agent) => ("leave", agent.as_str()),
+        SessionChange::Pause => ("pause", ""),
+        SessionChange::Resume => ("resume", ""),
+        SessionChange::Complete => ("complete", ""),
+        SessionChange::Fail => ("fail", ""),
+    };
+    out.text(word);
+    out.text(agent);
+    out.text(&change.reason);
+}
+
+pub(super) fn print_add(out: &mut Writer, add: &AddToSession) {
+    out.number(47);
+    out.text(&add.session);
+    out.number(u64::from(add.kind.number()));
+    out.text(add.content_type.as_deref().unwrap_or(""));
+    out.text(&add.rationale);
+    out.bytes(&add.body.bytes);
+}

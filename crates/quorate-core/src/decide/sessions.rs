@@ -1,0 +1,277 @@
+//! Sessions: who may do what with them, and what a closed one refuses.
+
+use crate::codec;
+use crate::commit::{OpResult, Principal};
+use crate::decide::{Draft, No};
+use crate::effect::Effect;
+use crate::ids::{AgentId, SessionId, SessionNo};
+use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX};
+use crate::message::{Message, Payload};
+use crate::refused::{Code, Refused};
+use crate::session::{
+    AddKind, AddToSession, ChangeSession, OpenSession, Session, SessionChange, SessionStatus, too_many,
+};
+
+impl Draft<'_> {
+    pub(super) fn open_session(&mut self, open: &OpenSession) -> Result<OpResult, No> {
+        let coordinator = self.coordinator(open)?;
+        if let Some(id) = &open.id
+            && let Some(session) = self.find_session(id.as_str())?
+        {
+            return self.opened_again(open, coordinator, &session);
+        }
+        if self.working.items().sessions.len() >= SESSIONS_OPEN_MAX {
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                "the space has as many open sessions as it may have",
+            )
+            .limit(SESSIONS_OPEN_MAX as u64)
+            .hint("complete or fail those that are over")
+            .into());
+        }
+        let (now, opened) = (self.now.wall, self.opened_here());
+        let number = SessionNo::opened_at(self.seq, opened);
+        let id = open.id.clone().unwrap_or_else(|| number.id(self.working.head.generation));
+        let mut session = Session {
+            id: id.clone(),
+            number,
+            coordinator,
+            participants: Vec::new(),
+            title: open.title.clone(),
+            task: open.task.as_ref().map(|task| self.push_part(task)),
+            status: SessionStatus::Active,
+            since: now,
+            reason: String::new(),
+            opened_at: now,
+            added: [0; AddKind::ALL.len()],
+        };
+        for agent in &open.participants {
+            self.known(agent)?;
+            if !session.has(agent) {
+                session.join(agent.clone(), now);
+            }
+        }
+        self.change(Verb::SessionOpened, Item::Session(session));
+        Ok(OpResult::SessionOpened { id })
+    }
+
+    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, No> {
+        let session = self.must_find(&asked.session)?;
+        let own = matches!(&asked.change, SessionChange::Leave(agent) if self.is_principal(agent));
+        if !own {
+            self.require_lead(&session)?;
+        }
+        let (verb, status) = match &asked.change {
+            SessionChange::Join(agent) => return self.join(session, agent),
+            SessionChange::Leave(agent) => return Ok(self.leave(session, agent)?),
+            SessionChange::Pause => (Verb::SessionPaused, SessionStatus::Paused),
+            SessionChange::Resume => (Verb::SessionResumed, SessionStatus::Active),
+            SessionChange::Complete => (Verb::SessionCompleted, SessionStatus::Completed),
+            SessionChange::Fail => (Verb::SessionFailed, SessionStatus::Failed),
+        };
+        // What is so already is left as it is, without a record; also what is over, if it ended like that.
+        if session.status != status {
+            let session = still_open(session)?;
+            let reason = asked.reason.clone();
+            self.change(verb, Item::Session(Session { status, since: self.now.wall, reason, ..session }));
+        }
+        Ok(OpResult::Done)
+    }
+
+    fn join(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, No> {
+        let mut session = still_open(session)?;
+        self.known(agent)?;
+        if !session.has(agent) {
+            session.join(agent.clone(), self.now.wall);
+            if session.participants.len() > SESSION_PARTICIPANTS_MAX {
+                return Err(too_many(session.participants.len()).into());
+            }
+            self.change(Verb::SessionJoined, Item::Session(session));
+        }
+        Ok(OpResult::Done)
+    }
+
+    fn leave(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, Refused> {
+        let mut session = still_open(session)?;
+        if session.has(agent) {
+            session.leave(agent, self.now.wall);
+            self.change(Verb::SessionLeft, Item::Session(session));
+        }
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, No> {
+        let session = still_open(self.must_find(&add.session)?)?;
+        let takes_part =
+            session.participants.iter().any(|one| one.left_at.is_none() && self.is_principal(&one.agent));
+        if !takes_part {
+            self.require_lead(&session)?;
+        }
+        let n = session.count(add.kind) + 1;
+        let part = self.push_part(&add.body);
+        self.emit(Effect::SessionAdded {
+            session: add.session.clone(),
+            kind: add.kind,
+            n,
+            part,
+            content_type: add.content_type.clone(),
+            rationale: add.rationale.clone(),
+        });
+        Ok(OpResult::SessionAdded { n })
+    }
+
+    /// Refuses a message for a session that is over. A name that nobody opened is only a name; but an id of the hub's own
+    /// making that it does not know is of no session, or of a history that a restore replaced.
+    pub(super) fn check_session(&self, message: &Message) -> Result<(), No> {
+        let Some(name) = &message.session_id else { return Ok(()) };
+        if self.working.items().sessions.get(name).is_some() {
+            return Ok(());
+        }
+        match self.find_session(name)? {
+            Some(session) => Ok(still_open(session).map(drop)?),
+            None => match SessionId::new(name) {
+                Ok(id) if id.is_made() => Err(no_session(&id).into()),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    fn find_session(&self, id: &str) -> Result<Option<Session>, No> {
+        match self.item(&ItemKey::new(ItemKind::Session, id))? {
+            Some(Item::Session(session)) => Ok(Some(session)),
+            _ => Ok(None),
+        }
+    }
+
+    fn must_find(&self, id: &SessionId) -> Result<Session, No> {
+        self.find_session(id.as_str())?.ok_or_else(|| no_session(id).into())
+    }
+
+    fn is_principal(&self, agent: &AgentId) -> bool {
+        matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
+    }
+
+    /// The coordinator of the session, or the hub.
+    fn require_lead(&self, session: &Session) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
+                let detail = format!("agent {actor} does not lead session {}", session.id);
+                let hint = if session.has(actor) {
+                    "participants may add to a session and leave it; the rest is for its coordinator"
+                } else {
+                    "ask its coordinator to let you join"
+                };
+                Err(Refused::new(Code::Forbidden, detail).hint(hint))
+            }
+            Principal::Agent(_) | Principal::System => Ok(()),
+        }
+    }
+
+    /// Who leads a new session: the agent that opens it, or whom the hub names.
+    fn coordinator(&self, open: &OpenSession) -> Result<Option<AgentId>, Refused> {
+        match (&self.commit.principal, &open.coordinator) {
+            (Principal::Agent(actor), None) => self.known(actor).map(|_| Some(actor.clone())),
+            (Principal::Agent(actor), Some(named)) if named != actor => Err(Refused::new(
+                Code::Forbidden,
+                format!("agent {actor} may not open a session for {named}"),
+            )
+            .hint("whoever opens a session leads it")),
+            (_, Some(named)) => self.known(named).map(|_| Some(named.clone())),
+            (Principal::System, None) => Ok(None),
+        }
+    }
+
+    /// The same id again: the same answer if it was opened in the same way by the same principal.
+    fn opened_again(
+        &self,
+        open: &OpenSession,
+        coordinator: Option<AgentId>,
+        session: &Session,
+    ) -> Result<OpResult, No> {
+        let same = match self.opening(session)? {
+            Some((principal, opened, task)) => {
+                let participants: Vec<_> = opened.participants.iter().map(|one| &one.agent).collect();
+                let mut wanted: Vec<&AgentId> = Vec::new();
+                for agent in &open.participants {
+                    if !wanted.contains(&agent) {
+                        wanted.push(agent);
+                    }
+                }
+                principal == self.commit.principal.to_text()
+                    && opened.coordinator == coordinator
+                    && opened.title == open.title
+                    && participants == wanted
+                    && opened.task.is_some() == open.task.is_some()
+                    && same_task(task.as_ref(), open.task.as_ref())
+            }
+            None => false,
+        };
+        if same {
+            return Ok(OpResult::SessionOpened { id: session.id.clone() });
+        }
+        let detail = format!("the session id {} was used for another session", session.id);
+        Err(Refused::new(Code::Duplicate, detail)
+            .hint("give each session an id of its own; repeat an id only with the very same content")
+            .into())
+    }
+
+    /// Who opened a session, as what, and with which task.
+    fn opening(&self, session: &Session) -> Result<Option<(String, Session, Option<Payload>)>, No> {
+        let opened = |effects: &[Effect]| {
+            effects.iter().find_map(|effect| match effect {
+                Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(opened) }
+                    if opened.number == session.number =>
+                {
+                    Some(opened.clone())
+                }
+                _ => None,
+            })
+        };
+        if session.number.record() == self.seq {
+            let found = opened(&self.effects);
+            let task = |opened: &Session| Some(self.parts.get(opened.task? as usize)?.clone());
+            return Ok(found.map(|one| (self.commit.principal.to_text(), one.clone(), task(&one))));
+        }
+        let Some(record) = self.rows.record(session.number.record())? else { return Ok(None) };
+        let readable = codec::read_body(&record).ok().and_then(|body| opened(&body.effects));
+        let Some(found) = readable else { return Ok(None) };
+        let kept = |part: &u32| !self.erased_here.contains(&(record.seq, *part));
+        let task = found.task.filter(kept).and_then(|part| codec::part(&record, part).ok().flatten());
+        Ok(Some((record.principal, found, task)))
+    }
+
+    /// How many sessions this commit opened so far.
+    fn opened_here(&self) -> u32 {
+        let opened = |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::SessionOpened, .. });
+        self.effects.iter().filter(opened).count() as u32
+    }
+
+    fn push_part(&mut self, payload: &Payload) -> u32 {
+        self.parts.push(payload.clone());
+        self.parts.len() as u32 - 1
+    }
+}
+
+/// A task that was erased is the same as no other.
+fn same_task(opened: Option<&Payload>, asked: Option<&Payload>) -> bool {
+    match (opened, asked) {
+        (None, None) => true,
+        (Some(opened), Some(asked)) => !opened.is_erased() && opened.bytes == asked.bytes,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn still_open(session: Session) -> Result<Session, Refused> {
+    if !session.status.is_closed() {
+        return Ok(session);
+    }
+    let reason = if session.reason.is_empty() { String::new() } else { format!(": {}", session.reason) };
+    let detail = format!("session {} is {}{reason}", session.id, session.status.as_str());
+    Err(Refused::new(Code::SessionClosed, detail)
+        .hint("open a new session; what this one holds stays readable"))
+}
+
+fn no_session(id: &SessionId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no session {id}")).hint("open it first, or check the id")
+}

@@ -1,0 +1,138 @@
+//! Sessions that are not over, which open deliveries belong to each, and how a paused one holds its own.
+//!
+//! Holding leaves no trace in a row: a delivery is held because its session is paused and the delivery would be ready
+//! otherwise. So pausing writes one item, however many deliveries wait.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use crate::ids::{DeliveryNo, SessionNo};
+use crate::message::Message;
+use crate::session::{Session, SessionStatus};
+use crate::time::Timestamp;
+use crate::working::{Map, Open, OpenState, Working};
+
+type Set<K> = HashSet<K, foldhash::fast::RandomState>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    open: Map<Arc<str>, Session>,
+    paused: Set<SessionNo>,
+    /// The open deliveries of each session, also of one that is over.
+    deliveries: Map<SessionNo, BTreeSet<DeliveryNo>>,
+}
+
+impl Sessions {
+    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Session>) -> Option<Session> {
+        let is_paused = |session: &Session| session.status == SessionStatus::Paused;
+        let paused = new.as_ref().filter(|session| is_paused(session)).map(|session| session.number);
+        let old = match new {
+            Some(session) => self.open.insert(Arc::clone(id), session),
+            None => self.open.remove(id),
+        };
+        if let Some(old) = old.as_ref().filter(|old| is_paused(old)) {
+            self.paused.remove(&old.number);
+        }
+        self.paused.extend(paused);
+        old
+    }
+
+    /// A session that is not over.
+    pub(crate) fn get(&self, id: &str) -> Option<&Session> {
+        self.open.get(id)
+    }
+
+    /// How many are not over.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(super) fn enter(&mut self, session: SessionNo, delivery: DeliveryNo) {
+        self.deliveries.entry(session).or_default().insert(delivery);
+    }
+
+    pub(super) fn exit(&mut self, session: SessionNo, delivery: DeliveryNo) {
+        if let Some(deliveries) = self.deliveries.get_mut(&session) {
+            deliveries.remove(&delivery);
+            if deliveries.is_empty() {
+                self.deliveries.remove(&session);
+            }
+        }
+    }
+
+    fn deliveries_of(&self, session: SessionNo) -> impl Iterator<Item = DeliveryNo> {
+        self.deliveries.get(&session).into_iter().flatten().copied()
+    }
+}
+
+impl Working {
+    /// The session that a message belongs to: the one that it names, if it is open.
+    pub(crate) fn session_of(&self, message: &Message) -> Option<SessionNo> {
+        let id = message.session_id.as_deref()?;
+        self.items().sessions.get(id).map(|session| session.number)
+    }
+
+    /// Whether deliveries of this session are held.
+    pub(crate) fn holds(&self, session: Option<SessionNo>) -> bool {
+        session.is_some_and(|session| self.items().sessions.paused.contains(&session))
+    }
+
+    /// How a delivery waits that nothing else keeps back.
+    pub(crate) fn waiting(&self, session: Option<SessionNo>, since: Timestamp) -> OpenState {
+        if self.holds(session) { OpenState::Held { since } } else { OpenState::Ready { since } }
+    }
+
+    /// Keeps the deliveries of each session in step. Most deliveries belong to none.
+    pub(super) fn put_in_session(
+        &mut self,
+        number: DeliveryNo,
+        old: Option<SessionNo>,
+        new: Option<SessionNo>,
+    ) {
+        if old != new {
+            old.into_iter().for_each(|session| self.items.sessions.exit(session, number));
+            new.into_iter().for_each(|session| self.items.sessions.enter(session, number));
+        }
+    }
+
+    /// Brings the waiting deliveries of a session in line with what it is now.
+    pub(super) fn hold_or_release(&mut self, session: SessionNo) {
+        let hold = self.holds(Some(session));
+        for number in self.items().sessions.deliveries_of(session).collect::<Vec<_>>() {
+            let Some(open) = self.open(number).copied() else { continue };
+            let state = match open.state {
+                OpenState::Ready { since } if hold => OpenState::Held { since },
+                OpenState::Held { since } if !hold => OpenState::Ready { since },
+                OpenState::Ready { .. }
+                | OpenState::Held { .. }
+                | OpenState::Scheduled { .. }
+                | OpenState::Leased { .. } => continue,
+            };
+            self.set_delivery(number, Some((Open { state, ..open }, None)));
+            if !hold {
+                self.stir(open.agent());
+            }
+        }
+    }
+
+    /// The deliveries that sessions hold, by number. Not for hot paths.
+    pub(crate) fn held(&self) -> Vec<DeliveryNo> {
+        let sessions = &self.items().sessions;
+        let all = sessions.paused.iter().flat_map(|session| sessions.deliveries_of(*session));
+        let is_held = |number: &DeliveryNo| {
+            matches!(self.open(*number).map(|open| open.state), Some(OpenState::Held { .. }))
+        };
+        let mut held: Vec<_> = all.filter(is_held).collect();
+        held.sort_unstable();
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    // There may be a million open deliveries: what is added here is paid for a million times.
+    #[test]
+    fn an_open_delivery_stays_small() {
+        assert!(size_of::<super::Open>() <= 56);
+    }
+}

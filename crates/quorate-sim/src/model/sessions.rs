@@ -1,0 +1,131 @@
+//! Sessions in plans: opened, paused, resumed, closed, with messages that name them all the while.
+
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    AddKind, AddToSession, ChangeSession, ItemKind, LineKind, Op, OpenSession, Seq, SessionChange, SessionId,
+};
+use quorate_store::{Page, Read};
+
+use super::plan::AGENTS;
+use super::resolve::{id, payload};
+
+/// The names of sessions in a plan. The last one only the hub could make: nobody opens it.
+pub(super) const NAMES: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
+
+/// What is done with a session.
+#[derive(Clone, Debug)]
+pub(super) enum SessionDo {
+    Open { name: Option<usize>, with: Vec<usize>, led: Option<usize>, title: u8, task: Option<u8> },
+    Change { name: usize, how: How },
+    Add { name: usize, kind: u8 },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    Join(usize),
+    Leave(usize),
+    Pause,
+    Resume,
+    Complete,
+    Fail,
+}
+
+/// Which session a message names.
+pub(super) fn named() -> BoxedStrategy<Option<usize>> {
+    weighted(0.4, prop_oneof![10 => Just(0usize), 5 => Just(1), 1 => Just(2)]).boxed()
+}
+
+pub(super) fn acts() -> BoxedStrategy<SessionDo> {
+    let name = || prop_oneof![10 => Just(0usize), 4 => Just(1), 1 => Just(2)];
+    let agent = || 0..AGENTS.len();
+    let how = prop_oneof![
+        8 => Just(How::Pause),
+        8 => Just(How::Resume),
+        1 => Just(How::Complete),
+        1 => Just(How::Fail),
+        3 => agent().prop_map(How::Join),
+        2 => agent().prop_map(How::Leave),
+    ];
+    let open = (
+        weighted(0.9, 0..2usize),
+        proptest::collection::vec(agent(), 0..3),
+        weighted(0.1, agent()),
+        prop_oneof![5 => Just(0u8), 1 => Just(1)],
+        weighted(0.3, 0..2u8),
+    );
+    prop_oneof![
+        3 => open.prop_map(|(name, with, led, title, task)| SessionDo::Open { name, with, led, title, task }),
+        6 => (name(), how).prop_map(|(name, how)| SessionDo::Change { name, how }),
+        3 => (name(), 0..5u8).prop_map(|(name, kind)| SessionDo::Add { name, kind }),
+    ]
+    .boxed()
+}
+
+fn session(name: usize) -> SessionId {
+    SessionId::new(NAMES[name]).expect("a good id")
+}
+
+impl SessionDo {
+    pub(super) fn op(&self) -> Op {
+        match self {
+            Self::Open { name, with, led, title, task } => Op::OpenSession(OpenSession {
+                id: name.map(session),
+                coordinator: led.map(id),
+                participants: with.iter().map(|agent| id(*agent)).collect(),
+                title: format!("title {title}"),
+                task: task.map(|task| payload(&format!("{{\"task\":{task}}}"))),
+            }),
+            Self::Change { name, how } => {
+                let change = match how {
+                    How::Join(agent) => SessionChange::Join(id(*agent)),
+                    How::Leave(agent) => SessionChange::Leave(id(*agent)),
+                    How::Pause => SessionChange::Pause,
+                    How::Resume => SessionChange::Resume,
+                    How::Complete => SessionChange::Complete,
+                    How::Fail => SessionChange::Fail,
+                };
+                Op::ChangeSession(ChangeSession { session: session(*name), change, reason: "so".into() })
+            }
+            Self::Add { name, kind } => Op::AddToSession(AddToSession {
+                session: session(*name),
+                kind: AddKind::from_number(*kind).expect("one of five"),
+                body: payload("{}"),
+                content_type: None,
+                rationale: String::new(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for SessionDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { name, with, led, title, task } => {
+                let with: Vec<_> = with.iter().map(|agent| AGENTS[*agent]).collect();
+                let name = name.map_or("-", |name| NAMES[name]);
+                write!(f, "opens {name} with {} led {led:?} on {title} for {task:?}", with.join(","))
+            }
+            Self::Change { name, how } => write!(f, "{how:?} of {}", NAMES[*name]),
+            Self::Add { name, kind } => write!(f, "adds {kind} to {}", NAMES[*name]),
+        }
+    }
+}
+
+/// Everything that can be asked about sessions.
+pub(super) fn reads(head: Seq) -> Vec<Read> {
+    let mut reads = vec![
+        Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Session, after: Some("s1".into()), limit: 1 },
+    ];
+    for name in NAMES {
+        let pages = [Page::After(Seq(0)), Page::After(Seq(head.0 / 2)), Page::Before(Seq(head.0 + 1))];
+        for (page, limit) in pages.into_iter().zip([1000, 2, 3]) {
+            let kinds = [None, Some(LineKind::Message), Some(LineKind::Added(AddKind::Finding))];
+            reads.extend(kinds.map(|kind| Read::Timeline { session: name.into(), kind, page, limit }));
+        }
+    }
+    reads
+}

@@ -1,0 +1,127 @@
+//! Sessions in scripts: what is asked of them, and how they look.
+
+use quorate_core::{
+    AddKind, AddToSession, ChangeSession, Effect, Item, ItemKey, ItemKind, LineKind, Op, OpenSession, Seq,
+    Session, SessionChange, SessionId, codec,
+};
+use quorate_store::{Page, Read, Rows};
+
+use super::asked::{Words, agent, because, payload};
+use super::stage::Stage;
+
+fn session(name: &str) -> SessionId {
+    SessionId::new(name).expect("a good id")
+}
+
+fn kind(word: &str) -> AddKind {
+    let named = |kind: &AddKind| kind.as_str() == word;
+    AddKind::ALL.into_iter().find(named).unwrap_or_else(|| panic!("{word} cannot be added"))
+}
+
+/// What a verb asks of a session.
+pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
+    match verb {
+        "opens" => open(words),
+        "adds" => {
+            let kind = kind(words.must("what"));
+            Op::AddToSession(AddToSession {
+                session: session(words.after("to").expect("to which session")),
+                kind,
+                body: payload(words.after("saying").unwrap_or("{}")),
+                content_type: None,
+                rationale: because(words),
+            })
+        }
+        "admits" => change(SessionChange::Join(agent(words.must("whom"))), words.after("to"), words),
+        "dismisses" => change(SessionChange::Leave(agent(words.must("whom"))), words.after("from"), words),
+        "pauses" => change(SessionChange::Pause, words.next(), words),
+        "resumes" => change(SessionChange::Resume, words.next(), words),
+        "completes" => change(SessionChange::Complete, words.next(), words),
+        _ => change(SessionChange::Fail, words.next(), words),
+    }
+}
+
+fn open(words: &mut Words<'_>) -> Op {
+    // A dash leaves the id to the hub.
+    let id = Some(words.must("an id")).filter(|id| *id != "-").map(session);
+    let participants = words.after("with").map(|names| names.split(',').map(agent).collect());
+    Op::OpenSession(OpenSession {
+        id,
+        coordinator: words.after("led").map(agent),
+        participants: participants.unwrap_or_default(),
+        title: words.after("on").unwrap_or("work").replace('_', " "),
+        task: words.after("for").map(payload),
+    })
+}
+
+fn change(change: SessionChange, name: Option<&str>, words: &mut Words<'_>) -> Op {
+    let session = session(name.expect("which session"));
+    Op::ChangeSession(ChangeSession { session, change, reason: because(words) })
+}
+
+impl Stage {
+    /// `session S`, `timeline S [KIND] [after #N | before #N]`.
+    pub(super) async fn look_at_session(&mut self, statement: &str) {
+        let mut words = Words::of(statement);
+        let what = words.must("a word");
+        let id = words.must("a session");
+        if what == "session" {
+            return self.tell_session(id).await;
+        }
+        let mut of_kind = None;
+        let mut page = Page::After(Seq(0));
+        while let Some(word) = words.next() {
+            let mut seq = || Seq(words.must("a record").trim_start_matches('#').parse().expect("a position"));
+            match word {
+                "after" => page = Page::After(seq()),
+                "before" => page = Page::Before(seq()),
+                "message" => of_kind = Some(LineKind::Message),
+                "change" => of_kind = Some(LineKind::Change),
+                word => of_kind = Some(LineKind::Added(kind(word))),
+            }
+        }
+        let read = Read::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
+        let Rows::Timeline(seqs) = self.rows(read).await else { panic!("not a timeline") };
+        let mut lines = Vec::new();
+        for seq in seqs {
+            let Rows::Record(Some(record)) = self.rows(Read::Record(seq)).await else {
+                panic!("record {seq} is missing")
+            };
+            let body = codec::read_body(&record).expect("the record is readable");
+            let of_session =
+                body.effects.iter().filter(|effect| effect.line().is_some_and(|(of, _)| of == id));
+            let words: Vec<_> = of_session.map(Effect::as_str).collect();
+            lines.push(format!("#{seq} {}", words.join(" and ")));
+        }
+        self.say(format!("{id}: {}", if lines.is_empty() { "nothing".into() } else { lines.join(", ") }));
+    }
+
+    async fn tell_session(&mut self, id: &str) {
+        let Rows::Item(found) = self.rows(Read::Item(ItemKey::new(ItemKind::Session, id))).await else {
+            panic!("not an item")
+        };
+        let line = match found {
+            Some(Item::Session(session)) => session_line(&session),
+            _ => "nothing".into(),
+        };
+        self.say(format!("{id}: {line}"));
+    }
+}
+
+fn session_line(session: &Session) -> String {
+    let leader = session.coordinator.as_ref().map_or("the hub", |agent| agent.as_str());
+    let mut line = format!("{:?} {}, led by {leader}", session.title, session.status.as_str());
+    if !session.reason.is_empty() {
+        line.push_str(&format!(" ({})", session.reason));
+    }
+    for one in &session.participants {
+        let gone = if one.left_at.is_some() { "formerly" } else { "with" };
+        line.push_str(&format!(", {gone} {}", one.agent));
+    }
+    for kind in AddKind::ALL {
+        if session.count(kind) > 0 {
+            line.push_str(&format!(", {} {}", session.count(kind), kind.as_str()));
+        }
+    }
+    line
+}

@@ -1,0 +1,79 @@
+//! Reads about sessions: their timeline, and whether one holds a delivery.
+
+use quorate_core::{Effect, Item, ItemKind, LineKind, Open, OpenState, Seq, SessionNo, SessionStatus, Verb};
+use quorate_store::Page;
+
+use super::{LAST, Reading};
+use crate::readers::ReadError;
+
+/// The records of a timeline. Each kind of line lies together in the order of the records, so as many as are wanted are
+/// taken of each and put in order: nothing is read beyond that, however long the timeline is.
+pub(super) fn timeline(
+    reading: &Reading<'_>,
+    session: &str,
+    kind: Option<LineKind>,
+    page: Page,
+    limit: usize,
+) -> Result<Vec<Seq>, ReadError> {
+    let (which, bound) = match page {
+        Page::After(seq) => ("seq > ?4 ORDER BY seq", seq),
+        Page::Before(seq) => ("seq < ?4 ORDER BY seq DESC", seq),
+    };
+    let sql = format!(
+        "SELECT seq FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND {which} LIMIT ?5"
+    );
+    let mut statement = reading.connection.prepare_cached(&sql)?;
+    let mut found: Vec<Seq> = Vec::new();
+    for line in LineKind::ALL.into_iter().filter(|line| kind.is_none_or(|kind| kind == *line)) {
+        let bounds = (reading.space.0, session, line.number(), bound.0.min(LAST), limit);
+        let rows = statement.query_map(bounds, |row| Ok(Seq(row.get(0)?)))?;
+        found.extend(rows.collect::<Result<Vec<_>, _>>()?);
+    }
+    // The tail is of this session alone, and short.
+    let newer = reading
+        .tail
+        .lines
+        .iter()
+        .filter(|(id, line, _)| **id == *session && kind.is_none_or(|kind| kind == *line));
+    found.extend(newer.map(|(_, _, seq)| *seq).filter(|seq| match page {
+        Page::After(after) => *seq > after,
+        Page::Before(before) => *seq < before,
+    }));
+    found.sort_unstable();
+    if let Page::Before(_) = page {
+        found.reverse();
+    }
+    found.dedup();
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// Where an open delivery is: what is kept of it, unless its session holds it by now or holds it no longer.
+pub(super) fn state_of(reading: &Reading<'_>, open: &Open) -> Result<OpenState, ReadError> {
+    match (open.state, open.session()) {
+        (OpenState::Ready { since } | OpenState::Held { since }, Some(session)) => {
+            let held = is_paused(reading, session)?;
+            Ok(if held { OpenState::Held { since } } else { OpenState::Ready { since } })
+        }
+        (state, _) => Ok(state),
+    }
+}
+
+/// The number of a session leads to the record that opened it, and that to its row.
+fn is_paused(reading: &Reading<'_>, number: SessionNo) -> Result<bool, ReadError> {
+    if let Some(paused) = reading.tail.paused.get(&number) {
+        return Ok(*paused);
+    }
+    let (_, body) = reading.record(number.record())?;
+    let id = body.effects.into_iter().find_map(|effect| match effect {
+        Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(session) }
+            if session.number == number =>
+        {
+            Some(session.id)
+        }
+        _ => None,
+    });
+    let Some(id) = id else { return Ok(false) };
+    let found = reading.stored_items("id = ?3", (ItemKind::Session, id.as_str()), 1)?;
+    Ok(found.iter().any(|item| matches!(item, Item::Session(one) if one.status == SessionStatus::Paused)))
+}

@@ -1,0 +1,50 @@
+//! Sessions: one is paused with deliveries in every state, one is over.
+
+use quorate_core::{
+    AddKind, AddToSession, ChangeSession, NackThen, Op, OpenSession, Principal, SessionChange, SessionId,
+};
+
+use super::{Hub, agent, by};
+
+fn id(name: &str) -> SessionId {
+    SessionId::new(name).unwrap()
+}
+
+fn change(name: &str, change: SessionChange) -> Op {
+    Op::ChangeSession(ChangeSession { session: id(name), change, reason: "so".into() })
+}
+
+impl Hub {
+    pub(super) fn sessions(&self) {
+        for name in ["paused", "over"] {
+            let open = OpenSession {
+                id: Some(id(name)),
+                coordinator: None,
+                participants: vec![agent("bob")],
+                title: name.into(),
+                task: Some(self.payload("{}")),
+            };
+            let add = AddToSession {
+                session: id(name),
+                kind: AddKind::Decision,
+                body: self.payload("\"yes\""),
+                content_type: None,
+                rationale: "because".into(),
+            };
+            let mut message = self.message("bob", "of a session");
+            message.session_id = Some(name.into());
+            let message = Op::send(message);
+            let ops =
+                vec![Op::OpenSession(open), Op::AddToSession(add), message.clone(), message.clone(), message];
+            self.commit(by("alice"), ops);
+        }
+        let taken = self.claim("bob", 40);
+        let of_session = taken.iter().rev().take(6).rev().collect::<Vec<_>>();
+        self.nack("bob", of_session[0], NackThen::Dead);
+        self.nack("bob", of_session[1], NackThen::Release);
+        self.commit(by("alice"), vec![change("paused", SessionChange::Pause)]);
+        self.commit(Principal::System, vec![change("over", SessionChange::Fail)]);
+        // Whatever bob holds comes back; what is of the paused session is held.
+        self.commit(by("bob"), vec![Op::RegisterAgent(quorate_core::RegisterAgent::named(agent("bob")))]);
+    }
+}

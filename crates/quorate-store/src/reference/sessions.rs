@@ -1,0 +1,306 @@
+//! Sessions: whoever opens one leads it, participants add to it, and a paused one keeps its messages back.
+
+use quorate_core::{
+    AddKind, AddToSession, AgentId, ChangeSession, Code, Item, ItemKey, ItemKind, LineKind, Message,
+    OpResult, OpenSession, Participant, Principal, Refused, Seq, Session, SessionChange, SessionId,
+    SessionNo, SessionStatus, limits,
+};
+
+use crate::read::Page;
+use crate::reference::agents::unknown;
+use crate::reference::space::{Delivery, Space};
+use crate::reference::step::Step;
+
+/// How a session was opened.
+#[derive(Clone)]
+pub(super) struct Opening {
+    id: SessionId,
+    principal: Principal,
+    asked: OpenSession,
+    /// The record that holds its task.
+    seq: Seq,
+    part: u32,
+}
+
+/// Something that belongs to the timeline of a session.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    session: String,
+    kind: LineKind,
+    seq: Seq,
+}
+
+impl Space {
+    pub(super) fn session(&self, id: &str) -> Option<&Session> {
+        match self.items.get(&ItemKey::new(ItemKind::Session, id)) {
+            Some(Item::Session(session)) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Whether a delivery waits for its session only.
+    pub(super) fn is_kept_back(&self, delivery: &Delivery) -> bool {
+        let session = delivery.session.as_deref().and_then(|id| self.session(id));
+        session.is_some_and(|session| session.status == SessionStatus::Paused)
+    }
+
+    /// The session that a message belongs to, if it is open.
+    pub(super) fn session_of(&self, message: &Message) -> Option<String> {
+        let session = self.session(message.session_id.as_ref()?)?;
+        (!over(session)).then(|| session.id.to_string())
+    }
+
+    pub(super) fn timeline(
+        &self,
+        session: &str,
+        kind: Option<LineKind>,
+        page: Page,
+        limit: usize,
+    ) -> Vec<Seq> {
+        let wanted = |line: &&Line| line.session == session && kind.is_none_or(|kind| line.kind == kind);
+        let mut found: Vec<_> = self.lines.iter().filter(wanted).map(|line| line.seq).collect();
+        found.dedup();
+        match page {
+            Page::After(seq) => found.retain(|one| *one > seq),
+            Page::Before(seq) => {
+                found.retain(|one| *one < seq);
+                found.reverse();
+            }
+        }
+        found.truncate(limit);
+        found
+    }
+}
+
+fn over(session: &Session) -> bool {
+    matches!(session.status, SessionStatus::Completed | SessionStatus::Failed)
+}
+
+fn takes_part(session: &Session, agent: &AgentId) -> bool {
+    session.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
+}
+
+impl Step<'_> {
+    pub(super) fn open_session(&mut self, asked: &OpenSession) -> Result<OpResult, Refused> {
+        let leader = match (&self.commit.principal, &asked.coordinator) {
+            (Principal::Agent(actor), None) => Some(actor.clone()),
+            (Principal::Agent(actor), Some(named)) if actor != named => {
+                return Err(Refused::new(Code::Forbidden, "whoever opens a session leads it"));
+            }
+            (_, named) => named.clone(),
+        };
+        self.all_known(leader.iter())?;
+        if let Some(id) = &asked.id
+            && self.space.session(id.as_str()).is_some()
+        {
+            return self.opened_again(id, asked);
+        }
+        let open = |item: &&Item| matches!(item, Item::Session(session) if !over(session));
+        if self.space.items.values().filter(open).count() >= limits::SESSIONS_OPEN_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many sessions")
+                .limit(limits::SESSIONS_OPEN_MAX as u64));
+        }
+        self.all_known(asked.participants.iter())?;
+        let here = self.space.openings.iter().filter(|opening| opening.seq == self.seq).count() as u64;
+        let made = format!("ses_0-{}-{here}", self.seq);
+        let id = asked.id.clone().unwrap_or_else(|| SessionId::new(&made).expect("a good id"));
+        let (now, part) = (self.now.wall, self.parts.len() as u32);
+        self.parts.extend(asked.task.clone());
+        let mut participants: Vec<Participant> = Vec::new();
+        for agent in &asked.participants {
+            if participants.iter().all(|one| one.agent != *agent) {
+                participants.push(Participant { agent: agent.clone(), joined_at: now, left_at: None });
+            }
+        }
+        let principal = self.commit.principal.clone();
+        let opening = Opening { id: id.clone(), principal, asked: asked.clone(), seq: self.seq, part };
+        self.space.openings.push(opening);
+        self.set_session(Session {
+            id: id.clone(),
+            number: SessionNo(self.seq.0 * 256 + here),
+            coordinator: leader,
+            participants,
+            title: asked.title.clone(),
+            task: asked.task.as_ref().map(|_| part),
+            status: SessionStatus::Active,
+            since: now,
+            reason: String::new(),
+            opened_at: now,
+            added: [0; 5],
+        });
+        Ok(OpResult::SessionOpened { id })
+    }
+
+    fn all_known<'a>(&self, agents: impl Iterator<Item = &'a AgentId>) -> Result<(), Refused> {
+        for agent in agents {
+            self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
+        }
+        Ok(())
+    }
+
+    /// The same by the same is the same; anything else is another session of that name.
+    fn opened_again(&self, id: &SessionId, asked: &OpenSession) -> Result<OpResult, Refused> {
+        let first = self.space.openings.iter().find(|opening| opening.id == *id);
+        let same = first.is_some_and(|first| {
+            let leader = |open: &OpenSession| match &self.commit.principal {
+                Principal::Agent(actor) => Some(actor.clone()),
+                Principal::System => open.coordinator.clone(),
+            };
+            let set = |open: &OpenSession| {
+                let mut list: Vec<AgentId> = Vec::new();
+                for agent in &open.participants {
+                    if !list.contains(agent) {
+                        list.push(agent.clone());
+                    }
+                }
+                list
+            };
+            first.principal == self.commit.principal
+                && leader(&first.asked) == leader(asked)
+                && set(&first.asked) == set(asked)
+                && first.asked.title == asked.title
+                && self.task_of(first) == asked.task.as_ref().map(|task| task.bytes.clone())
+        });
+        if same {
+            Ok(OpResult::SessionOpened { id: id.clone() })
+        } else {
+            Err(Refused::new(Code::Duplicate, format!("{id} is another session")))
+        }
+    }
+
+    /// The bytes of a task as they are now; blank ones are nobody's.
+    fn task_of(&self, opening: &Opening) -> Option<bytes::Bytes> {
+        let asked = opening.asked.task.as_ref()?;
+        let stored = self.space.records.get(opening.seq.0 as usize - 1);
+        match stored.map(|record| &record.parts[opening.part as usize]) {
+            Some(part) if part.salt == [0; 16] => Some(bytes::Bytes::from_static(b"\0 erased")),
+            Some(part) => Some(part.bytes.clone()),
+            None => Some(asked.bytes.clone()),
+        }
+    }
+
+    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, Refused> {
+        let mut session = self.find_session(&asked.session)?;
+        let own = match (&asked.change, &self.commit.principal) {
+            (SessionChange::Leave(agent), Principal::Agent(actor)) => agent == actor,
+            _ => false,
+        };
+        if !own {
+            self.require_leader(&session)?;
+        }
+        let now = self.now.wall;
+        let status = match &asked.change {
+            SessionChange::Join(agent) => {
+                not_over(&session)?;
+                self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
+                if takes_part(&session, agent) {
+                    return Ok(OpResult::Done);
+                }
+                session.participants.retain(|one| one.agent != *agent);
+                let agent = agent.clone();
+                session.participants.push(Participant { agent, joined_at: now, left_at: None });
+                if session.participants.len() > limits::SESSION_PARTICIPANTS_MAX {
+                    return Err(Refused::new(Code::LimitExceeded, "too many participants")
+                        .limit(limits::SESSION_PARTICIPANTS_MAX as u64));
+                }
+                self.set_session(session);
+                return Ok(OpResult::Done);
+            }
+            SessionChange::Leave(agent) => {
+                not_over(&session)?;
+                let there = |one: &Participant| one.agent == *agent && one.left_at.is_none();
+                if let Some(index) = session.participants.iter().position(there) {
+                    let mut one = session.participants.remove(index);
+                    one.left_at = Some(now);
+                    session.participants.push(one);
+                    self.set_session(session);
+                }
+                return Ok(OpResult::Done);
+            }
+            SessionChange::Pause => SessionStatus::Paused,
+            SessionChange::Resume => SessionStatus::Active,
+            SessionChange::Complete => SessionStatus::Completed,
+            SessionChange::Fail => SessionStatus::Failed,
+        };
+        if session.status == status {
+            return Ok(OpResult::Done);
+        }
+        not_over(&session)?;
+        let id = session.id.to_string();
+        self.set_session(Session { status, since: now, reason: asked.reason.clone(), ..session });
+        if status != SessionStatus::Paused {
+            // What was kept back goes to whoever waits for it, the oldest first.
+            let free = |one: &Delivery| one.session.as_ref() == Some(&id) && one.is_waiting();
+            for number in self.space.deliveries_where(free) {
+                let agent = self.space.delivery_mut(number).agent;
+                self.space.stir(agent);
+            }
+        }
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, Refused> {
+        let mut session = self.find_session(&add.session)?;
+        not_over(&session)?;
+        let participant = match &self.commit.principal {
+            Principal::Agent(actor) => takes_part(&session, actor),
+            Principal::System => false,
+        };
+        if !participant {
+            self.require_leader(&session)?;
+        }
+        let place = AddKind::ALL.iter().position(|kind| *kind == add.kind).expect("one of all");
+        session.added[place] += 1;
+        let n = session.added[place];
+        self.parts.push(add.body.clone());
+        self.note_line(session.id.to_string(), LineKind::Added(add.kind));
+        self.set_item(Item::Session(session));
+        Ok(OpResult::SessionAdded { n })
+    }
+
+    /// A message for a session that is over is refused, and so is one for an id that only the hub could have made.
+    pub(super) fn check_session(&self, message: &Message) -> Result<(), Refused> {
+        let Some(name) = &message.session_id else { return Ok(()) };
+        match self.space.session(name) {
+            Some(session) => not_over(session),
+            None => {
+                let made = name.strip_prefix("ses_").is_some_and(|rest| {
+                    let parts: Vec<_> = rest.split('-').collect();
+                    let plain = |part: &&str| part.parse::<u64>().is_ok_and(|n| n.to_string() == **part);
+                    parts.len() == 3 && parts.iter().all(plain)
+                });
+                if made { Err(Refused::new(Code::NotFound, format!("no session {name}"))) } else { Ok(()) }
+            }
+        }
+    }
+
+    pub(super) fn note_line(&mut self, session: String, kind: LineKind) {
+        self.space.lines.push(Line { session, kind, seq: self.seq });
+    }
+
+    fn set_session(&mut self, session: Session) {
+        self.note_line(session.id.to_string(), LineKind::Change);
+        self.set_item(Item::Session(session));
+    }
+
+    fn find_session(&self, id: &SessionId) -> Result<Session, Refused> {
+        let found = self.space.session(id.as_str()).cloned();
+        found.ok_or_else(|| Refused::new(Code::NotFound, format!("no session {id}")))
+    }
+
+    fn require_leader(&self, session: &Session) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
+                Err(Refused::new(Code::Forbidden, format!("{actor} does not lead {}", session.id)))
+            }
+            Principal::Agent(_) | Principal::System => Ok(()),
+        }
+    }
+}
+
+fn not_over(session: &Session) -> Result<(), Refused> {
+    if over(session) {
+        return Err(Refused::new(Code::SessionClosed, format!("{} is over", session.id)));
+    }
+    Ok(())
+}
