@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use quorate_core::codec::{self, fingerprint};
 use quorate_core::{
     AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
-    ItemKind, Keep, Key, LineKind, Message, Next, Open, Record, SentBefore, Seq, SessionNo, SessionStatus,
-    SpaceNo, Token, Version, Working,
+    ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Record, SentBefore, Seq, SessionNo,
+    SessionStatus, SpaceNo, Token, Version, Working,
 };
 use quorate_store::Read;
 
@@ -175,7 +175,10 @@ impl Tail {
                     self.set(*delivery, Fate::Ended { open: before.open, state, token, seq: record.seq });
                 }
             }
-            Effect::Redriven { delivery, .. } => {
+            Effect::Redriven { delivery, agent, seq, n, .. } => {
+                // One that ended again in the same record is noted there, as one that is no dead letter any more.
+                let open = Open::new(*agent, *seq, *n, OpenState::Ready { since: record.at });
+                self.set(*delivery, Fate::Open { open, lease_ms: 0 });
                 self.open(working, *delivery);
                 if let Some(changed) = self.deliveries.get_mut(delivery) {
                     changed.redriven = true;

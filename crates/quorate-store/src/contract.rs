@@ -130,6 +130,7 @@ macro_rules! contract_tests {
                 only_dead_letters_are_redriven,
                 a_redrive_sees_what_its_commit_did,
                 a_dead_letter_of_many_turns_keeps_its_last_reason,
+                a_redriven_letter_that_ends_in_the_same_commit_is_no_dead_letter,
                 a_purge_ends_everything_open,
                 every_token_is_above_the_ones_before,
                 the_counts_add_up,
