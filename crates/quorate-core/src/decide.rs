@@ -11,8 +11,8 @@ mod locks;
 mod memory;
 mod policy;
 mod send;
-mod waits;
 mod sessions;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -319,6 +319,7 @@ pub enum Effect {
     WaitAborted {
         /// Who waited for what, in a circle; the first is the one whose wait was called off.
         cycle: Vec<(AgentNo, String)>,
+    },
     /// Something was added to a session.
     SessionAdded {
         /// Which session.

@@ -8,11 +8,10 @@ mod inbox;
 mod items;
 mod line;
 mod locks;
-mod replay;
-mod waits;
 mod queue;
 mod replay;
 mod sessions;
+mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -136,7 +136,7 @@ impl Working {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. } => {}
-            | Effect::SessionAdded { .. } => {}
+            Effect::SessionAdded { .. } => {}
         }
     }
 

@@ -102,7 +102,7 @@ impl<'a> Folded<'a> {
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. } => {}
-                | Effect::SessionAdded { .. } => {}
+                Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {

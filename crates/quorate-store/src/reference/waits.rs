@@ -121,7 +121,8 @@ impl Look<'_> {
                 if !certain && self.space.leased_count(agent) > all {
                     return true;
                 }
-                let mut begun_since = holding_up.iter().filter(|other| self.waits[**other].waiter.since >= since);
+                let mut begun_since =
+                    holding_up.iter().filter(|other| self.waits[**other].waiter.since >= since);
                 let none = begun_since.clone().next().is_none();
                 none || begun_since.any(|other| self.waits[*other].ends)
             }
