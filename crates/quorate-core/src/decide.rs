@@ -12,9 +12,10 @@ mod memory;
 mod policy;
 mod send;
 mod sessions;
+mod tasks;
 mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::chain::{self, Header};
@@ -25,6 +26,7 @@ use crate::entry::EntryHead;
 use crate::ids::{
     AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
 };
+use crate::item::{Item, ItemKey};
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
@@ -204,6 +206,10 @@ struct Draft<'a> {
     erased_here: Vec<(Seq, u32)>,
     /// Locks that came free, or for which somebody waits no longer: looked at before the commit ends.
     stirred_locks: BTreeSet<LockName>,
+    /// Tasks of this commit so far.
+    tasks: u32,
+    /// Items that are not at hand any more since this commit; `None` for those that have no row either.
+    items_over: HashMap<ItemKey, Option<Item>>,
 }
 
 impl<'a> Draft<'a> {
@@ -229,6 +235,8 @@ impl<'a> Draft<'a> {
             sent_here: BTreeMap::new(),
             erased_here: Vec::new(),
             stirred_locks: BTreeSet::new(),
+            tasks: 0,
+            items_over: HashMap::new(),
         }
     }
 
@@ -263,13 +271,14 @@ impl<'a> Draft<'a> {
         }
         self.serve_stirred_locks()?;
         self.hand_out_stirred();
+        self.hand_out_tasks();
         Ok(Outcome::New(results))
     }
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
         match op {
-            Op::RegisterAgent(agent) => self.register(agent).map_err(No::Refused),
-            Op::RemoveAgent { agent } => self.remove_agent(agent).map_err(No::Refused),
+            Op::RegisterAgent(agent) => self.register(agent),
+            Op::RemoveAgent { agent } => self.remove_agent(agent),
             Op::Send { message, fingerprint } => self.send(message, fingerprint),
             Op::Claim { agent, max, lease_ms, waiting } => {
                 self.claim(agent, *max, *lease_ms, *waiting).map_err(No::Refused)
@@ -278,6 +287,7 @@ impl<'a> Draft<'a> {
             Op::Close { consumer } => {
                 self.working.set_consumer(*consumer, None);
                 self.wait_no_longer(*consumer);
+                self.working.set_claimer(*consumer, None);
                 Ok(OpResult::Done)
             }
             Op::Ack(lease) => self.ack(*lease),
@@ -288,7 +298,7 @@ impl<'a> Draft<'a> {
             Op::Put(put) => self.put(put),
             Op::Delete(delete) => self.delete(delete),
             Op::Erase(erase) => self.erase(*erase),
-            Op::Sweep => self.sweep().map_err(No::Refused),
+            Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
             Op::RenewLocks(locks) => self.renew_locks(locks),
@@ -296,6 +306,13 @@ impl<'a> Draft<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::CreateTasks(create) => self.make_tasks(create),
+            Op::ClaimTasks(claim) => self.claim_tasks(claim).map_err(No::Refused),
+            Op::HeartbeatTask(heartbeat) => self.heartbeat_task(heartbeat),
+            Op::CompleteTask(complete) => self.complete_task(complete),
+            Op::FailTask(fail) => self.fail_task(fail),
+            Op::ReleaseTask(lease) => self.release_task(lease),
+            Op::CancelTask(cancel) => self.cancel_task(cancel),
         }
     }
 
@@ -380,6 +397,10 @@ fn item_of(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::HeartbeatTask(heartbeat) => heartbeat.lease.task.to_string(),
+        Op::CompleteTask(complete) => complete.lease.task.to_string(),
+        Op::FailTask(fail) => fail.lease.task.to_string(),
+        Op::ReleaseTask(lease) => lease.task.to_string(),
         _ => String::new(),
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
+use crate::task::Task;
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
@@ -20,11 +21,13 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// Work for an agent or a capability.
+    Task,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Task];
 
     /// The frozen number.
     #[must_use]
@@ -33,6 +36,7 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Task => 4,
         }
     }
 
@@ -49,6 +53,7 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Task => "task",
         }
     }
 }
@@ -79,6 +84,8 @@ pub enum Item {
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// Work for an agent or a capability.
+    Task(Task),
 }
 
 /// Where an item is kept.
@@ -119,6 +126,7 @@ impl Item {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
         }
     }
 
@@ -131,6 +139,8 @@ impl Item {
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            Self::Task(task) if task.status().is_over() => Keep::Stored,
+            Self::Task(_) => Keep::AtHand,
         }
     }
 
@@ -140,6 +150,7 @@ impl Item {
         match self {
             Self::Lock(lock) => lock.alarms(),
             Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Task(task) => task.alarms(),
         }
     }
 }
@@ -171,6 +182,28 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// A task was made.
+    TaskCreated,
+    /// A task can be taken: all it needs is done, or its time has come.
+    TaskReady,
+    /// A task was taken.
+    TaskLeased,
+    /// The holder of a task said how far it got.
+    TaskProgressed,
+    /// A task ended with a result, whole or partial.
+    TaskCompleted,
+    /// A try came to nothing, and another one follows.
+    TaskRetried,
+    /// A task was given back untouched.
+    TaskReleased,
+    /// A task waits for a dependency that was given up.
+    TaskHeld,
+    /// A task was given up.
+    TaskFailed,
+    /// A task was given up, and somebody was told.
+    TaskEscalated,
+    /// A task was called off.
+    TaskCancelled,
 }
 
 impl Verb {
@@ -188,6 +221,17 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+        Self::TaskCreated,
+        Self::TaskReady,
+        Self::TaskLeased,
+        Self::TaskProgressed,
+        Self::TaskCompleted,
+        Self::TaskRetried,
+        Self::TaskReleased,
+        Self::TaskHeld,
+        Self::TaskFailed,
+        Self::TaskEscalated,
+        Self::TaskCancelled,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -206,6 +250,17 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::TaskCreated => 40,
+            Self::TaskReady => 41,
+            Self::TaskLeased => 42,
+            Self::TaskProgressed => 43,
+            Self::TaskCompleted => 44,
+            Self::TaskRetried => 45,
+            Self::TaskReleased => 46,
+            Self::TaskHeld => 47,
+            Self::TaskFailed => 48,
+            Self::TaskEscalated => 49,
+            Self::TaskCancelled => 50,
         }
     }
 
@@ -231,6 +286,17 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::TaskCreated => "task.created",
+            Self::TaskReady => "task.ready",
+            Self::TaskLeased => "task.leased",
+            Self::TaskProgressed => "task.progressed",
+            Self::TaskCompleted => "task.completed",
+            Self::TaskRetried => "task.retried",
+            Self::TaskReleased => "task.released",
+            Self::TaskHeld => "task.held",
+            Self::TaskFailed => "task.failed",
+            Self::TaskEscalated => "task.escalated",
+            Self::TaskCancelled => "task.cancelled",
         }
     }
 }

@@ -23,6 +23,7 @@ mod refused;
 mod registry;
 mod rows;
 mod session;
+mod task;
 mod time;
 mod waits;
 mod working;
@@ -38,7 +39,7 @@ pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
     Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
-    SpaceNo, Token, Version, row_id,
+    SpaceNo, TaskId, Token, Version, row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
@@ -50,6 +51,12 @@ pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefor
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus,
+};
+pub use task::{
+    CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
+    EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,
+    SetbackKind, Task, TaskCounts, TaskHanded, TaskInput, TaskLease, TaskLeaseRef, TaskLoss, TaskNext,
+    TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor, TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
 pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};

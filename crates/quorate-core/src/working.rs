@@ -11,6 +11,7 @@ mod locks;
 mod queue;
 mod replay;
 mod sessions;
+mod tasks;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,6 +27,7 @@ pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
+pub(crate) use tasks::{Claimer, Next};
 pub(crate) use waits::WaitId;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -197,6 +199,7 @@ enum Undo {
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
+    Task(tasks::TaskUndo),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
 }
 
@@ -391,6 +394,7 @@ impl Working {
         }
         self.mark = self.journal.len();
         self.stirred_mark = self.stirred.len();
+        self.items.tasks.mark();
         self.journal.push(Undo::Numbers {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
@@ -403,6 +407,7 @@ impl Working {
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
         self.stirred.truncate(self.stirred_mark);
+        self.items.tasks.back_to_mark();
     }
 
     /// The commits since the last call are on disk: from here on they are not put back.
@@ -430,6 +435,7 @@ impl Working {
         for number in 1..=self.inboxes.len() as u64 {
             self.stir(AgentNo(number));
         }
+        self.items.tasks.stir_all();
     }
 
     fn undo_to(&mut self, mark: usize) {
@@ -444,6 +450,7 @@ impl Working {
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
+                Undo::Task(before) => self.put_task_back(before),
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
                     self.look_at = look_at;
                     self.next_delivery = next_delivery;

@@ -14,6 +14,7 @@ mod reads;
 mod sessions;
 mod space;
 mod sweep;
+mod task;
 mod watch;
 
 pub use engine::Engine;
@@ -22,4 +23,7 @@ pub use post::{Consumer, Delivery, MessageRef};
 pub use reads::{DeliveryView, MessageView};
 pub use sessions::{Addition, Happening, TimelineLine};
 pub use space::Space;
+pub use task::{
+    PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
+};
 pub use watch::{Change, Watch};

@@ -181,6 +181,7 @@ pub(crate) fn unexpected(rows: &Rows) -> Error {
         Rows::Items(_) => "items",
         Rows::Record(_) => "a record",
         Rows::Timeline(_) => "a timeline",
+        Rows::Part(_) => "a payload",
     };
     StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
 }

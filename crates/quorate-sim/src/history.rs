@@ -180,7 +180,10 @@ impl Answer {
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }
                 | OpResult::Locked(_)
-                | OpResult::InLine => {}
+                | OpResult::InLine
+                | OpResult::TasksCreated { .. }
+                | OpResult::TasksClaimed(_)
+                | OpResult::TaskAccepted { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
             }
         }

@@ -11,6 +11,7 @@ mod plan;
 mod replay;
 mod resolve;
 mod sessions;
+mod tasks;
 mod views;
 
 pub use pair::run;

@@ -17,12 +17,17 @@
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
+//! | | `makes T of TYPE [for A] [needs T,T] [priority N] [tries N] [backoff T] [timeout T] [lease T] [skipping waiting] [tells A] [saying W]` |
+//! | | and further tasks of the same operation after `+`; `takes [N] [on TYPE,TYPE] [for T]`, `awaits [N] … as C`, `serves N … as C` |
+//! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
+//! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
 //! `locks`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
+//! `task T`, `tasks`.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
 
@@ -31,6 +36,7 @@ mod cast;
 mod locks;
 mod sessions;
 mod stage;
+mod tasks;
 mod told;
 
 use stage::Stage;

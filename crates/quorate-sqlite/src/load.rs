@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quorate_core::{
-    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
-    Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, Timestamp,
-    Token, Working, chain, codec, row_id,
+    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Kept, Now, Open,
+    OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, Timestamp, Token,
+    Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -263,15 +263,12 @@ fn deliveries(
     Ok(())
 }
 
-/// Takes up the items that decisions need at hand.
+/// Takes up the items that decisions need at hand, and counts those that are over.
 fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
     let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
     let mut rows = statement.query([number.0])?;
     while let Some(row) = rows.next()? {
-        let item = item_of(row)?;
-        if item.keep() == Keep::AtHand {
-            working.load_item(item, now);
-        }
+        working.load_item(item_of(row)?, now);
     }
     Ok(())
 }

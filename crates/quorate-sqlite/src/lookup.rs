@@ -7,8 +7,8 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
-    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq, SessionNo,
-    SpaceNo, Timestamp, Version, codec, row_id,
+    Item, ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq,
+    SessionNo, SpaceNo, Timestamp, Version, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -260,6 +260,13 @@ impl Rows for Lookups<'_> {
             .map_err(failed(what))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
         item.map_err(|source| LookupFailed { what, source: Box::new(source) })
+    }
+
+    fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, LookupFailed> {
+        let what = "a payload";
+        let record = load::record(self.connection, self.space.get(), seq).map_err(failed(what))?;
+        let found = record.map(|record| codec::part(&record, part)).transpose();
+        Ok(found.map_err(|source| LookupFailed { what, source: Box::new(source) })?.flatten())
     }
 }
 

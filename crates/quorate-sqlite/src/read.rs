@@ -10,7 +10,7 @@ use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, Record,
     ReturnCause, Seq, SpaceNo, Timestamp, Version, codec, row_id,
 };
-use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
@@ -100,7 +100,31 @@ impl Reading<'_> {
                 None => self.stored_items("id = ?3", (key.kind, &key.id), 1)?.pop(),
             }),
             Read::Items { kind, after, limit } => Rows::Items(self.items(*kind, after.as_deref(), *limit)?),
+            Read::Part { seq, part, start, length } => {
+                Rows::Part(self.part(*seq, *part, (*start, *length))?)
+            }
         })
+    }
+
+    /// Bytes of a payload part. Reads no more of the record than it must: a graph of tasks is one large record.
+    fn part(&self, seq: Seq, part: u32, (start, length): (u64, u64)) -> Result<Option<PartBytes>, ReadError> {
+        let row = row_id(self.space, seq.0.min(LAST));
+        let prefix: Option<Vec<u8>> = self
+            .connection
+            .prepare_cached("SELECT substr(body, 1, ?2) FROM log WHERE id = ?1")?
+            .query_row((row, codec::parts_prefix(part)), |row| row.get(0))
+            .optional()?;
+        let Some(prefix) = prefix else { return Ok(None) };
+        let Some((begin, whole)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
+        let start = start.min(whole);
+        let length = length.min(whole - start);
+        // SQLite counts from 1.
+        let (from, salt) = (begin + start + 1, u64::from(part) * 16 + 1);
+        let (bytes, salt): (Vec<u8>, Vec<u8>) = self
+            .connection
+            .prepare_cached("SELECT substr(payload, ?2, ?3), substr(salts, ?4, 16) FROM log WHERE id = ?1")?
+            .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Some(PartBytes { bytes: bytes.into(), erased: salt == [0; 16] }))
     }
 
     fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {

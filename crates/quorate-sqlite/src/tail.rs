@@ -320,7 +320,7 @@ impl Tail {
                     let found = self.items_after(*kind, after.as_deref());
                     part.items.extend(found.map(|(key, item)| (key.clone(), item.cloned())));
                 }
-                Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) => {}
+                Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) | Read::Part { .. } => {}
             }
         }
         part

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use quorate_core::{
     AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind, Message,
     OpenState, Payload, Record, Seq, Timestamp, Version,
@@ -103,6 +104,17 @@ pub enum Read {
         /// How many at most.
         limit: usize,
     },
+    /// Some bytes of a payload part.
+    Part {
+        /// The record.
+        seq: Seq,
+        /// Which part of it.
+        part: u32,
+        /// From which byte of the part on.
+        start: u64,
+        /// How many bytes at most.
+        length: u64,
+    },
 }
 
 /// Which part of a timeline.
@@ -137,6 +149,17 @@ pub enum Rows {
     Record(Option<Record>),
     /// Of [`Read::Timeline`]: each record once.
     Timeline(Vec<Seq>),
+    /// Of [`Read::Part`]; `None` if there is no such part.
+    Part(Option<PartBytes>),
+}
+
+/// Bytes of a payload part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartBytes {
+    /// The bytes; zeros if the part was erased.
+    pub bytes: Bytes,
+    /// Whether the part was erased.
+    pub erased: bool,
 }
 
 /// One version of an entry, with its content.

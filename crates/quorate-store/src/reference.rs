@@ -16,6 +16,7 @@ mod send;
 mod sessions;
 mod space;
 mod step;
+mod tasks;
 mod waits;
 
 use std::future::ready;

@@ -34,6 +34,7 @@ mod run;
 mod send;
 mod session;
 mod step;
+mod task;
 
 pub use agent::{Agent, AgentBuilder, Received};
 pub use handler::{Failure, Work};
@@ -44,12 +45,13 @@ pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
+pub use task::{TakenTask, TaskDraft, TaskWork};
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
-    SessionStatus,
+    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority, Refused,
+    Role, Seq, SessionStatus, Task, TaskCounts, TaskId, TaskState, TaskStatus,
 };
-pub use quorate_engine::{Error, Happening, TimelineLine};
+pub use quorate_engine::{Error, Happening, TaskFilter, TaskPage, TaskView, TimelineLine};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

@@ -1,10 +1,12 @@
 //! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{Reader, Unreadable, Writer, item};
 use crate::commit::{Locked, OpResult};
 use crate::decide::Handed;
 use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
+use crate::item::{Item, ItemKind};
 use crate::lock::FenceRef;
+use crate::task::TaskHanded;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -73,6 +75,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(26);
             out.number(*n);
         }
+        OpResult::TasksCreated { generation, seq, first, count } => {
+            out.numbers(&[17, generation.0, seq.0, u64::from(*first), u64::from(*count)]);
+        }
+        OpResult::TasksClaimed(handed) => {
+            out.numbers(&[18, handed.len() as u64]);
+            handed.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
+        }
+        OpResult::TaskAccepted { seq, token } => out.numbers(&[19, seq.0, token.0]),
     }
 }
 
@@ -125,6 +135,14 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         23 => OpResult::InLine,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
+        17 => OpResult::TasksCreated {
+            generation: Generation(input.number()?),
+            seq: Seq(input.number()?),
+            first: input.narrow()?,
+            count: input.narrow()?,
+        },
+        18 => OpResult::TasksClaimed(read_tasks(input)?),
+        19 => OpResult::TaskAccepted { seq: Seq(input.number()?), token: Token(input.number()?) },
         _ => return input.wrong("a result that this release knows"),
     })
 }
@@ -137,4 +155,16 @@ fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
         locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
     }
     Ok(Locked { locks, ttl_ms })
+}
+
+/// Tasks as they were handed over. Their inputs are read from the log.
+fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<TaskHanded>, Unreadable> {
+    let mut handed = Vec::new();
+    for _ in 0..input.count(8)? {
+        match item::read(ItemKind::Task, input)? {
+            Item::Task(task) => handed.push(TaskHanded { task, input: None }),
+            _ => return input.wrong("a task"),
+        }
+    }
+    Ok(handed)
 }

@@ -49,6 +49,9 @@ impl Draft<'_> {
 
     /// More credit for a consumer. One that is gone is not an error: the agent was started again meanwhile.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
+        if self.grant_tasks(id, credit) {
+            return OpResult::Done;
+        }
         if let Some(consumer) = self.working.consumer(id).copied() {
             let credit = consumer.credit.saturating_add(credit);
             let turn = if consumer.credit == 0 { self.working.next_turn() } else { consumer.turn };
@@ -126,7 +129,7 @@ impl Draft<'_> {
     }
 
     /// What time alone brings about. Bounded: what is left over is found by the next sweep, at once.
-    pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
+    pub(super) fn sweep(&mut self) -> Result<OpResult, No> {
         self.require_system("sweep")?;
         for delivery in self.working.lapsed(self.now.mono, SWEEP_MAX) {
             self.give_back(delivery, ReturnCause::Lapsed, String::new(), None);
@@ -134,7 +137,7 @@ impl Draft<'_> {
         for delivery in self.working.expired(self.now.wall, SWEEP_MAX) {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
-        self.sweep_items();
+        self.sweep_items()?;
         self.sweep_waits();
         Ok(OpResult::Done)
     }

@@ -28,6 +28,15 @@ impl Draft<'_> {
         }
         self.check_session(message)?;
         let recipients = self.recipients(message)?;
+        let result = self.post(message, &recipients);
+        if let Some(client_id) = &message.client_id {
+            self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
+        }
+        Ok(result)
+    }
+
+    /// Sends a message to those who were found to be its recipients.
+    pub(super) fn post(&mut self, message: &Arc<Message>, recipients: &[AgentNo]) -> OpResult {
         let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
@@ -43,13 +52,9 @@ impl Draft<'_> {
         }
         self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
         for agent in recipients {
-            self.working.stir(agent);
+            self.working.stir(*agent);
         }
-        let result = OpResult::Sent { id, first, count };
-        if let Some(client_id) = &message.client_id {
-            self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
-        }
-        Ok(result)
+        OpResult::Sent { id, first, count }
     }
 
     /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.

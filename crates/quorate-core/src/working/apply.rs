@@ -60,7 +60,8 @@ impl Working {
                 open.expires = expires_at.unwrap_or(Open::NEVER);
                 self.set_delivery(*delivery, Some((open, None)));
             }
-            Effect::Written { .. } | Effect::Deleted { .. } | Effect::Erased { .. } => {}
+            Effect::Written { .. } | Effect::Deleted { .. } => {}
+            Effect::Erased { seq, part } => self.forget_inputs(*seq, *part),
             Effect::Changed { item, .. } => self.set_item(item, now),
             // Waits are in memory only, and those who wait were told.
             Effect::WaitAborted { .. } => {}

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::ids::TaskId;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
 use crate::working::sessions::Sessions;
+use crate::working::tasks::Tasks;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -18,6 +20,7 @@ pub(crate) struct Items {
     pub(crate) policy: Policy,
     pub(super) locks: Locks,
     pub(crate) sessions: Sessions,
+    pub(super) tasks: Tasks,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -49,6 +52,13 @@ impl Items {
                 };
                 self.sessions.place(&key.id, new).map(Item::Session)
             }
+            ItemKind::Task => {
+                let new = match new {
+                    Some(Item::Task(task)) => Some(task),
+                    _ => None,
+                };
+                self.tasks.place(&TaskId::of_key(key), new).map(Item::Task)
+            }
         }
     }
 
@@ -58,12 +68,15 @@ impl Items {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
+            ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
         }
     }
 
     /// The soonest alarms, by clock.
     pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
-        (self.by_time.first().map(|(at, _)| *at), self.by_deadline.first().map(|(at, _)| *at))
+        let stirred = self.tasks.is_stirred().then_some(Timestamp(0));
+        let by_time = stirred.or_else(|| self.by_time.first().map(|(at, _)| *at));
+        (by_time, self.by_deadline.first().map(|(at, _)| *at))
     }
 
     /// The first alarms that went off, soonest first.
@@ -138,7 +151,11 @@ impl Working {
 
     /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.
     pub fn load_item(&mut self, item: Item, now: Now) {
-        self.put_item(item, now.mono);
+        match &item {
+            _ if item.keep() == Keep::AtHand => drop(self.put_item(item, now.mono)),
+            Item::Task(task) => self.load_over(task),
+            _ => {}
+        }
     }
 
     /// Puts the new state of an item in its place. A part that runs already keeps its deadline.
@@ -147,6 +164,9 @@ impl Working {
         self.journal.push(Undo::Item(Box::new(before)));
         if let Item::Session(session) = item {
             self.hold_or_release(session.number);
+        }
+        if let Item::Task(task) = item {
+            self.note_task(task);
         }
     }
 

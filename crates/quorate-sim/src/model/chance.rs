@@ -7,6 +7,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
+use super::tasks;
 use super::{locks, sessions};
 
 /// Plans of up to so many steps.
@@ -96,6 +97,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
+        30 => tasks::work(agent).prop_map(Do::Task),
     ]
     .boxed()
 }

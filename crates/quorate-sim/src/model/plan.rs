@@ -5,6 +5,8 @@ use std::fmt;
 use super::locks::{Fenced, Wanted};
 use super::sessions::{NAMES, SessionDo};
 
+use super::tasks::TaskDo;
+
 /// Steps, one after the other.
 #[derive(Clone)]
 pub struct Plan(pub(super) Vec<Step>);
@@ -75,6 +77,7 @@ pub(super) enum Do {
     Renew(Fenced),
     Unlock(Fenced),
     Session(SessionDo),
+    Task(TaskDo),
 }
 
 #[derive(Clone, Debug)]
@@ -254,6 +257,7 @@ impl fmt::Display for Do {
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
             Self::Session(what) => what.fmt(f),
+            Self::Task(what) => what.fmt(f),
         }
     }
 }

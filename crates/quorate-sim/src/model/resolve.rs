@@ -6,12 +6,13 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
     ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack,
-    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp,
-    Token, Version, Waiting,
+    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, Seq, Timestamp, Token, Version,
+    Waiting,
 };
 
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::sessions::NAMES;
+use super::tasks::{TaskTold, described};
 
 /// What a space told so far: what later steps refer to.
 #[derive(Default)]
@@ -29,6 +30,7 @@ pub(super) struct Told {
     last_token: u64,
     /// Every fence that was given out, with its holder.
     pub(super) fences: Vec<(usize, FenceRef)>,
+    pub(super) tasks: TaskTold,
 }
 
 /// How a space looks before a step.
@@ -43,6 +45,8 @@ pub(super) struct Sight {
     pub(super) dead: Vec<DeliveryNo>,
     /// The tokens of the leases that are not over.
     pub(super) held: BTreeSet<Token>,
+    /// The tokens of tasks that are held.
+    pub(super) held_tasks: BTreeSet<Token>,
 }
 
 impl Told {
@@ -52,6 +56,7 @@ impl Told {
             self.filled.extend(receipt.seq);
         }
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
+            self.tasks.learn(op, result);
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
                     let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
@@ -74,6 +79,13 @@ impl Told {
     /// Takes note of what went to a consumer.
     pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &Handed) {
         self.hold((consumer.0 / SLOTS) as usize, handed);
+    }
+
+    /// Takes note of what somebody was told who waits.
+    pub(super) fn learn_told(&mut self, consumer: ConsumerId, told: &quorate_core::Told) {
+        if let quorate_core::Told::TaskHanded(handed) = told {
+            self.tasks.hold((consumer.0 / SLOTS) as usize, handed);
+        }
     }
 
     fn hold(&mut self, agent: usize, handed: &Handed) {
@@ -120,7 +132,7 @@ impl Told {
     fn op(&self, who: Who, what: &Do, sight: &Sight) -> Op {
         match what {
             Do::Register { agent, epoch, renamed } => {
-                let mut new = RegisterAgent::named(id(*agent));
+                let mut new = described(*agent);
                 new.epoch = self.epoch(*agent, *epoch, sight);
                 if *renamed {
                     new.name = "somebody".into();
@@ -188,6 +200,7 @@ impl Told {
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
+            Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
         }
     }
 
@@ -223,7 +236,7 @@ impl Told {
 /// Consumers that an agent may have.
 pub(super) const SLOTS: u64 = 10;
 
-fn consumer(agent: usize, slot: u64) -> ConsumerId {
+pub(super) fn consumer(agent: usize, slot: u64) -> ConsumerId {
     ConsumerId(agent as u64 * SLOTS + slot)
 }
 

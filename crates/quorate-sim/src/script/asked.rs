@@ -6,8 +6,8 @@ use std::str::SplitWhitespace;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, FenceRef, Key, LeaseRef, Message,
-    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting,
-    limits,
+    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Role, Timestamp, Version,
+    Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -35,7 +35,12 @@ impl<'a> Words<'a> {
         Some(self.must("a word"))
     }
 
-    fn number(&mut self) -> Option<u32> {
+    /// The next word, unless it is this one.
+    pub(super) fn next_unless(&mut self, word: &str) -> Option<&'a str> {
+        self.0.next_if(|next| *next != word)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u32> {
         let number = self.0.peek()?.parse().ok()?;
         self.0.next();
         Some(number)
@@ -111,7 +116,7 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => Op::RegisterAgent(RegisterAgent::named(agent(who))),
+            "starts" => Op::RegisterAgent(self.cast().description(who)),
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
             "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },
@@ -127,13 +132,28 @@ impl Stage {
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::op(verb, words)
             }
-            other => panic!("{other} is not a verb"),
+            "can" => self.redescribe(who, |new| {
+                new.capabilities = words.must("capabilities").split(',').map(str::to_owned).collect();
+            }),
+            "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),
+            other => match self.asked_of_tasks(who, other, words) {
+                Some(op) => op,
+                None => panic!("{other} is not a verb"),
+            },
         };
         let twice = words.after_word("twice");
         if let Some(rest) = words.next() {
             panic!("{rest} is too much in {part}");
         }
         Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
+    }
+
+    /// An agent says something else of itself, and goes on under its epoch.
+    fn redescribe(&mut self, who: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
+        let mut new = self.cast().description(who);
+        change(&mut new);
+        self.cast_mut().describe(who, new.clone());
+        Op::RegisterAgent(RegisterAgent { epoch: Some(self.cast().epoch(who, 0)), ..new })
     }
 
     fn lease(&self, who: &str, text: &str) -> LeaseRef {
@@ -231,7 +251,7 @@ impl Stage {
 }
 
 impl Words<'_> {
-    fn after_word(&mut self, word: &str) -> bool {
+    pub(super) fn after_word(&mut self, word: &str) -> bool {
         self.0.next_if_eq(&word).is_some()
     }
 }

@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    fn agent_name(&self, number: AgentNo) -> String {
+    pub(super) fn agent_name(&self, number: AgentNo) -> String {
         let published = self.store().published(self.space()).expect("the space is there");
         let agents = published.borrow().agents.clone();
         agents.get(number).map_or_else(|| number.to_string(), |agent| agent.id.to_string())
@@ -106,6 +106,10 @@ impl Stage {
                 let cycle = refused.facts.cycle.iter();
                 let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
+            }
+            Told::TaskHanded(handed) => self.handed_task(who, handed),
+            Told::TaskLost { task, token, loss } => {
+                format!("{who} loses {task} (token {token}, {})", loss.as_str())
             }
         }
     }

@@ -98,9 +98,8 @@ impl Stage {
             "in" => self.enter(words.must("a space")).await,
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
-            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
-                self.look(statement).await
-            }
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
+            | "tasks" => self.look(statement).await,
             "session" | "timeline" => self.look_at_session(statement).await,
             time if time.starts_with('+') => {
                 self.pass(time);
@@ -224,6 +223,9 @@ impl Stage {
             }
             (_, OpResult::Locked(locked)) => self.learn_locked(locked),
             (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
+            (_, OpResult::TasksClaimed(taken)) => {
+                taken.iter().for_each(|one| self.cast_mut().tokens.hold(one));
+            }
             _ => {}
         }
     }
@@ -261,6 +263,8 @@ impl Stage {
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
+            "task" => return self.tell_task(words.must("a task")).await,
+            "tasks" => return self.tell_task_counts(),
             "text" => return self.tell_text(words.must("a message")).await,
             _ => return self.tell_where(words.must("a message")).await,
         };

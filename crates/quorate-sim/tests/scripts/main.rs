@@ -11,6 +11,11 @@ mod repeats;
 mod restarts;
 mod sessions;
 mod starts;
+mod task_failures;
+mod task_graphs;
+mod task_leases;
+mod task_time;
+mod task_waiting;
 mod time;
 mod waiting;
 

@@ -3,6 +3,8 @@
 mod lock;
 mod sessions;
 
+mod task;
+
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
     Timestamp, Token, Version,
@@ -112,6 +114,7 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Session(session) => sessions::session(session),
+        Item::Task(task) => task::fields(task, agents),
     }
 }
 

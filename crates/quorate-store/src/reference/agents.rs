@@ -63,6 +63,7 @@ impl Step<'_> {
                 self.come_back(delivery, "its holder was started again during the last try");
             }
             self.return_locks(number);
+            self.release_tasks_of(number);
         }
         let agent = Agent {
             id: new.id.clone(),
@@ -99,8 +100,12 @@ impl Step<'_> {
         if self.space.open_count(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
+        if self.space.named_tasks(number) > 0 {
+            return Err(Refused::new(Code::Conflict, format!("{agent} has open tasks")));
+        }
         self.dismiss(number);
         self.return_locks(number);
+        self.release_tasks_of(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)
@@ -119,6 +124,8 @@ impl Step<'_> {
         gone.sort_unstable();
         self.space.consumers.retain(|one| one.agent != agent);
         self.dismissed.append(&mut gone);
+        let claimers = self.space.dismiss_claimers(agent);
+        self.dismissed.extend(claimers);
     }
 }
 

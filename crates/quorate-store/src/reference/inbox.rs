@@ -30,13 +30,16 @@ impl Step<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many wait for this inbox")
                 .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
         }
-        self.close(id);
+        self.space.consumers.retain(|one| one.id != id);
         self.space.consumers.push(Consumer { id, agent: number, credit, lease_ms, once });
         Ok(OpResult::Claimed(taken))
     }
 
     /// More credit. Whoever had none goes to the end of the line.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
+        if self.grant_tasks(id, credit) {
+            return OpResult::Done;
+        }
         if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
             let mut consumer = self.space.consumers.remove(at);
             let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
@@ -50,6 +53,7 @@ impl Step<'_> {
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.space.consumers.retain(|one| one.id != id);
         self.leave_line(id);
+        self.close_claim(id);
         OpResult::Done
     }
 
@@ -175,6 +179,7 @@ impl Step<'_> {
         }
         self.expire_holds();
         self.look_at_waits();
+        self.sweep_tasks();
         Ok(OpResult::Done)
     }
 

@@ -65,6 +65,7 @@ impl Step<'_> {
                     sent.fingerprint = [0; 32];
                 }
             }
+            self.space.forget_inputs(erase.seq);
         }
         Ok(OpResult::Done)
     }

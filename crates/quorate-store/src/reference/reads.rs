@@ -8,7 +8,7 @@ use quorate_core::{
     codec,
 };
 
-use crate::read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+use crate::read::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {
@@ -58,6 +58,9 @@ impl Space {
                 let of_kind = self.items.iter().filter(|(key, _)| key.kind == *kind && later(key));
                 Rows::Items(of_kind.take(*limit).map(|(_, item)| item.clone()).collect())
             }
+            Read::Part { seq, part, start, length } => {
+                Rows::Part(self.part_bytes(*seq, *part, *start, *length))
+            }
         }
     }
 
@@ -85,6 +88,16 @@ impl Space {
 
     fn part(&self, seq: Seq, part: u32) -> Payload {
         self.records[seq.0 as usize - 1].parts[part as usize].clone()
+    }
+
+    fn part_bytes(&self, seq: Seq, part: u32, start: u64, length: u64) -> Option<PartBytes> {
+        let record = self.records.get(usize::try_from(seq.0).ok()?.checked_sub(1)?)?;
+        let payload = record.parts.get(part as usize)?;
+        let whole = payload.bytes.len() as u64;
+        let start = start.min(whole);
+        let end = start + length.min(whole - start);
+        let bytes = payload.bytes.slice(start as usize..end as usize);
+        Some(PartBytes { bytes, erased: payload.is_erased() })
     }
 
     fn stored(&self, sent: &Sent) -> StoredMessage {

@@ -30,6 +30,16 @@ impl Step<'_> {
         }
         self.check_session(message)?;
         let recipients = self.recipients(message)?;
+        Ok(self.post(message, *fingerprint, recipients))
+    }
+
+    /// Makes one delivery for each recipient.
+    pub(super) fn post(
+        &mut self,
+        message: &Arc<Message>,
+        fingerprint: [u8; 32],
+        recipients: Vec<AgentNo>,
+    ) -> OpResult {
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
         for (index, agent) in recipients.iter().enumerate() {
@@ -43,7 +53,7 @@ impl Step<'_> {
             at: self.now.wall,
             part: self.parts.len() as u32,
             message: Arc::clone(message),
-            fingerprint: *fingerprint,
+            fingerprint,
             principal: self.commit.principal.clone(),
             first,
             recipients,
@@ -56,7 +66,7 @@ impl Step<'_> {
         }
         self.messages += 1;
         self.changed = true;
-        Ok(result)
+        result
     }
 
     fn sent_as(&self, id: &ClientId) -> Option<&Sent> {

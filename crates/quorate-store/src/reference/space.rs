@@ -11,6 +11,7 @@ use quorate_core::{
 
 use crate::reference::locks::{Hold, LockWaiter};
 use crate::reference::sessions::{Line, Opening};
+use crate::reference::tasks::TaskMemory;
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -49,6 +50,7 @@ pub(super) struct Space {
     pub(super) openings: Vec<Opening>,
     /// What belongs to the timeline of a session.
     pub(super) lines: Vec<Line>,
+    pub(super) task_memory: TaskMemory,
 }
 
 /// One record, without its effects.
@@ -191,6 +193,7 @@ impl Space {
             items: BTreeMap::new(),
             openings: Vec::new(),
             lines: Vec::new(),
+            task_memory: TaskMemory::default(),
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -202,6 +205,7 @@ impl Space {
         self.consumers.clear();
         self.stirred.clear();
         self.fairness.fill(Fairness::default());
+        self.restart_tasks(now.mono);
         let newest_at = self.newest_at();
         self.lock_waiters.clear();
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
@@ -330,7 +334,8 @@ impl Space {
             agents: Arc::new(self.agents.iter().cloned().collect()),
             eras: Arc::new(Eras(vec![era])),
             counts: self.counts(),
-            wake: self.wake(),
+            tasks: self.task_counts(),
+            wake: self.wake_for_tasks(self.wake()),
         }
     }
 }

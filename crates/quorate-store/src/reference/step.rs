@@ -26,6 +26,8 @@ pub(super) struct Step<'a> {
     pub(super) handed: Vec<(ConsumerId, Handed)>,
     pub(super) dismissed: Vec<ConsumerId>,
     pub(super) told: Vec<(ConsumerId, Told)>,
+    /// Tasks made so far.
+    pub(super) tasks: u32,
 }
 
 impl Space {
@@ -100,6 +102,7 @@ impl<'a> Step<'a> {
             handed: Vec::new(),
             dismissed: Vec::new(),
             told: Vec::new(),
+            tasks: 0,
         }
     }
 
@@ -126,6 +129,7 @@ impl<'a> Step<'a> {
         }
         self.serve_locks();
         self.hand_out();
+        self.hand_out_tasks();
         Ok(results)
     }
 
@@ -153,6 +157,13 @@ impl<'a> Step<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::CreateTasks(create) => self.create_tasks(create),
+            Op::ClaimTasks(claim) => self.claim_tasks(claim),
+            Op::HeartbeatTask(beat) => self.heartbeat_task(beat),
+            Op::CompleteTask(done) => self.complete_task(done),
+            Op::FailTask(fail) => self.fail_task(fail),
+            Op::ReleaseTask(lease) => self.release_task(lease),
+            Op::CancelTask(cancel) => self.cancel_task(cancel),
         }
     }
 
@@ -174,7 +185,7 @@ impl<'a> Step<'a> {
                 principal: self.commit.principal.clone(),
                 key: key.clone(),
                 fingerprint: *fingerprint,
-                receipt: receipt.clone(),
+                receipt: kept(&receipt),
             });
         }
         receipt
@@ -199,6 +210,17 @@ impl<'a> Step<'a> {
     }
 }
 
+/// An answer as it is kept: inputs of tasks are in the log already.
+fn kept(receipt: &Receipt) -> Receipt {
+    let mut kept = receipt.clone();
+    for result in &mut kept.results {
+        if let OpResult::TasksClaimed(handed) = result {
+            handed.iter_mut().for_each(|one| one.input = None);
+        }
+    }
+    kept
+}
+
 /// How a refusal names what an operation is about.
 fn item(op: &Op) -> String {
     match op {
@@ -210,6 +232,10 @@ fn item(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::HeartbeatTask(beat) => beat.lease.task.to_string(),
+        Op::CompleteTask(done) => done.lease.task.to_string(),
+        Op::FailTask(fail) => fail.lease.task.to_string(),
+        Op::ReleaseTask(lease) => lease.task.to_string(),
         _ => String::new(),
     }
 }
