@@ -7,7 +7,7 @@ use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
     AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, SessionId,
-    Token, Version,
+    SnapshotName, Token, Version,
 };
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
@@ -18,6 +18,7 @@ use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
+use crate::snapshot::{MakeSnapshot, Rollback};
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -184,6 +185,15 @@ pub enum Op {
     ChangeSession(ChangeSession),
     /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
     AddToSession(AddToSession),
+    /// `snapshot.make`: give the position before this commit a name.
+    MakeSnapshot(MakeSnapshot),
+    /// `snapshot.drop`: forget the name. History stays.
+    DropSnapshot {
+        /// Which one.
+        name: SnapshotName,
+    },
+    /// `rollback`: bring back what was there before, as new versions.
+    Rollback(Rollback),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -337,6 +347,8 @@ impl Op {
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),
+            Self::MakeSnapshot(make) => make.check(),
+            Self::Rollback(rollback) => rollback.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -346,7 +358,8 @@ impl Op {
             | Self::Delete(_)
             | Self::Erase(_)
             | Self::Sweep
-            | Self::SetPolicy(_) => Ok(()),
+            | Self::SetPolicy(_)
+            | Self::DropSnapshot { .. } => Ok(()),
         }
     }
 }
@@ -506,5 +519,19 @@ pub enum OpResult {
     SessionAdded {
         /// The how many-th of its kind it is, counted from 1.
         n: u64,
+    },
+    /// The position has a name.
+    SnapshotMade {
+        /// The last record that it holds.
+        seq: Seq,
+    },
+    /// What was there before is there again.
+    RolledBack {
+        /// The record to which it went back.
+        to: Seq,
+        /// Entries that were written.
+        written: u32,
+        /// Entries that were deleted.
+        deleted: u32,
     },
 }

@@ -10,6 +10,7 @@ mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod rollback;
 mod send;
 mod sessions;
 mod waits;
@@ -28,6 +29,7 @@ use crate::ids::{
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
+use crate::snapshot::{Rollback, RollbackWhat};
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
 
@@ -296,6 +298,9 @@ impl<'a> Draft<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
         }
     }
 
@@ -380,6 +385,7 @@ fn item_of(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }

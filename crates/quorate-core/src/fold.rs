@@ -25,10 +25,12 @@ pub struct EntryVersion {
     pub entry_type: String,
     /// What the bytes are; `None` is JSON.
     pub content_type: Option<String>,
-    /// Which part of its record holds the content; `None` for a tombstone.
-    pub part: Option<u32>,
+    /// Which record holds the content, and which part of it; `None` for a tombstone.
+    pub place: Option<(Seq, u32)>,
     /// What it was built on.
     pub depends_on: Vec<(Key, Version)>,
+    /// The earlier version that it brought back, if it was a rollback.
+    pub restores: Option<Version>,
 }
 
 /// Everything that is known in a space after a record.
@@ -98,15 +100,16 @@ impl World {
                 self.dead.remove(delivery);
                 self.ended.remove(delivery);
             }
-            Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+            Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
                 let version = EntryVersion {
                     head: self.entry_head(*version, record.seq, false),
                     at: record.at,
                     author: record.principal.clone(),
                     entry_type: entry_type.clone(),
                     content_type: content_type.clone(),
-                    part: Some(*part),
+                    place: Some((restores.map_or(record.seq, |restored| restored.seq), *part)),
                     depends_on: depends_on.clone(),
+                    restores: restores.map(|restored| restored.version),
                 };
                 self.entries.entry(key.clone()).or_default().push(version);
             }
@@ -117,8 +120,9 @@ impl World {
                     author: record.principal.clone(),
                     entry_type: String::new(),
                     content_type: None,
-                    part: None,
+                    place: None,
                     depends_on: Vec::new(),
+                    restores: None,
                 };
                 self.entries.entry(key.clone()).or_default().push(version);
             }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
+use crate::snapshot::{Snapshot, SnapshotState};
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
@@ -20,11 +21,13 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// A named position in the history of the shared memory.
+    Snapshot,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Snapshot];
 
     /// The frozen number.
     #[must_use]
@@ -33,6 +36,7 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Snapshot => 8,
         }
     }
 
@@ -49,6 +53,7 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Snapshot => "snapshot",
         }
     }
 }
@@ -79,6 +84,8 @@ pub enum Item {
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// A named position in the history of the shared memory.
+    Snapshot(Snapshot),
 }
 
 /// Where an item is kept.
@@ -119,6 +126,7 @@ impl Item {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
         }
     }
 
@@ -131,6 +139,8 @@ impl Item {
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
+            Self::Snapshot(_) => Keep::Stored,
         }
     }
 
@@ -139,7 +149,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) => Vec::new(),
         }
     }
 }
@@ -171,6 +181,10 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// A position has a name.
+    SnapshotMade,
+    /// The name is free again.
+    SnapshotDropped,
 }
 
 impl Verb {
@@ -188,6 +202,8 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+        Self::SnapshotMade,
+        Self::SnapshotDropped,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -206,6 +222,8 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::SnapshotMade => 90,
+            Self::SnapshotDropped => 91,
         }
     }
 
@@ -231,6 +249,8 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::SnapshotMade => "snapshot.made",
+            Self::SnapshotDropped => "snapshot.dropped",
         }
     }
 }

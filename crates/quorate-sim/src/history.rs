@@ -182,6 +182,7 @@ impl Answer {
                 | OpResult::Locked(_)
                 | OpResult::InLine => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
+                OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
             }
         }
         answer

@@ -17,6 +17,7 @@
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
+//! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
@@ -29,6 +30,7 @@
 mod asked;
 mod cast;
 mod locks;
+mod rollback;
 mod sessions;
 mod stage;
 mod told;

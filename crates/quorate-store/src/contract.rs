@@ -26,6 +26,8 @@ pub mod order;
 #[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
+pub mod rollback;
+#[allow(missing_docs)]
 pub mod sending;
 #[allow(missing_docs)]
 pub mod sessions;
@@ -242,6 +244,16 @@ macro_rules! contract_tests {
                 d9_what_is_held_may_expire_die_and_be_purged,
                 d9_sessions_survive_a_restart,
                 d9_a_session_has_limits,
+            }
+            rollback {
+                i11_a_rollback_is_a_new_version,
+                c11_back_to_a_record_a_time_or_a_snapshot,
+                c11_a_prefix_goes_back_in_one_commit,
+                c11_a_rollback_sees_what_its_commit_did,
+                c11_what_was_erased_does_not_come_back,
+                c11_a_rollback_is_refused_as_a_whole,
+                c11_a_rollback_changes_at_most_4096_entries,
+                c11_a_snapshot_is_a_name_for_a_position,
             }
         }
     };

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message, session};
+use crate::codec::{Writer, item, message, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
 use crate::item::Item;
@@ -92,6 +92,9 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::OpenSession(open) => session::print_open(out, open),
         Op::ChangeSession(change) => session::print_change(out, change),
         Op::AddToSession(add) => session::print_add(out, add),
+        Op::MakeSnapshot(make) => snapshot::print_make(out, make),
+        Op::DropSnapshot { name } => snapshot::print_drop(out, name),
+        Op::Rollback(rollback) => snapshot::print_rollback(out, rollback),
     }
 }
 

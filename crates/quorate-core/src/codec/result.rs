@@ -73,6 +73,10 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(26);
             out.number(*n);
         }
+        OpResult::SnapshotMade { seq } => out.numbers(&[28, seq.0]),
+        OpResult::RolledBack { to, written, deleted } => {
+            out.numbers(&[29, to.0, u64::from(*written), u64::from(*deleted)]);
+        }
     }
 }
 
@@ -125,6 +129,12 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         23 => OpResult::InLine,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
+        28 => OpResult::SnapshotMade { seq: Seq(input.number()?) },
+        29 => OpResult::RolledBack {
+            to: Seq(input.number()?),
+            written: input.narrow()?,
+            deleted: input.narrow()?,
+        },
         _ => return input.wrong("a result that this release knows"),
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::locks::{Fenced, Wanted};
+use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
 
 /// Steps, one after the other.
@@ -75,6 +76,7 @@ pub(super) enum Do {
     Renew(Fenced),
     Unlock(Fenced),
     Session(SessionDo),
+    Memory(MemoryDo),
 }
 
 #[derive(Clone, Debug)]
@@ -254,6 +256,7 @@ impl fmt::Display for Do {
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
             Self::Session(what) => what.fmt(f),
+            Self::Memory(what) => what.fmt(f),
         }
     }
 }

@@ -188,6 +188,7 @@ impl Told {
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
+            Do::Memory(what) => what.op(sight),
         }
     }
 
@@ -243,7 +244,7 @@ pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [9; 16])
 }
 
-fn expected(expect: Expect, current: u64) -> Option<Version> {
+pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
     match expect {
         Expect::Anything => None,
         Expect::Nothing => Some(Version(0)),

@@ -72,7 +72,7 @@ pub(super) fn because(words: &mut Words<'_>) -> String {
     words.after("because").unwrap_or("").replace('_', " ")
 }
 
-fn expecting(words: &mut Words<'_>) -> Option<Version> {
+pub(super) fn expecting(words: &mut Words<'_>) -> Option<Version> {
     words.after("expecting").map(|number| Version(number.parse().expect("a version")))
 }
 
@@ -124,6 +124,9 @@ impl Stage {
             "locks" => self.acquire(who, words),
             "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
+            "snapshots" => super::rollback::make(words),
+            "forgets" => super::rollback::forget(words),
+            "restores" => super::rollback::restore(words),
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::op(verb, words)
             }

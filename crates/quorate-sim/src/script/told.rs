@@ -68,6 +68,10 @@ impl Stage {
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
+            OpResult::SnapshotMade { .. } => None,
+            OpResult::RolledBack { to, written, deleted } => {
+                Some(format!("back to #{to}: {written} written, {deleted} deleted"))
+            }
         }
     }
 
@@ -80,8 +84,9 @@ impl Stage {
         let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
         let body = codec::read_body(&records[0]).expect("the record is readable");
         for effect in &body.effects {
-            if let Effect::Written { key, version, part, .. } = effect {
-                self.cast_mut().name_version(key, *version, (seq, *part));
+            if let Effect::Written { key, version, part, restores, .. } = effect {
+                let place = (restores.map_or(seq, |restored| restored.seq), *part);
+                self.cast_mut().name_version(key, *version, place);
             }
             if let Some(line) = self.effect(effect) {
                 self.say(format!("#{seq} {line}"));
@@ -122,6 +127,9 @@ impl Stage {
             Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
             Effect::Purged { delivery } => format!("{} purged", called(*delivery)),
+            Effect::Written { key, version, restores: Some(restored), .. } => {
+                format!("{key} is at v{version}, as v{} was", restored.version)
+            }
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),

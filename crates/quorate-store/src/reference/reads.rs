@@ -79,7 +79,7 @@ impl Space {
     }
 
     fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
-        let content = version.part.map(|part| self.part(version.head.seq, part));
+        let content = version.place.map(|(seq, part)| self.part(seq, part));
         Entry { key: key.clone(), version: version.clone(), content }
     }
 

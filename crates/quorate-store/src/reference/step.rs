@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
-    Receipt, RecordKind, Refused, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -153,6 +153,9 @@ impl<'a> Step<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
         }
     }
 
@@ -210,6 +213,7 @@ fn item(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }
