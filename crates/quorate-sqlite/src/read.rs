@@ -1,5 +1,6 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
+mod built;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -91,6 +92,7 @@ impl Reading<'_> {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
             Read::SeqAt(time) => Rows::Seq(load::seq_at(self.connection, self.space, *time)?),
+            Read::Built { after, limit } => Rows::Built(built::entries(self, after.as_ref(), *limit)?),
             Read::Record(seq) => Rows::Record(load::record(self.connection, self.space, *seq)?),
             Read::Timeline { session, kind, page, limit } => {
                 Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)

@@ -293,6 +293,7 @@ impl Tail {
                     let begin_so = later.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
                     part.entries.extend(begin_so.map(|(key, entry)| (key.clone(), entry.clone())));
                 }
+                Read::Built { .. } => part.entries.clone_from(&self.entries),
                 Read::MessageByClientId(id) => {
                     part.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
                 }

@@ -254,6 +254,7 @@ macro_rules! contract_tests {
                 c11_a_rollback_is_refused_as_a_whole,
                 c11_a_rollback_changes_at_most_4096_entries,
                 c11_a_snapshot_is_a_name_for_a_position,
+                c11_entries_say_what_they_were_built_on,
             }
         }
     };

@@ -30,6 +30,7 @@ mod handler;
 mod hub;
 mod lock;
 mod memory;
+mod rollback;
 mod run;
 mod send;
 mod session;
@@ -46,10 +47,10 @@ pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
-    SessionStatus,
+    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, RollbackTo, Seq,
+    SessionStatus, Snapshot, Version,
 };
-pub use quorate_engine::{Error, Happening, TimelineLine};
+pub use quorate_engine::{BuiltOn, Check, Error, Finding, Happening, RolledBack, TimelineLine, Turned};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

@@ -211,6 +211,43 @@ pub async fn c11_a_rollback_changes_at_most_4096_entries(bench: Bench) {
     assert_eq!(receipt.results, [OpResult::RolledBack { to: before, written: 0, deleted }]);
 }
 
+pub async fn c11_entries_say_what_they_were_built_on(bench: Bench) {
+    bench.start("alice").await;
+    let on = |name: &str, ons: &[&str]| {
+        Op::Put(PutEntry { depends_on: ons.iter().map(|on| key(on)).collect(), ..put(name, "{}") })
+    };
+    let ops = vec![
+        Op::Put(put("a", "1")),
+        on("b", &["a", "never"]),
+        on("c", &["b"]),
+        on("d", &["a"]),
+        Op::Put(put("e", "1")),
+    ];
+    bench.ok(agent("alice"), ops).await;
+    bench
+        .ok(
+            agent("alice"),
+            vec![Op::Put(put("a", "2")), delete("d", None), Op::Put(put("c", "2")), on("f", &["d"])],
+        )
+        .await;
+    let built = |after: Option<&str>, limit| Read::Built { after: after.map(key), limit };
+    let all = match bench.read(built(None, 9)).await {
+        Rows::Built(all) => all,
+        other => panic!("not dependencies: {other:?}"),
+    };
+    let words = all.iter().flat_map(|one| {
+        one.depends_on.iter().map(move |(on, version, now)| {
+            let now = now.map(|head| (head.version.0, head.deleted));
+            (one.key.as_str(), one.version.0, on.as_str(), version.0, now)
+        })
+    });
+    let expected =
+        [("b", 1, "a", 1, Some((2, false))), ("b", 1, "never", 0, None), ("f", 1, "d", 0, Some((2, true)))];
+    assert_eq!(words.collect::<Vec<_>>(), expected);
+    assert_eq!(bench.read(built(Some("b"), 9)).await, Rows::Built(all[1..].to_vec()));
+    assert_eq!(bench.read(built(None, 1)).await, Rows::Built(all[..1].to_vec()));
+}
+
 pub async fn c11_a_snapshot_is_a_name_for_a_position(mut bench: Bench) {
     three_versions(&bench).await;
     let before = bench.head();
