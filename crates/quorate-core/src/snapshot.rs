@@ -3,6 +3,7 @@
 
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::limits::KEY_BYTES_MAX;
+use crate::lock::FenceRef;
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
@@ -76,6 +77,8 @@ pub struct Rollback {
     pub what: RollbackWhat,
     /// To where.
     pub to: RollbackTo,
+    /// The lock under which it is written, and the fence of its grant; refused if that is over.
+    pub fence: Option<FenceRef>,
 }
 
 impl MakeSnapshot {

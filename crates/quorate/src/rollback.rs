@@ -69,7 +69,7 @@ impl Memory {
     }
 
     async fn go_back(&self, what: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
-        let rollback = Rollback { what, to };
+        let rollback = Rollback { what, to, fence: self.fence.clone() };
         self.space.rollback(&self.principal, self.epoch, None, rollback).await
     }
 

@@ -94,7 +94,10 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::AddToSession(add) => session::print_add(out, add),
         Op::MakeSnapshot(make) => snapshot::print_make(out, make),
         Op::DropSnapshot { name } => snapshot::print_drop(out, name),
-        Op::Rollback(rollback) => snapshot::print_rollback(out, rollback),
+        Op::Rollback(rollback) => {
+            snapshot::print_rollback(out, rollback);
+            write_fences(out, rollback.fence.as_slice());
+        }
     }
 }
 

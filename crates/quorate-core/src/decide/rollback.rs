@@ -82,6 +82,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, No> {
+        self.check_fence(rollback.fence.as_ref())?;
         let (to, turns) = self.turns(rollback)?;
         let mut again = Vec::new();
         let mut gone = Vec::new();

@@ -74,11 +74,11 @@ impl MemoryDo {
             Self::Key { key, expect, to: point } => {
                 let version = sight.versions[*key];
                 let what = RollbackWhat::Key { key: key_of(*key), expect: expected(*expect, version) };
-                Op::Rollback(Rollback { what, to: to(point, version) })
+                Op::Rollback(Rollback { what, to: to(point, version), fence: None })
             }
             Self::Prefix { prefix, to: point } => {
                 let what = RollbackWhat::Prefix(PREFIXES[*prefix].into());
-                Op::Rollback(Rollback { what, to: to(point, 0) })
+                Op::Rollback(Rollback { what, to: to(point, 0), fence: None })
             }
         }
     }

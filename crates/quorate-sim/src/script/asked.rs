@@ -126,7 +126,7 @@ impl Stage {
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
             "snapshots" => super::rollback::make(words),
             "forgets" => super::rollback::forget(words),
-            "restores" => super::rollback::restore(words),
+            "restores" => super::rollback::restore(self, words),
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::op(verb, words)
             }
@@ -185,7 +185,7 @@ impl Stage {
         })
     }
 
-    fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
+    pub(super) fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
         words.after("under").map(|lock| self.fence(lock))
     }
 

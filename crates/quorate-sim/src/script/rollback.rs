@@ -5,7 +5,7 @@ use quorate_core::{
 };
 
 use super::asked::{Words, expecting, key, span};
-use super::stage::START_MS;
+use super::stage::{START_MS, Stage};
 
 fn name(text: &str) -> SnapshotName {
     SnapshotName::new(text).expect("a good name")
@@ -23,7 +23,7 @@ pub(super) fn forget(words: &mut Words<'_>) -> Op {
 }
 
 /// `restores K to …` or `restores PREFIX* to …`, where `…` is `v2`, `#7`, `10s` or the name of a snapshot.
-pub(super) fn restore(words: &mut Words<'_>) -> Op {
+pub(super) fn restore(stage: &Stage, words: &mut Words<'_>) -> Op {
     let target = words.must("a key");
     let to = words.after("to").expect("to where");
     let what = match target.strip_suffix('*') {
@@ -40,5 +40,5 @@ pub(super) fn restore(words: &mut Words<'_>) -> Op {
     } else {
         RollbackTo::Snapshot(name(to))
     };
-    Op::Rollback(Rollback { what, to })
+    Op::Rollback(Rollback { what, to, fence: stage.under(words) })
 }

@@ -216,6 +216,27 @@ fn c11_what_comes_back_was_built_on_what_it_was_built_on() {
     );
 }
 
+// Fails under: a fence that is not checked.
+#[test]
+fn c11_a_rollback_under_a_stale_fence_is_refused() {
+    check(
+        "alice puts plan=1; alice puts plan=2; alice locks plan; alice restores plan to v1 under plan; alice unlocks plan; \
+         bob locks plan; alice restores plan to v2 under plan@1; bob restores plan to v2 under plan; read plan",
+        expect![[r#"
+            #3 plan is at v1
+            #4 plan is at v2
+            #5 lock.granted plan: held by alice under 1
+            #6 plan is at v3, as v1 was
+            back to #3: 1 written, 0 deleted
+            #7 lock.released plan: free
+            #8 lock.granted plan: held by bob under 2
+            refused STALE_FENCE
+            #9 plan is at v4, as v2 was
+            back to #4: 1 written, 0 deleted
+            plan v4 = 2, by agent:bob at 0s"#]],
+    );
+}
+
 // Fails under: an answer under a key that is not kept, or content that a restart does not find.
 #[test]
 fn c11_a_rollback_is_repeatable_and_survives() {

@@ -18,11 +18,11 @@ fn snapshot(text: &str, prefix: &str) -> Op {
 }
 
 fn key_to(text: &str, to: RollbackTo) -> Op {
-    Op::Rollback(Rollback { what: RollbackWhat::Key { key: key(text), expect: None }, to })
+    Op::Rollback(Rollback { what: RollbackWhat::Key { key: key(text), expect: None }, to, fence: None })
 }
 
 fn prefix_to(prefix: &str, to: RollbackTo) -> Op {
-    Op::Rollback(Rollback { what: RollbackWhat::Prefix(prefix.into()), to })
+    Op::Rollback(Rollback { what: RollbackWhat::Prefix(prefix.into()), to, fence: None })
 }
 
 async fn entry(bench: &Bench, name: &str, when: When) -> Entry {
@@ -161,6 +161,7 @@ pub async fn c11_a_rollback_is_refused_as_a_whole(bench: Bench) {
         Op::Rollback(Rollback {
             what: RollbackWhat::Key { key: key("k"), expect: Some(Version(version)) },
             to: RollbackTo::Version(Version(1)),
+            fence: None,
         })
     };
     let stale = bench.refused(agent("alice"), vec![expecting(2), put_at("k", "x", 1)]).await;

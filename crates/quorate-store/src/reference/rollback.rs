@@ -47,6 +47,7 @@ impl Step<'_> {
     }
 
     pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, Refused> {
+        self.check_fence(rollback.fence.as_ref())?;
         let point = self.point(rollback)?;
         let keys: Vec<Key> = match &rollback.what {
             RollbackWhat::Key { key, expect } => {

@@ -57,7 +57,8 @@ impl Hub {
         self.commit(by("alice"), vec![Op::MakeSnapshot(make)]);
         self.commit(by("alice"), vec![self.put("back/a", "2"), self.put("back/c", "1")]);
         let what = RollbackWhat::Prefix("back/".into());
-        self.commit(by("alice"), vec![Op::Rollback(Rollback { what, to: RollbackTo::Snapshot(name) })]);
+        let rollback = Rollback { what, to: RollbackTo::Snapshot(name), fence: None };
+        self.commit(by("alice"), vec![Op::Rollback(rollback)]);
         let name = quorate_core::SnapshotName::new("gone").unwrap();
         let make = MakeSnapshot { name: name.clone(), prefix: String::new() };
         self.commit(by("alice"), vec![Op::MakeSnapshot(make), Op::DropSnapshot { name }]);
