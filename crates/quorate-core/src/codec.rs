@@ -10,6 +10,7 @@ mod item;
 mod message;
 mod result;
 mod session;
+mod snapshot;
 
 use bytes::Bytes;
 

@@ -7,7 +7,7 @@ use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
     AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId, Seq,
-    SessionId, TaskId, Token, Version,
+    SessionId, SnapshotName, TaskId, Token, Version,
 };
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
@@ -18,6 +18,7 @@ use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
+use crate::snapshot::{MakeSnapshot, Rollback};
 use crate::task::{
     CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded, TaskLeaseRef,
     TaskLoss,
@@ -202,6 +203,15 @@ pub enum Op {
     ReleaseTask(TaskLeaseRef),
     /// `task.cancel`: nobody needs it any more.
     CancelTask(CancelTask),
+    /// `snapshot.make`: give the position before this commit a name.
+    MakeSnapshot(MakeSnapshot),
+    /// `snapshot.drop`: forget the name. History stays.
+    DropSnapshot {
+        /// Which one.
+        name: SnapshotName,
+    },
+    /// `rollback`: bring back what was there before, as new versions.
+    Rollback(Rollback),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -361,6 +371,8 @@ impl Op {
             Self::CompleteTask(complete) => complete.check(),
             Self::FailTask(fail) => fail.check(),
             Self::CancelTask(cancel) => cancel.check(),
+            Self::MakeSnapshot(make) => make.check(),
+            Self::Rollback(rollback) => rollback.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -371,7 +383,8 @@ impl Op {
             | Self::Erase(_)
             | Self::Sweep
             | Self::SetPolicy(_)
-            | Self::ReleaseTask(_) => Ok(()),
+            | Self::ReleaseTask(_)
+            | Self::DropSnapshot { .. } => Ok(()),
         }
     }
 }
@@ -572,5 +585,19 @@ pub enum OpResult {
         seq: Seq,
         /// The token under which; 0 if there was no lease.
         token: Token,
+    },
+    /// The position has a name.
+    SnapshotMade {
+        /// The last record that it holds.
+        seq: Seq,
+    },
+    /// What was there before is there again.
+    RolledBack {
+        /// The record to which it went back.
+        to: Seq,
+        /// Entries that were written.
+        written: u32,
+        /// Entries that were deleted.
+        deleted: u32,
     },
 }

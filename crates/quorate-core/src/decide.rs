@@ -10,6 +10,7 @@ mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod rollback;
 mod send;
 mod sessions;
 mod tasks;
@@ -30,6 +31,7 @@ use crate::item::{Item, ItemKey};
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
+use crate::snapshot::{Rollback, RollbackWhat};
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
 
@@ -313,6 +315,9 @@ impl<'a> Draft<'a> {
             Op::FailTask(fail) => self.fail_task(fail),
             Op::ReleaseTask(lease) => self.release_task(lease),
             Op::CancelTask(cancel) => self.cancel_task(cancel),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
         }
     }
 
@@ -401,6 +406,7 @@ fn item_of(op: &Op) -> String {
         Op::CompleteTask(complete) => complete.lease.task.to_string(),
         Op::FailTask(fail) => fail.lease.task.to_string(),
         Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }

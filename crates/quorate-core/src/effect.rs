@@ -183,6 +183,15 @@ pub struct NewDelivery {
     pub lease: Option<(Token, u64)>,
 }
 
+/// An earlier version that a new one brings back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restored {
+    /// The record that holds the content.
+    pub seq: Seq,
+    /// Which version of the entry it was.
+    pub version: Version,
+}
+
 /// One thing that happened.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
@@ -293,6 +302,8 @@ pub enum Effect {
         part: u32,
         /// What it was built on; version 0 = not there at the time.
         depends_on: Vec<(Key, Version)>,
+        /// An earlier version that it brings back: then the content lies there.
+        restores: Option<Restored>,
     },
     /// A memory entry was ended.
     Deleted {

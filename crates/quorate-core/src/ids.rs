@@ -187,6 +187,13 @@ text_id!(
     ID_BYTES_MAX
 );
 
+text_id!(
+    /// The name of a snapshot.
+    SnapshotName,
+    "snapshot name",
+    ID_BYTES_MAX
+);
+
 impl SessionId {
     pub(crate) fn made(generation: Generation, seq: Seq, n: u64) -> Self {
         Self(format!("ses_{generation}-{seq}-{n}").into())

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
+use crate::snapshot::{Snapshot, SnapshotState};
 use crate::task::Task;
 use crate::time::Timestamp;
 
@@ -23,11 +24,13 @@ pub enum ItemKind {
     Session,
     /// Work for an agent or a capability.
     Task,
+    /// A named position in the history of the shared memory.
+    Snapshot,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Task];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Task, Self::Snapshot];
 
     /// The frozen number.
     #[must_use]
@@ -37,6 +40,7 @@ impl ItemKind {
             Self::Lock => 5,
             Self::Session => 6,
             Self::Task => 4,
+            Self::Snapshot => 8,
         }
     }
 
@@ -54,6 +58,7 @@ impl ItemKind {
             Self::Lock => "lock",
             Self::Session => "session",
             Self::Task => "task",
+            Self::Snapshot => "snapshot",
         }
     }
 }
@@ -86,6 +91,8 @@ pub enum Item {
     Session(Session),
     /// Work for an agent or a capability.
     Task(Task),
+    /// A named position in the history of the shared memory.
+    Snapshot(Snapshot),
 }
 
 /// Where an item is kept.
@@ -127,6 +134,7 @@ impl Item {
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
             Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
+            Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
         }
     }
 
@@ -141,6 +149,8 @@ impl Item {
             Self::Session(_) => Keep::AtHand,
             Self::Task(task) if task.status().is_over() => Keep::Stored,
             Self::Task(_) => Keep::AtHand,
+            Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
+            Self::Snapshot(_) => Keep::Stored,
         }
     }
 
@@ -149,7 +159,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
         }
     }
@@ -204,6 +214,10 @@ pub enum Verb {
     TaskEscalated,
     /// A task was called off.
     TaskCancelled,
+    /// A position has a name.
+    SnapshotMade,
+    /// The name is free again.
+    SnapshotDropped,
 }
 
 impl Verb {
@@ -232,6 +246,8 @@ impl Verb {
         Self::TaskFailed,
         Self::TaskEscalated,
         Self::TaskCancelled,
+        Self::SnapshotMade,
+        Self::SnapshotDropped,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -261,6 +277,8 @@ impl Verb {
             Self::TaskFailed => 48,
             Self::TaskEscalated => 49,
             Self::TaskCancelled => 50,
+            Self::SnapshotMade => 90,
+            Self::SnapshotDropped => 91,
         }
     }
 
@@ -297,6 +315,8 @@ impl Verb {
             Self::TaskFailed => "task.failed",
             Self::TaskEscalated => "task.escalated",
             Self::TaskCancelled => "task.cancelled",
+            Self::SnapshotMade => "snapshot.made",
+            Self::SnapshotDropped => "snapshot.dropped",
         }
     }
 }

@@ -23,6 +23,7 @@ mod refused;
 mod registry;
 mod rows;
 mod session;
+mod snapshot;
 mod task;
 mod time;
 mod waits;
@@ -33,13 +34,13 @@ pub use commit::{
     PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
-pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
+pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, Restored, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
-    SpaceNo, TaskId, Token, Version, row_id,
+    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SnapshotName, SpaceId,
+    SpaceName, SpaceNo, TaskId, Token, Version, row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
@@ -47,11 +48,12 @@ pub use message::{Destination, Durability, Message, MessageType, Payload, Priori
 pub use policy::{Policy, Preset};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
-pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
+pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus,
 };
+pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
 pub use task::{
     CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
     EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,

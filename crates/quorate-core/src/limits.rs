@@ -24,6 +24,10 @@ pub const TITLE_CHARS_MAX: usize = 200;
 pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
 /// Sessions of one space that are not over.
 pub const SESSIONS_OPEN_MAX: usize = 10_000;
+/// Entries that one rollback changes.
+pub const ROLLBACK_KEYS_MAX: usize = 4096;
+/// Entries that a rollback looks through.
+pub const ROLLBACK_SCAN_MAX: usize = 100_000;
 /// Entries that one memory entry may depend on; also capabilities and actions of one agent.
 pub const LIST_MAX: usize = 256;
 /// Deliveries that one claim may take.

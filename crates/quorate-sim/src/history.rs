@@ -185,6 +185,7 @@ impl Answer {
                 | OpResult::TasksClaimed(_)
                 | OpResult::TaskAccepted { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
+                OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
             }
         }
         answer

@@ -10,6 +10,7 @@ mod pair;
 mod plan;
 mod replay;
 mod resolve;
+mod rollback;
 mod sessions;
 mod tasks;
 mod views;

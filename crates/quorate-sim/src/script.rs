@@ -21,6 +21,7 @@
 //! | | and further tasks of the same operation after `+`; `takes [N] [on TYPE,TYPE] [for T]`, `awaits [N] … as C`, `serves N … as C` |
 //! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
 //! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
+//! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
@@ -34,6 +35,7 @@
 mod asked;
 mod cast;
 mod locks;
+mod rollback;
 mod sessions;
 mod stage;
 mod tasks;

@@ -320,3 +320,20 @@ pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Reco
         payload: Bytes::from(row.get::<_, Vec<u8>>(8)?),
     })
 }
+
+/// The newest record at a time. Times never go back within a space, so a binary search finds it.
+pub(crate) fn seq_at(connection: &Connection, number: SpaceNo, time: Timestamp) -> rusqlite::Result<Seq> {
+    let last: Option<i64> = connection.query_row(
+        "SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2",
+        (row_id(number, 0), row_id(number, (1 << 47) - 1)),
+        |row| row.get(0),
+    )?;
+    let (mut low, mut high) = (0, last.map_or(0, |id| (id - row_id(number, 0)) as u64));
+    let mut statement = connection.prepare_cached("SELECT at FROM log WHERE id = ?1")?;
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let at: u64 = statement.query_row([row_id(number, middle)], |row| row.get(0))?;
+        if at <= time.0 { low = middle } else { high = middle - 1 }
+    }
+    Ok(Seq(low))
+}

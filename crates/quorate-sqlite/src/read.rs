@@ -1,5 +1,6 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
+mod built;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, Record,
-    ReturnCause, Seq, SpaceNo, Timestamp, Version, codec, row_id,
+    ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -90,7 +91,8 @@ impl Reading<'_> {
             Read::DeadLetters { agent, after, limit } => {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
-            Read::SeqAt(time) => Rows::Seq(self.seq_at(*time)?),
+            Read::SeqAt(time) => Rows::Seq(load::seq_at(self.connection, self.space, *time)?),
+            Read::Built { after, limit } => Rows::Built(built::entries(self, after.as_ref(), *limit)?),
             Read::Record(seq) => Rows::Record(load::record(self.connection, self.space, *seq)?),
             Read::Timeline { session, kind, page, limit } => {
                 Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
@@ -132,7 +134,7 @@ impl Reading<'_> {
             When::Now => ("version", u64::MAX >> 1),
             When::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
             When::Seq(seq) => ("seq", seq.0.min(LAST)),
-            When::Time(time) => ("seq", self.seq_at(time)?.0),
+            When::Time(time) => ("seq", load::seq_at(self.connection, self.space, time)?.0),
         };
         let within = |head: &EntryHead| (if column == "seq" { head.seq.0 } else { head.version.0 }) <= bound;
         let newest = match self.tail.versions_of(key).filter(within).last() {
@@ -269,26 +271,34 @@ impl Reading<'_> {
             author: record.principal.clone(),
             entry_type: String::new(),
             content_type: None,
-            part: None,
+            place: None,
             depends_on: Vec::new(),
+            restores: None,
         };
-        let mut content = None;
         for effect in effects.effects {
             if let Effect::Written {
-                key: written,
+                key: of,
                 version: number,
                 entry_type,
                 content_type,
                 part,
                 depends_on,
+                restores,
             } = effect
-                && written == *key
+                && of == *key
                 && number == head.version
             {
-                content = codec::part(&record, part)?;
-                version = EntryVersion { entry_type, content_type, part: Some(part), depends_on, ..version };
+                let place = Some((restores.map_or(head.seq, |restored| restored.seq), part));
+                let restores = restores.map(|restored| restored.version);
+                version = EntryVersion { entry_type, content_type, place, depends_on, restores, ..version };
             }
         }
+        let content = match version.place {
+            Some((seq, part)) if seq == record.seq => codec::part(&record, part)?,
+            // Brought back: the content lies where it was written first.
+            Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
+            None => None,
+        };
         Ok(Entry { key: key.clone(), version, content })
     }
 
@@ -394,23 +404,6 @@ impl Reading<'_> {
         let (record, body) = self.record(ended)?;
         let reason = reason_of(delivery, &body.effects);
         Ok(DeadLetter { delivery, agent, seq, n, attempts, reason, at: record.at })
-    }
-
-    /// The newest record at a time. Times never go back within a space, so a binary search finds it.
-    fn seq_at(&self, time: Timestamp) -> Result<Seq, ReadError> {
-        let last: Option<i64> = self.connection.query_row(
-            "SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2",
-            (row_id(self.space, 0), row_id(self.space, LAST)),
-            |row| row.get(0),
-        )?;
-        let (mut low, mut high) = (0, last.map_or(0, |id| (id - row_id(self.space, 0)) as u64));
-        let mut statement = self.connection.prepare_cached("SELECT at FROM log WHERE id = ?1")?;
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            let at: u64 = statement.query_row([row_id(self.space, middle)], |row| row.get(0))?;
-            if at <= time.0 { low = middle } else { high = middle - 1 }
-        }
-        Ok(Seq(low))
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct ChangedEntry {
     pub(crate) head: EntryHead,
     pub(crate) entry_type: String,
     pub(crate) author: String,
+    /// How many entries it was built on.
+    pub(crate) depends: usize,
 }
 
 /// The record that last described an agent.
@@ -184,8 +186,8 @@ impl Tail {
                     changed.redriven = true;
                 }
             }
-            Effect::Written { key, version, entry_type, .. } => {
-                self.entry(working, record, (key, *version), Some(entry_type));
+            Effect::Written { key, version, entry_type, depends_on, .. } => {
+                self.entry(working, record, (key, *version), Some((entry_type, depends_on.len())));
             }
             Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
             Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
@@ -224,14 +226,14 @@ impl Tail {
         working: &Working,
         record: &Record,
         (key, version): (&Key, Version),
-        live: Option<&String>,
+        live: Option<(&String, usize)>,
     ) {
         let generation = working.head.generation;
         let head = EntryHead { version, generation, seq: record.seq, deleted: live.is_none() };
-        let entry_type = live.cloned().unwrap_or_default();
+        let (entry_type, depends) = live.map(|(name, count)| (name.clone(), count)).unwrap_or_default();
         let author = record.principal.clone();
         self.versions.insert((key.clone(), version), head);
-        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author });
+        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author, depends });
     }
 
     /// Takes in what came after.
@@ -291,6 +293,7 @@ impl Tail {
                     let begin_so = later.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
                     part.entries.extend(begin_so.map(|(key, entry)| (key.clone(), entry.clone())));
                 }
+                Read::Built { .. } => part.entries.clone_from(&self.entries),
                 Read::MessageByClientId(id) => {
                     part.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
                 }

@@ -26,6 +26,8 @@ pub mod order;
 #[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
+pub mod rollback;
+#[allow(missing_docs)]
 pub mod sending;
 #[allow(missing_docs)]
 pub mod sessions;
@@ -273,6 +275,17 @@ macro_rules! contract_tests {
                 i3_keyed_commits_of_tasks_are_repeated,
                 c4_at_most_256_claims_of_an_agent_wait,
                 i16_tasks_are_of_one_space,
+            }
+            rollback {
+                i11_a_rollback_is_a_new_version,
+                c11_back_to_a_record_a_time_or_a_snapshot,
+                c11_a_prefix_goes_back_in_one_commit,
+                c11_a_rollback_sees_what_its_commit_did,
+                c11_what_was_erased_does_not_come_back,
+                c11_a_rollback_is_refused_as_a_whole,
+                c11_a_rollback_changes_at_most_4096_entries,
+                c11_a_snapshot_is_a_name_for_a_position,
+                c11_entries_say_what_they_were_built_on,
             }
         }
     };

@@ -12,6 +12,7 @@ mod locks;
 mod memory;
 mod policy;
 mod reads;
+mod rollback;
 mod send;
 mod sessions;
 mod space;

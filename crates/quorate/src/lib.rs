@@ -30,6 +30,7 @@ mod handler;
 mod hub;
 mod lock;
 mod memory;
+mod rollback;
 mod run;
 mod send;
 mod session;
@@ -49,9 +50,12 @@ pub use task::{TakenTask, TaskDraft, TaskWork};
 
 pub use quorate_core::{
     AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority, Refused,
-    Role, Seq, SessionStatus, Task, TaskCounts, TaskId, TaskState, TaskStatus,
+    Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
 };
-pub use quorate_engine::{Error, Happening, TaskFilter, TaskPage, TaskView, TimelineLine};
+pub use quorate_engine::{
+    BuiltOn, Check, Error, Finding, Happening, RolledBack, TaskFilter, TaskPage, TaskView, TimelineLine,
+    Turned,
+};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::{Reader, Unreadable, Writer, item, message, session};
-use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
+use crate::effect::{Effect, NewDelivery, Next, Restored, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
@@ -45,12 +45,14 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             session.iter().for_each(|session| out.number(session.0));
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => out.number(delivery.0),
-        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+        Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             write_version(out, key, *version);
             out.text(entry_type);
             out.text(content_type.as_deref().unwrap_or(""));
             out.numbers(&[u64::from(*part), depends_on.len() as u64]);
             depends_on.iter().for_each(|(key, version)| write_version(out, key, *version));
+            // Last and only if there is one: most bring back nothing.
+            restores.iter().for_each(|restored| out.numbers(&[restored.seq.0, restored.version.0]));
         }
         Effect::Deleted { key, version } => write_version(out, key, *version),
         Effect::Erased { seq, part } => out.numbers(&[seq.0, u64::from(*part)]),
@@ -244,7 +246,11 @@ fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     for _ in 0..count {
         depends_on.push((input.id()?, Version(input.number()?)));
     }
-    Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on })
+    let restores = match input.is_done() {
+        true => None,
+        false => Some(Restored { seq: Seq(input.number()?), version: Version(input.number()?) }),
+    };
+    Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on, restores })
 }
 
 fn write_next(out: &mut Writer, next: Next) {

@@ -5,7 +5,7 @@ mod task;
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message, session};
+use crate::codec::{Writer, item, message, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::ids::AgentId;
 use crate::item::Item;
@@ -101,6 +101,12 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::FailTask(fail) => task::write_fail(out, fail),
         Op::ReleaseTask(lease) => task::write_lease(out, 35, lease),
         Op::CancelTask(cancel) => task::write_cancel(out, cancel),
+        Op::MakeSnapshot(make) => snapshot::print_make(out, make),
+        Op::DropSnapshot { name } => snapshot::print_drop(out, name),
+        Op::Rollback(rollback) => {
+            snapshot::print_rollback(out, rollback);
+            write_fences(out, rollback.fence.as_slice());
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod lock;
 mod policy;
 mod session;
+mod snapshot;
 mod task;
 
 use crate::codec::{Reader, Unreadable, Writer};
@@ -15,6 +16,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Lock(lock) => lock::write(out, lock),
         Item::Session(session) => session::write(out, session),
         Item::Task(task) => task::write(out, task),
+        Item::Snapshot(snapshot) => snapshot::write(out, snapshot),
     }
 }
 
@@ -25,6 +27,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Lock => Item::Lock(lock::read(input)?),
         ItemKind::Session => Item::Session(session::read(input)?),
         ItemKind::Task => Item::Task(task::read(input)?),
+        ItemKind::Snapshot => Item::Snapshot(snapshot::read(input)?),
     })
 }
 

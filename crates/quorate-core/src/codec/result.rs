@@ -83,6 +83,10 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             handed.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
         }
         OpResult::TaskAccepted { seq, token } => out.numbers(&[19, seq.0, token.0]),
+        OpResult::SnapshotMade { seq } => out.numbers(&[28, seq.0]),
+        OpResult::RolledBack { to, written, deleted } => {
+            out.numbers(&[29, to.0, u64::from(*written), u64::from(*deleted)]);
+        }
     }
 }
 
@@ -143,6 +147,12 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         },
         18 => OpResult::TasksClaimed(read_tasks(input)?),
         19 => OpResult::TaskAccepted { seq: Seq(input.number()?), token: Token(input.number()?) },
+        28 => OpResult::SnapshotMade { seq: Seq(input.number()?) },
+        29 => OpResult::RolledBack {
+            to: Seq(input.number()?),
+            written: input.narrow()?,
+            deleted: input.narrow()?,
+        },
         _ => return input.wrong("a result that this release knows"),
     })
 }

@@ -3,6 +3,7 @@
 
 mod locks;
 mod sessions;
+mod snapshots;
 
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ fn one_of_each() -> Vec<Effect> {
             content_type: Some("text/plain".into()),
             part: 1,
             depends_on: vec![("plan/b".parse().unwrap(), Version(2))],
+            restores: None,
         },
         Effect::Deleted { key, version: Version(4) },
         Effect::Erased { seq: Seq(5), part: 0 },

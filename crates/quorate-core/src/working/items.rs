@@ -59,6 +59,8 @@ impl Items {
                 };
                 self.tasks.place(&TaskId::of_key(key), new).map(Item::Task)
             }
+            // No decision needs one at hand.
+            ItemKind::Snapshot => None,
         }
     }
 
@@ -69,6 +71,7 @@ impl Items {
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
             ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
+            ItemKind::Snapshot => None,
         }
     }
 

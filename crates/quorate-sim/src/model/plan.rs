@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::locks::{Fenced, Wanted};
+use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
 
 use super::tasks::TaskDo;
@@ -78,6 +79,7 @@ pub(super) enum Do {
     Unlock(Fenced),
     Session(SessionDo),
     Task(TaskDo),
+    Memory(MemoryDo),
 }
 
 #[derive(Clone, Debug)]
@@ -258,6 +260,7 @@ impl fmt::Display for Do {
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
             Self::Session(what) => what.fmt(f),
             Self::Task(what) => what.fmt(f),
+            Self::Memory(what) => what.fmt(f),
         }
     }
 }

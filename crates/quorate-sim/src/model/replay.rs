@@ -119,7 +119,7 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(
             return Err("not a history".into());
         };
         for entry in found {
-            let place = entry.version.part.map(|part| (entry.version.head.seq, part));
+            let place = entry.version.place;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
             same("what was erased", &erased, &place.is_some_and(|place| world.erased.contains(&place)))?;
             live.entry(key.clone()).or_default().push(entry.version);

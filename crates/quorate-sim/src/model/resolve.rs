@@ -201,6 +201,7 @@ impl Told {
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
             Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
+            Do::Memory(what) => what.op(sight),
         }
     }
 
@@ -256,7 +257,7 @@ pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [9; 16])
 }
 
-fn expected(expect: Expect, current: u64) -> Option<Version> {
+pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
     match expect {
         Expect::Anything => None,
         Expect::Nothing => Some(Version(0)),

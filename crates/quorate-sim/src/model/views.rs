@@ -162,6 +162,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
 pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
     reads.extend(super::sessions::reads(published.head.seq));
+    reads.extend(super::rollback::reads());
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
     reads.push(Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });

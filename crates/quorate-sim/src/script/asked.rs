@@ -77,7 +77,7 @@ pub(super) fn because(words: &mut Words<'_>) -> String {
     words.after("because").unwrap_or("").replace('_', " ")
 }
 
-fn expecting(words: &mut Words<'_>) -> Option<Version> {
+pub(super) fn expecting(words: &mut Words<'_>) -> Option<Version> {
     words.after("expecting").map(|number| Version(number.parse().expect("a version")))
 }
 
@@ -129,6 +129,9 @@ impl Stage {
             "locks" => self.acquire(who, words),
             "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
+            "snapshots" => super::rollback::make(words),
+            "forgets" => super::rollback::forget(words),
+            "restores" => super::rollback::restore(self, words),
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::op(verb, words)
             }
@@ -202,7 +205,7 @@ impl Stage {
         })
     }
 
-    fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
+    pub(super) fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
         words.after("under").map(|lock| self.fence(lock))
     }
 

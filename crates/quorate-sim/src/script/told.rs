@@ -72,6 +72,10 @@ impl Stage {
                 self.task_result(who, result, Some(*seq) == receipt.seq)
             }
             OpResult::TasksClaimed(_) => self.task_result(who, result, true),
+            OpResult::SnapshotMade { .. } => None,
+            OpResult::RolledBack { to, written, deleted } => {
+                Some(format!("back to #{to}: {written} written, {deleted} deleted"))
+            }
         }
     }
 
@@ -85,8 +89,9 @@ impl Stage {
         let body = codec::read_body(&records[0]).expect("the record is readable");
         let mut n = 0;
         for effect in &body.effects {
-            if let Effect::Written { key, version, part, .. } = effect {
-                self.cast_mut().name_version(key, *version, (seq, *part));
+            if let Effect::Written { key, version, part, restores, .. } = effect {
+                let place = (restores.map_or(seq, |restored| restored.seq), *part);
+                self.cast_mut().name_version(key, *version, place);
             }
             if let Effect::Sent { message, first, .. } = effect {
                 // What the hub says of a task is called after it.
@@ -136,6 +141,9 @@ impl Stage {
             Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
             Effect::Purged { delivery } => format!("{} purged", called(*delivery)),
+            Effect::Written { key, version, restores: Some(restored), .. } => {
+                format!("{key} is at v{version}, as v{} was", restored.version)
+            }
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),

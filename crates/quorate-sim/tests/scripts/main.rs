@@ -9,6 +9,7 @@ mod memory;
 mod order;
 mod repeats;
 mod restarts;
+mod rollback;
 mod sessions;
 mod starts;
 mod task_failures;

@@ -7,7 +7,7 @@ mod task;
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
-    Timestamp, Token, Version,
+    Restored, Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -86,12 +86,15 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
             fields
         }
-        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+        Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             let mut fields = entry(key, *version);
             fields.push(("type", text(entry_type)));
             fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
             let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
             fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
+            if let Some(Restored { seq, version }) = restores {
+                fields.extend([("restores", number(version.0)), ("contentSeq", number(seq.0))]);
+            }
             fields
         }
         Effect::Deleted { key, version } => entry(key, *version),
@@ -115,6 +118,13 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Session(session) => sessions::session(session),
         Item::Task(task) => task::fields(task, agents),
+        Item::Snapshot(snapshot) => vec![
+            ("snapshot", text(&snapshot.name)),
+            ("prefix", text(&snapshot.prefix)),
+            ("seq", number(snapshot.seq.0)),
+            ("atMs", number(snapshot.at.0)),
+            ("by", text(&snapshot.by)),
+        ],
     }
 }
 

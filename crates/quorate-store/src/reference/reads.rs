@@ -8,7 +8,7 @@ use quorate_core::{
     codec,
 };
 
-use crate::read::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
+use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {
@@ -48,6 +48,7 @@ impl Space {
                 let newest = self.records.iter().rposition(|record| record.at <= *time);
                 Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
             }
+            Read::Built { after, limit } => Rows::Built(self.built(after.as_ref(), *limit)),
             Read::Record(seq) => Rows::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq)),
             Read::Timeline { session, kind, page, limit } => {
                 Rows::Timeline(self.timeline(session, *kind, *page, *limit))
@@ -62,6 +63,24 @@ impl Space {
                 Rows::Part(self.part_bytes(*seq, *part, *start, *length))
             }
         }
+    }
+
+    fn built(&self, after: Option<&Key>, limit: usize) -> Vec<Built> {
+        let newest = |key: &Key| self.entries.get(key).and_then(|versions| versions.last());
+        let mut built = Vec::new();
+        for key in self.entries.keys().filter(|key| after.is_none_or(|after| *key > after)) {
+            if let Some(version) = newest(key)
+                && !version.depends_on.is_empty()
+            {
+                let on = |(key, version): &(Key, Version)| {
+                    (key.clone(), *version, newest(key).map(|newest| newest.head))
+                };
+                let depends_on = version.depends_on.iter().map(on).collect();
+                built.push(Built { key: key.clone(), version: version.head.version, depends_on });
+            }
+        }
+        built.truncate(limit);
+        built
     }
 
     fn entry(&self, key: &Key, when: When) -> Option<Entry> {
@@ -82,7 +101,7 @@ impl Space {
     }
 
     fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
-        let content = version.part.map(|part| self.part(version.head.seq, part));
+        let content = version.place.map(|(seq, part)| self.part(seq, part));
         Entry { key: key.clone(), version: version.clone(), content }
     }
 

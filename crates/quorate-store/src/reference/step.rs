@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
-    Receipt, RecordKind, Refused, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -164,6 +164,9 @@ impl<'a> Step<'a> {
             Op::FailTask(fail) => self.fail_task(fail),
             Op::ReleaseTask(lease) => self.release_task(lease),
             Op::CancelTask(cancel) => self.cancel_task(cancel),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
         }
     }
 
@@ -236,6 +239,7 @@ fn item(op: &Op) -> String {
         Op::CompleteTask(done) => done.lease.task.to_string(),
         Op::FailTask(fail) => fail.lease.task.to_string(),
         Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }
