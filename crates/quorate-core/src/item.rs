@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
@@ -20,11 +21,13 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// What a chain may spend.
+    Budget,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Budget];
 
     /// The frozen number.
     #[must_use]
@@ -33,6 +36,7 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Budget => 7,
         }
     }
 
@@ -49,6 +53,7 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Budget => "budget",
         }
     }
 }
@@ -79,6 +84,8 @@ pub enum Item {
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// What a chain may spend.
+    Budget(Budget),
 }
 
 /// Where an item is kept.
@@ -119,6 +126,7 @@ impl Item {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Budget(budget) => ItemKey::new(ItemKind::Budget, budget.id.as_str()),
         }
     }
 
@@ -131,6 +139,8 @@ impl Item {
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            // There may be one for each chain: looked up when a message names it.
+            Self::Budget(_) => Keep::Stored,
         }
     }
 
@@ -139,7 +149,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Budget(_) => Vec::new(),
         }
     }
 }
@@ -171,6 +181,12 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// What may be spent on the budget is this from now on.
+    BudgetSet,
+    /// A message was sent on the budget.
+    BudgetSpent,
+    /// A message was sent on the budget, and four fifths of it are spent.
+    BudgetWarned,
 }
 
 impl Verb {
@@ -188,6 +204,9 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+        Self::BudgetSet,
+        Self::BudgetSpent,
+        Self::BudgetWarned,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -206,6 +225,9 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::BudgetSet => 80,
+            Self::BudgetSpent => 81,
+            Self::BudgetWarned => 82,
         }
     }
 
@@ -231,6 +253,9 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::BudgetSet => "budget.set",
+            Self::BudgetSpent => "budget.spent",
+            Self::BudgetWarned => "budget.warned",
         }
     }
 }

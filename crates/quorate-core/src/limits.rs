@@ -72,3 +72,9 @@ pub const LOCK_WAITS_PER_AGENT_MAX: usize = 1_000;
 pub const LOCKS_PER_AGENT_MAX: usize = 10_000;
 /// How often the hub looks who waits for whom, while anybody does.
 pub const WAITS_LOOK_MS: u64 = 500;
+/// Messages that may have led to one message.
+pub const HOPS_MAX: u16 = 32;
+/// How often the same message may be sent in one chain.
+pub const SAME_MAX: u32 = 2;
+/// Messages over which it is noticed that a chain goes round in a circle.
+pub const CHAIN_WINDOW: usize = 16_384;

@@ -4,6 +4,7 @@
 //! by one function that keeps every index in step and remembers what was there, so that a refused commit is undone.
 
 mod apply;
+mod chains;
 mod inbox;
 mod items;
 mod line;
@@ -197,6 +198,7 @@ enum Undo {
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
+    Chain(Option<u64>),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
 }
 
@@ -221,6 +223,7 @@ pub struct Working {
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
+    chains: chains::Chains,
     /// When to look who waits for whom, if anybody does.
     look_at: Option<Mono>,
     /// Turns given out so far; whoever comes later has a higher one.
@@ -272,6 +275,7 @@ impl Working {
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
+            chains: chains::Chains::default(),
             look_at: None,
             turns: 0,
             stirred: Vec::new(),
@@ -443,6 +447,7 @@ impl Working {
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
+                Undo::Chain(oldest) => self.chains.pop(oldest),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
                     self.look_at = look_at;

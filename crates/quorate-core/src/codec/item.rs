@@ -1,5 +1,6 @@
 //! The bytes of each item, the same in the log and in its row.
 
+mod budget;
 mod lock;
 mod policy;
 mod session;
@@ -13,6 +14,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Policy(policy) => policy::write(out, policy),
         Item::Lock(lock) => lock::write(out, lock),
         Item::Session(session) => session::write(out, session),
+        Item::Budget(budget) => budget::write(out, budget),
     }
 }
 
@@ -22,6 +24,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
         ItemKind::Session => Item::Session(session::read(input)?),
+        ItemKind::Budget => Item::Budget(budget::read(input)?),
     })
 }
 

@@ -27,7 +27,9 @@ impl Draft<'_> {
             }
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
+        self.spend(message)?;
         let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;

@@ -49,6 +49,8 @@ impl Items {
                 };
                 self.sessions.place(&key.id, new).map(Item::Session)
             }
+            // Never at hand: looked up when a message names it.
+            ItemKind::Budget => None,
         }
     }
 
@@ -58,6 +60,7 @@ impl Items {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
+            ItemKind::Budget => None,
         }
     }
 

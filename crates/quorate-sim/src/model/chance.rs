@@ -7,7 +7,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{locks, sessions};
+use super::{chains, locks, sessions};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -96,6 +96,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
+        2 => chains::spend(),
     ]
     .boxed()
 }
@@ -141,9 +142,22 @@ fn letter() -> BoxedStrategy<Letter> {
         expires,
         proptest::bool::weighted(0.03),
         sessions::named(),
+        chains::chain(),
     )
         .prop_map(
-            |(to, client_id, content, level, rank, tries, after_ms, expires_ms, as_another, session)| {
+            |(
+                to,
+                client_id,
+                content,
+                level,
+                rank,
+                tries,
+                after_ms,
+                expires_ms,
+                as_another,
+                session,
+                chain,
+            )| {
                 Letter {
                     as_another,
                     to,
@@ -155,6 +169,7 @@ fn letter() -> BoxedStrategy<Letter> {
                     after_ms,
                     expires_ms,
                     session,
+                    chain,
                 }
             },
         )

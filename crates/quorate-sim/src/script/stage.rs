@@ -98,7 +98,7 @@ impl Stage {
             "in" => self.enter(words.must("a space")).await,
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
-            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "budget" => {
                 self.look(statement).await
             }
             "session" | "timeline" => self.look_at_session(statement).await,
@@ -261,6 +261,7 @@ impl Stage {
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
+            "budget" => return self.tell_budget(words.must("a budget")).await,
             "text" => return self.tell_text(words.must("a message")).await,
             _ => return self.tell_where(words.must("a message")).await,
         };

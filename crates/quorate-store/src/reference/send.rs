@@ -29,7 +29,10 @@ impl Step<'_> {
             };
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
+        self.pay(message)?;
+        self.say(message);
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
         for (index, agent) in recipients.iter().enumerate() {
