@@ -26,6 +26,7 @@
 //! ```
 
 mod agent;
+mod budget;
 mod handler;
 mod hub;
 mod lock;
@@ -46,7 +47,7 @@ pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
+    AddKind, Budget, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
     SessionStatus,
 };
 pub use quorate_engine::{Error, Happening, TimelineLine};

@@ -7,9 +7,12 @@ use crate::check;
 // Fails under: `check_hops` left out, or `<` for `<=`.
 #[test]
 fn d8_a_chain_has_32_hops() {
-    check("alice sends m1 to bob hops 32; bob sends m2 to alice hops 33", expect![[r#"
+    check(
+        "alice sends m1 to bob hops 32; bob sends m2 to alice hops 33",
+        expect![[r#"
         #3 m1 goes to bob
-        refused LOOP_REFUSED, limit 32"#]]);
+        refused LOOP_REFUSED, limit 32"#]],
+    );
 }
 
 // Fails under: the recipient left out of what makes messages the same.
