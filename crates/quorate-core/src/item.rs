@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
@@ -26,11 +27,14 @@ pub enum ItemKind {
     Task,
     /// A named position in the history of the shared memory.
     Snapshot,
+    /// What a chain may spend.
+    Budget,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Task, Self::Snapshot];
+    pub const ALL: &[Self] =
+        &[Self::Policy, Self::Lock, Self::Session, Self::Task, Self::Snapshot, Self::Budget];
 
     /// The frozen number.
     #[must_use]
@@ -41,6 +45,7 @@ impl ItemKind {
             Self::Session => 6,
             Self::Task => 4,
             Self::Snapshot => 8,
+            Self::Budget => 7,
         }
     }
 
@@ -59,6 +64,7 @@ impl ItemKind {
             Self::Session => "session",
             Self::Task => "task",
             Self::Snapshot => "snapshot",
+            Self::Budget => "budget",
         }
     }
 }
@@ -93,6 +99,8 @@ pub enum Item {
     Task(Task),
     /// A named position in the history of the shared memory.
     Snapshot(Snapshot),
+    /// What a chain may spend.
+    Budget(Budget),
 }
 
 /// Where an item is kept.
@@ -135,6 +143,7 @@ impl Item {
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
             Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
             Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
+            Self::Budget(budget) => ItemKey::new(ItemKind::Budget, budget.id.as_str()),
         }
     }
 
@@ -151,6 +160,8 @@ impl Item {
             Self::Task(_) => Keep::AtHand,
             Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
             Self::Snapshot(_) => Keep::Stored,
+            // There may be one for each chain: looked up when a message names it.
+            Self::Budget(_) => Keep::Stored,
         }
     }
 
@@ -159,7 +170,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) | Self::Budget(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
         }
     }
@@ -218,6 +229,12 @@ pub enum Verb {
     SnapshotMade,
     /// The name is free again.
     SnapshotDropped,
+    /// What may be spent on the budget is this from now on.
+    BudgetSet,
+    /// A message was sent on the budget.
+    BudgetSpent,
+    /// A message was sent on the budget, and four fifths of it are spent.
+    BudgetWarned,
 }
 
 impl Verb {
@@ -248,6 +265,9 @@ impl Verb {
         Self::TaskCancelled,
         Self::SnapshotMade,
         Self::SnapshotDropped,
+        Self::BudgetSet,
+        Self::BudgetSpent,
+        Self::BudgetWarned,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -279,6 +299,9 @@ impl Verb {
             Self::TaskCancelled => 50,
             Self::SnapshotMade => 90,
             Self::SnapshotDropped => 91,
+            Self::BudgetSet => 80,
+            Self::BudgetSpent => 81,
+            Self::BudgetWarned => 82,
         }
     }
 
@@ -317,6 +340,9 @@ impl Verb {
             Self::TaskCancelled => "task.cancelled",
             Self::SnapshotMade => "snapshot.made",
             Self::SnapshotDropped => "snapshot.dropped",
+            Self::BudgetSet => "budget.set",
+            Self::BudgetSpent => "budget.spent",
+            Self::BudgetWarned => "budget.warned",
         }
     }
 }

@@ -27,7 +27,9 @@ impl Draft<'_> {
             }
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
+        self.spend(message)?;
         let result = self.post(message, &recipients);
         if let Some(client_id) = &message.client_id {
             self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));

@@ -61,6 +61,8 @@ impl Items {
             }
             // No decision needs one at hand.
             ItemKind::Snapshot => None,
+            // Never at hand: looked up when a message names it.
+            ItemKind::Budget => None,
         }
     }
 
@@ -72,6 +74,7 @@ impl Items {
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
             ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
             ItemKind::Snapshot => None,
+            ItemKind::Budget => None,
         }
     }
 

@@ -29,7 +29,10 @@ impl Step<'_> {
             };
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
+        self.pay(message)?;
+        self.say(message);
         Ok(self.post(message, *fingerprint, recipients))
     }
 
