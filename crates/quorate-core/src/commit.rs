@@ -10,7 +10,7 @@ use crate::ids::{
     Token, Version,
 };
 use crate::limits::{
-    CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
+    ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word};
@@ -18,7 +18,9 @@ use crate::policy::Policy;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
+use crate::subscription::{BringHistory, History, Subscribe};
 use crate::time::Timestamp;
+use crate::topic::Pattern;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -184,6 +186,19 @@ pub enum Op {
     ChangeSession(ChangeSession),
     /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
     AddToSession(AddToSession),
+    /// `subscribe`: the messages of some topics are for an agent as well, from now on.
+    Subscribe(Subscribe),
+    /// `unsubscribe`: they are not any more.
+    Unsubscribe {
+        /// Which agent.
+        agent: AgentId,
+        /// The pattern, as it subscribed.
+        pattern: Pattern,
+    },
+    /// Brings earlier messages to a subscriber that asked for them. For the hub.
+    BringHistory(BringHistory),
+    /// `ack`, for several deliveries at once.
+    AckMany(Vec<LeaseRef>),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -337,6 +352,10 @@ impl Op {
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),
+            Self::SetPolicy(policy) => policy.check(),
+            Self::Subscribe(subscribe) => subscribe.check(),
+            Self::BringHistory(history) => history.check(),
+            Self::AckMany(leases) => check_leases(leases),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -346,8 +365,18 @@ impl Op {
             | Self::Delete(_)
             | Self::Erase(_)
             | Self::Sweep
-            | Self::SetPolicy(_) => Ok(()),
+            | Self::Unsubscribe { .. } => Ok(()),
         }
+    }
+}
+
+fn check_leases(leases: &[LeaseRef]) -> Result<(), Refused> {
+    match leases.len() {
+        0 => Err(Refused::new(Code::Invalid, "the operation names no delivery")),
+        1..=ACKS_MAX => Ok(()),
+        count => Err(Refused::new(Code::LimitExceeded, format!("the operation names {count} deliveries"))
+            .limit(ACKS_MAX as u64)
+            .hint("ack them in several operations")),
     }
 }
 
@@ -506,5 +535,17 @@ pub enum OpResult {
     SessionAdded {
         /// The how many-th of its kind it is, counted from 1.
         n: u64,
+    },
+    /// The agent subscribes.
+    Subscribed {
+        /// The record since which messages come by themselves.
+        since: Seq,
+        /// Which earlier ones are still to be brought.
+        wanted: Option<History>,
+    },
+    /// The deliveries are done with.
+    AckedMany {
+        /// Those that were acked before, by their place in the list, and the record that did.
+        earlier: Vec<(u32, Seq)>,
     },
 }

@@ -58,6 +58,10 @@ number_id!(
     SessionNo
 );
 number_id!(
+    /// The number of a pool in its space, dense from 1.
+    PoolNo
+);
+number_id!(
     /// Somebody who waits for deliveries: a claim or a stream. Lives in memory only.
     ConsumerId
 );
@@ -198,6 +202,13 @@ impl SessionId {
         self.0.strip_prefix("ses_").and_then(numbers::<3>).is_some()
     }
 }
+
+text_id!(
+    /// Something that agents can do, as a word.
+    Capability,
+    "capability",
+    ID_BYTES_MAX
+);
 
 impl AgentId {
     /// Checks a name that an agent may bear. Words that destinations use are not free.

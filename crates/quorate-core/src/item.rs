@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use crate::lock::Lock;
-use crate::policy::Policy;
+use crate::policy::InForce;
+use crate::pool::Pool;
 use crate::session::Session;
+use crate::subscription::{Subscription, SubscriptionState};
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
@@ -20,11 +22,15 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// Which agent wants the messages of which topics.
+    Subscription,
+    /// Where messages for whoever can do something wait.
+    Pool,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session, Self::Subscription, Self::Pool];
 
     /// The frozen number.
     #[must_use]
@@ -33,6 +39,8 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Subscription => 2,
+            Self::Pool => 12,
         }
     }
 
@@ -49,7 +57,22 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Subscription => "subscription",
+            Self::Pool => "pool",
         }
+    }
+}
+
+// By number, as in the keys of a store.
+impl Ord for ItemKind {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for ItemKind {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -74,11 +97,15 @@ impl ItemKey {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
     /// The rules of the space.
-    Policy(Policy),
+    Policy(InForce),
     /// A lock.
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// Which agent wants the messages of which topics.
+    Subscription(Box<Subscription>),
+    /// Where messages for whoever can do something wait.
+    Pool(Pool),
 }
 
 /// Where an item is kept.
@@ -116,9 +143,11 @@ impl Item {
     #[must_use]
     pub fn key(&self) -> ItemKey {
         match self {
-            Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
+            Self::Policy(_) => ItemKey::new(ItemKind::Policy, InForce::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Subscription(subscription) => ItemKey::new(ItemKind::Subscription, subscription.id()),
+            Self::Pool(pool) => ItemKey::new(ItemKind::Pool, pool.id()),
         }
     }
 
@@ -126,11 +155,15 @@ impl Item {
     #[must_use]
     pub fn keep(&self) -> Keep {
         match self {
-            Self::Policy(_) => Keep::AtHand,
+            Self::Policy(_) | Self::Pool(_) => Keep::AtHand,
             Self::Lock(lock) if lock.is_free() => Keep::Stored,
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            Self::Subscription(subscription) => match subscription.state {
+                SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Keep::AtHand,
+                SubscriptionState::Ended => Keep::Gone,
+            },
         }
     }
 
@@ -139,7 +172,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Subscription(_) | Self::Pool(_) => Vec::new(),
         }
     }
 }
@@ -171,6 +204,14 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// An agent wants the messages of some topics from now on.
+    Subscribed,
+    /// An agent wants them no more.
+    Unsubscribed,
+    /// Earlier messages were brought to a subscriber.
+    HistoryBrought,
+    /// A pool came into being.
+    PoolOpened,
 }
 
 impl Verb {
@@ -188,6 +229,10 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+        Self::Subscribed,
+        Self::Unsubscribed,
+        Self::HistoryBrought,
+        Self::PoolOpened,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -206,6 +251,10 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::Subscribed => 20,
+            Self::Unsubscribed => 21,
+            Self::HistoryBrought => 22,
+            Self::PoolOpened => 25,
         }
     }
 
@@ -231,6 +280,10 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::Subscribed => "topic.subscribed",
+            Self::Unsubscribed => "topic.unsubscribed",
+            Self::HistoryBrought => "topic.caughtUp",
+            Self::PoolOpened => "pool.opened",
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod codec;
 mod commit;
 mod decide;
+mod destination;
 mod effect;
 mod entry;
 mod fold;
@@ -19,11 +20,16 @@ pub mod limits;
 mod lock;
 mod message;
 mod policy;
+mod pool;
+mod reach;
+mod recipient;
 mod refused;
 mod registry;
 mod rows;
 mod session;
+mod subscription;
 mod time;
+mod topic;
 mod waits;
 mod working;
 
@@ -32,18 +38,22 @@ pub use commit::{
     PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
+pub use destination::Destination;
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
-    SpaceNo, Token, Version, row_id,
+    AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
+    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo, SpaceId,
+    SpaceName, SpaceNo, Token, Version, row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
-pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
-pub use policy::{Policy, Preset};
+pub use message::{Durability, Message, MessageType, Payload, Priority};
+pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
+pub use pool::{Pool, Takers};
+pub use reach::{Map, Reach};
+pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
@@ -51,5 +61,7 @@ pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus,
 };
+pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
 pub use time::{Mono, Now, Timestamp};
-pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};
+pub use topic::{Pattern, Topic};
+pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Topics, Wake, Working};

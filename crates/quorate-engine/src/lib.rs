@@ -8,12 +8,15 @@ mod check;
 mod engine;
 mod ephemeral;
 mod error;
+mod guard;
 mod lock;
+mod policy;
 mod post;
 mod reads;
 mod sessions;
 mod space;
 mod sweep;
+mod topics;
 mod watch;
 
 pub use engine::Engine;

@@ -180,7 +180,9 @@ impl Answer {
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }
                 | OpResult::Locked(_)
-                | OpResult::InLine => {}
+                | OpResult::InLine
+                | OpResult::Subscribed { .. }
+                | OpResult::AckedMany { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
             }
         }

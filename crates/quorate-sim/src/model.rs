@@ -11,6 +11,7 @@ mod plan;
 mod replay;
 mod resolve;
 mod sessions;
+mod topics;
 mod views;
 
 pub use pair::run;

@@ -394,6 +394,8 @@ impl Shared {
             eras: Arc::clone(working.eras()),
             counts: working.counts(),
             wake: working.wake(),
+            topics: Arc::clone(working.topics()),
+            policy: Arc::clone(working.in_force()),
         });
         let mut spaces = self.lock_spaces();
         match spaces.get(&number) {

@@ -11,11 +11,14 @@ mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod pools;
+mod reach;
 mod reads;
 mod send;
 mod sessions;
 mod space;
 mod step;
+mod topics;
 mod waits;
 
 use std::future::ready;

@@ -34,6 +34,7 @@ mod run;
 mod send;
 mod session;
 mod step;
+mod topics;
 
 pub use agent::{Agent, AgentBuilder, Received};
 pub use handler::{Failure, Work};
@@ -44,10 +45,11 @@ pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
+pub use topics::Subscribing;
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
-    SessionStatus,
+    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Pattern, Policy, Preset, Priority,
+    Refused, Role, Seq, SessionStatus, Violation,
 };
 pub use quorate_engine::{Error, Happening, TimelineLine};
 pub use quorate_sqlite::OpenError;

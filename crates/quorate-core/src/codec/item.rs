@@ -2,7 +2,9 @@
 
 mod lock;
 mod policy;
+mod pool;
 mod session;
+mod subscription;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
@@ -13,6 +15,8 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Policy(policy) => policy::write(out, policy),
         Item::Lock(lock) => lock::write(out, lock),
         Item::Session(session) => session::write(out, session),
+        Item::Subscription(subscription) => subscription::write(out, subscription),
+        Item::Pool(pool) => pool::write(out, pool),
     }
 }
 
@@ -22,6 +26,8 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
         ItemKind::Session => Item::Session(session::read(input)?),
+        ItemKind::Subscription => Item::Subscription(Box::new(subscription::read(input)?)),
+        ItemKind::Pool => Item::Pool(pool::read(input)?),
     })
 }
 

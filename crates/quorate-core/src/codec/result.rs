@@ -5,6 +5,8 @@ use crate::commit::{Locked, OpResult};
 use crate::decide::Handed;
 use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
 use crate::lock::FenceRef;
+use crate::subscription::History;
+use crate::time::Timestamp;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -73,6 +75,19 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(26);
             out.number(*n);
         }
+        OpResult::Subscribed { since, wanted } => {
+            out.numbers(&[12, since.0]);
+            match wanted {
+                None => out.number(0),
+                Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
+                Some(History::Time(time)) => out.numbers(&[2, time.0]),
+                Some(History::Last(last)) => out.numbers(&[3, u64::from(*last)]),
+            }
+        }
+        OpResult::AckedMany { earlier } => {
+            out.numbers(&[13, earlier.len() as u64]);
+            earlier.iter().for_each(|(index, seq)| out.numbers(&[u64::from(*index), seq.0]));
+        }
     }
 }
 
@@ -125,6 +140,25 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         23 => OpResult::InLine,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
+        12 => {
+            let since = Seq(input.number()?);
+            let wanted = match input.number()? {
+                0 => None,
+                1 => Some(History::Seq(Seq(input.number()?))),
+                2 => Some(History::Time(Timestamp(input.number()?))),
+                3 => Some(History::Last(input.narrow()?)),
+                _ => return input.wrong("a kind of history"),
+            };
+            OpResult::Subscribed { since, wanted }
+        }
+        13 => {
+            let count = input.count(2)?;
+            let mut earlier = Vec::with_capacity(count);
+            for _ in 0..count {
+                earlier.push((input.narrow()?, Seq(input.number()?)));
+            }
+            OpResult::AckedMany { earlier }
+        }
         _ => return input.wrong("a result that this release knows"),
     })
 }

@@ -55,6 +55,9 @@ impl Draft<'_> {
             return Err(Refused::new(Code::LimitExceeded, "the space has as many agents as it may have")
                 .limit(AGENTS_MAX as u64));
         }
+        if let Principal::Agent(_) = &self.commit.principal {
+            self.working.policy().check_role(current.as_ref(), new.role)?;
+        }
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded);
         }
@@ -70,6 +73,7 @@ impl Draft<'_> {
         // Saying again what is known changes nothing and leaves no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
+            self.working.stir_all(number);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
             self.actor = Some(number);
@@ -86,6 +90,7 @@ impl Draft<'_> {
                 .hint("let it finish them, or purge its inbox first"));
         }
         self.release_all_of(number, ReturnCause::EpochEnded);
+        self.unsubscribe_all(number);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

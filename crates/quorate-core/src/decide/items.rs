@@ -31,7 +31,7 @@ impl Draft<'_> {
         for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
                 ItemKind::Lock => self.expire_lock(&key, part),
-                ItemKind::Policy | ItemKind::Session => {}
+                ItemKind::Policy | ItemKind::Session | ItemKind::Subscription | ItemKind::Pool => {}
             }
         }
     }

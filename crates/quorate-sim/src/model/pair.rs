@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Commit, Op, OpenState, Principal, RegisterAgent, Seq, SpaceName, SpaceNo, Token};
+use quorate_core::{Commit, ItemKind, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, Token};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
     Chance, Clock as _, DeliveryState, Handover, Published, Read, Reference, Rows, SetClock, Store, When,
@@ -14,7 +14,8 @@ use quorate_store::{
 use tempfile::TempDir;
 
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
-use super::resolve::{Sight, Told, id, key_of};
+use super::resolve::{Sight, Told, key_of};
+use super::topics::described;
 use super::views::{Handovers, Heard, long_reads, outcome, settled, short_reads, state};
 use super::{plan::Act, replay, replay::Looks};
 
@@ -98,7 +99,7 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(RegisterAgent::named(id(agent)));
+            let register = |agent| Op::RegisterAgent(described(agent, 0));
             let known = (0..AGENTS.len() - 1).map(register).collect();
             let commits = vec![Commit::new(Principal::System, known)];
             pair.transact(space, commits).await.expect("the start is the same");
@@ -153,21 +154,23 @@ impl Pair {
         let mut reads: Vec<_> =
             (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
         reads.extend(short_reads(published.counts));
+        reads.push(Read::Items { kind: ItemKind::Subscription, after: None, limit: 1000 });
         let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
         let mut versions = [0; KEYS.len()];
-        let (mut dead, mut held) = (Vec::new(), BTreeSet::new());
+        let (mut dead, mut held, mut subscriptions) = (Vec::new(), BTreeSet::new(), Vec::new());
         for (index, rows) in rows.into_iter().enumerate() {
             match rows {
                 Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
                     versions[index] = entry.version.head.version.0;
                 }
                 Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
+                Rows::Items(items) => subscriptions = items,
                 Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
                 _ => {}
             }
         }
         let agents = (*published.agents).clone();
-        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held }
+        Sight { now, half_day, head: published.head.seq, agents, versions, dead, subscriptions, held }
     }
 
     async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {

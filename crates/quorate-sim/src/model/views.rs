@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState,
-    Receipt, Seq, Timestamp, Told, Version, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce, ItemKind,
+    OpenState, Receipt, Seq, Timestamp, Told, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -74,6 +74,8 @@ pub(super) struct State {
     agents: Agents,
     counts: Counts,
     wake: Wake,
+    policy: InForce,
+    subscriptions: usize,
 }
 
 pub(super) fn state(published: &Published) -> State {
@@ -84,6 +86,8 @@ pub(super) fn state(published: &Published) -> State {
         agents: (*published.agents).clone(),
         counts: published.counts,
         wake: published.wake,
+        policy: (*published.policy).clone(),
+        subscriptions: published.topics.len(),
     }
 }
 
@@ -132,6 +136,7 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
     let sent: BTreeSet<_> = told.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
     reads.push(Read::Message { seq: published.head.seq, n: 9 });
+    reads.extend(ItemKind::ALL.iter().map(|kind| Read::Items { kind: *kind, after: None, limit: 1000 }));
     reads
 }
 

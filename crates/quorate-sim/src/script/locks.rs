@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    fn agent_name(&self, number: AgentNo) -> String {
+    pub(super) fn agent_name(&self, number: AgentNo) -> String {
         let published = self.store().published(self.space()).expect("the space is there");
         let agents = published.borrow().agents.clone();
         agents.get(number).map_or_else(|| number.to_string(), |agent| agent.id.to_string())
