@@ -11,6 +11,7 @@ pub mod chain;
 pub mod codec;
 mod commit;
 mod decide;
+mod destination;
 mod effect;
 mod entry;
 mod fold;
@@ -20,13 +21,18 @@ pub mod limits;
 mod lock;
 mod message;
 mod policy;
+mod pool;
+mod reach;
+mod recipient;
 mod refused;
 mod registry;
 mod rows;
 mod session;
 mod snapshot;
+mod subscription;
 mod task;
 mod time;
+mod topic;
 mod waits;
 mod working;
 
@@ -36,18 +42,22 @@ pub use commit::{
     PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
+pub use destination::Destination;
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, Restored, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SnapshotName, SpaceId,
-    SpaceName, SpaceNo, TaskId, Token, Version, row_id,
+    AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
+    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo,
+    SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, Version, row_id,
 };
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
-pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
-pub use policy::{Policy, Preset};
+pub use message::{Durability, Message, MessageType, Payload, Priority};
+pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
+pub use pool::{Pool, Takers};
+pub use reach::{Map, Reach};
+pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
@@ -56,6 +66,7 @@ pub use session::{
     SessionStatus,
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
 pub use task::{
     CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
     EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,
@@ -63,4 +74,5 @@ pub use task::{
     TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor, TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
-pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};
+pub use topic::{Pattern, Topic};
+pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Topics, Wake, Working};

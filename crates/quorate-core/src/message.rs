@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::chain;
+use crate::destination::Destination;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
@@ -131,26 +132,6 @@ impl Priority {
 impl Default for Priority {
     fn default() -> Self {
         Self::NORMAL
-    }
-}
-
-/// Where a message goes.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Destination {
-    /// One agent.
-    Agent(AgentId),
-    /// Each agent of a list, once.
-    Agents(Vec<AgentId>),
-}
-
-impl Destination {
-    /// The agents named, in order.
-    #[must_use]
-    pub fn agents(&self) -> &[AgentId] {
-        match self {
-            Self::Agent(agent) => std::slice::from_ref(agent),
-            Self::Agents(agents) => agents,
-        }
     }
 }
 
@@ -294,7 +275,7 @@ impl Message {
             return invalid("the confidence is not between 0 and 1".into());
         }
         let named = self.to.agents().len();
-        if named == 0 {
+        if self.to == Destination::Agents(Vec::new()) {
             return invalid("the message has no recipient".into());
         }
         if named > DELIVERIES_PER_COMMIT_MAX {

@@ -1,8 +1,10 @@
 //! Who is known in a space: agents, by id and by number.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use crate::ids::{AgentId, AgentNo, Epoch};
+use crate::refused::{Code, Refused};
 
 /// What an agent is in the group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -19,6 +21,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Coordinator, Self::Worker, Self::Specialist, Self::Observer];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -28,6 +33,17 @@ impl Role {
             Self::Specialist => "specialist",
             Self::Observer => "observer",
         }
+    }
+}
+
+impl FromStr for Role {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("there is no role {text:?}"))
+                .hint("the roles are coordinator, worker, specialist and observer")
+        })
     }
 }
 
@@ -55,6 +71,8 @@ pub struct Agent {
 pub struct Agents {
     by_id: HashMap<AgentId, AgentNo, foldhash::fast::RandomState>,
     by_number: Vec<Agent>,
+    /// Who can do what, by number.
+    by_capability: HashMap<String, Vec<AgentNo>, foldhash::fast::RandomState>,
 }
 
 impl Agents {
@@ -75,6 +93,12 @@ impl Agents {
     pub fn get(&self, number: AgentNo) -> Option<&Agent> {
         let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
         self.by_number.get(index)
+    }
+
+    /// The agents that can do this now, in the order of their numbers.
+    #[must_use]
+    pub fn capable(&self, capability: &str) -> &[AgentNo] {
+        self.by_capability.get(capability).map_or(&[], Vec::as_slice)
     }
 
     /// All agents in the order of their numbers, removed ones included.
@@ -107,11 +131,25 @@ impl Agents {
             && !old.removed
         {
             self.by_id.remove(&old.id);
+            for capability in &old.capabilities {
+                if let Some(able) = self.by_capability.get_mut(capability) {
+                    able.retain(|other| *other != number);
+                    if able.is_empty() {
+                        self.by_capability.remove(capability);
+                    }
+                }
+            }
         }
         match agent {
             Some(agent) => {
                 if !agent.removed {
                     self.by_id.insert(agent.id.clone(), number);
+                    for capability in &agent.capabilities {
+                        let able = self.by_capability.entry(capability.clone()).or_default();
+                        if let Err(place) = able.binary_search(&number) {
+                            able.insert(place, number);
+                        }
+                    }
                 }
                 if index == self.by_number.len() {
                     self.by_number.push(agent);

@@ -14,6 +14,7 @@ mod resolve;
 mod rollback;
 mod sessions;
 mod tasks;
+mod topics;
 mod views;
 
 pub use pair::run;

@@ -12,6 +12,8 @@ mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod pools;
+mod reach;
 mod reads;
 mod rollback;
 mod send;
@@ -19,6 +21,7 @@ mod sessions;
 mod space;
 mod step;
 mod tasks;
+mod topics;
 mod waits;
 
 use std::future::ready;

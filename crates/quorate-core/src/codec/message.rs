@@ -1,7 +1,8 @@
 //! The envelope of a message: numbered fields, of which only those that are set are written. Field numbers are frozen.
 
 use crate::codec::{Reader, Unreadable, Writer};
-use crate::message::{Destination, Durability, Message, MessageType, Payload, Priority};
+use crate::destination::Destination;
+use crate::message::{Durability, Message, MessageType, Payload, Priority};
 use crate::time::Timestamp;
 
 pub(super) fn write(out: &mut Writer, message: &Message) {
@@ -16,6 +17,10 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     match &message.to {
         Destination::Agent(agent) => text(3, Some(agent.as_str())),
         Destination::Agents(agents) => agents.iter().for_each(|agent| text(4, Some(agent.as_str()))),
+        Destination::Topic(topic) => text(30, Some(topic.as_str())),
+        Destination::Everybody => text(31, Some("*")),
+        Destination::Role(role) => text(32, Some(role.as_str())),
+        Destination::Can(capability) => text(33, Some(capability.as_str())),
     }
     text(6, (!message.action.is_empty()).then_some(&message.action));
     text(7, message.content_type.as_deref());
@@ -54,7 +59,7 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             3 => message.to = Destination::Agent(input.id()?),
             4 => match &mut message.to {
                 Destination::Agents(agents) => agents.push(input.id()?),
-                Destination::Agent(_) => return input.wrong("one kind of destination"),
+                _ => return input.wrong("one kind of destination"),
             },
             5 => message.kind = read_kind(input)?,
             6 => message.action = input.text()?.into(),
@@ -78,6 +83,13 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             21 => message.confidence = Some(f64::from_bits(input.number()?)),
             22 => message.rationale = Some(input.text()?.into()),
             23 => message.metadata = Some(input.text()?.into()),
+            30 => message.to = Destination::Topic(input.id()?),
+            31 => match input.text()? {
+                "*" => message.to = Destination::Everybody,
+                _ => return input.wrong("a star"),
+            },
+            32 => message.to = Destination::Role(input.id()?),
+            33 => message.to = Destination::Can(input.id()?),
             _ => return input.wrong("a field that this release knows"),
         }
     }

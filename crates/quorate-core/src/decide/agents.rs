@@ -58,6 +58,9 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64)
                 .into());
         }
+        if let Principal::Agent(_) = &self.commit.principal {
+            self.working.policy().check_role(current.as_ref(), new.role)?;
+        }
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded)?;
         }
@@ -73,6 +76,7 @@ impl Draft<'_> {
         // Saying again what is known changes nothing and leaves no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
+            self.working.stir_all(number);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
             self.actor = Some(number);
@@ -99,6 +103,7 @@ impl Draft<'_> {
             .into());
         }
         self.release_all_of(number, ReturnCause::EpochEnded)?;
+        self.unsubscribe_all(number);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

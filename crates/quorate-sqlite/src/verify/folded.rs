@@ -73,7 +73,7 @@ impl<'a> Folded<'a> {
                         self.scheduled.extend(waiting.map(|(number, _)| number));
                     }
                 }
-                Effect::Leased { deliveries, .. } => {
+                Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                     for (delivery, _) in deliveries {
                         self.scheduled.remove(delivery);
                     }
@@ -81,7 +81,7 @@ impl<'a> Folded<'a> {
                 Effect::Returned { delivery, next: Next::Scheduled(_), .. } => {
                     self.scheduled.insert(*delivery);
                 }
-                Effect::Expired { delivery } | Effect::Purged { delivery } => {
+                Effect::Expired { delivery } | Effect::Purged { delivery } | Effect::Barred { delivery } => {
                     self.scheduled.remove(delivery);
                 }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
@@ -101,7 +101,9 @@ impl<'a> Folded<'a> {
                 | Effect::Returned { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
-                | Effect::WaitAborted { .. } => {}
+                | Effect::WaitAborted { .. }
+                | Effect::AckedMany { .. }
+                | Effect::Brought { .. } => {}
                 Effect::SessionAdded { .. } => {}
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId,
-    OpResult, Principal, Refused, limits,
+    ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId, OpResult,
+    Principal, Recipient, Refused, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -30,6 +30,7 @@ impl Step<'_> {
         }
         self.check_session(message)?;
         self.check_chain(message)?;
+        self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
         self.pay(message)?;
         self.say(message);
@@ -41,15 +42,16 @@ impl Step<'_> {
         &mut self,
         message: &Arc<Message>,
         fingerprint: [u8; 32],
-        recipients: Vec<AgentNo>,
+        recipients: Vec<Recipient>,
     ) -> OpResult {
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
-        for (index, agent) in recipients.iter().enumerate() {
-            made.push(self.deliver(message, *agent, DeliveryNo(first.0 + index as u64)));
+        for (index, to) in recipients.iter().enumerate() {
+            made.push(self.deliver(message, *to, DeliveryNo(first.0 + index as u64)));
         }
+        let recipients: Vec<Recipient> = made.iter().map(|delivery| delivery.to).collect();
         self.space.deliveries.extend(made);
-        recipients.iter().for_each(|agent| self.space.stir(*agent));
+        recipients.iter().for_each(|to| self.space.stir(to.home()));
         let sent = Sent {
             seq: self.seq,
             n: self.messages,
@@ -91,35 +93,23 @@ impl Step<'_> {
         }
     }
 
-    /// Each agent named, once; or a refusal that names every unknown one.
-    fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
-        let mut recipients = Vec::new();
-        let mut unknown = Vec::new();
-        for id in message.to.agents() {
-            match self.space.agent_number(id) {
-                None => unknown.push(id.to_string()),
-                Some(number) if recipients.contains(&number) => {}
-                Some(number) => recipients.push(number),
-            }
-        }
-        if !unknown.is_empty() {
-            let detail = format!("there is no agent {}", unknown.join(", "));
-            return Err(Refused::new(Code::UnknownRecipient, detail));
-        }
+    /// Whoever is meant, once each, if there is room for it.
+    fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+        let recipients = self.reached(message)?;
         self.deliveries += recipients.len();
         if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
                 .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
         }
-        if recipients.iter().any(|agent| self.space.open_count(*agent) >= limits::INBOX_MAX) {
+        if recipients.iter().any(|to| self.space.open_count(to.home()) >= limits::INBOX_MAX) {
             return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
         }
         Ok(recipients)
     }
 
-    fn deliver(&mut self, message: &Arc<Message>, agent: AgentNo, number: DeliveryNo) -> Delivery {
+    fn deliver(&mut self, message: &Arc<Message>, to: Recipient, number: DeliveryNo) -> Delivery {
         let mut delivery = Delivery {
-            agent,
+            to,
             seq: self.seq,
             n: self.messages,
             priority: message.priority,
@@ -135,15 +125,21 @@ impl Step<'_> {
             delivery.place = Place::Scheduled { due };
             return delivery;
         }
-        let full = self.space.leased_count(agent) >= limits::IN_FLIGHT_MAX;
-        let not_now = self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall);
-        if full || self.space.has_ready(agent) || not_now {
+        if self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall) {
             return delivery;
         }
-        let Some(consumer) = self.first_in_line(agent) else { return delivery };
+        let Some(consumer) = self.first_in_line(to.home()) else { return delivery };
+        // Nothing older or higher may wait for whoever would get it.
+        let full = self.space.leased_count(consumer.agent) >= limits::IN_FLIGHT_MAX;
+        let waits =
+            |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.home());
+        if full || self.space.deliveries.iter().any(waits) {
+            return delivery;
+        }
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
         delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline };
+        delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
         self.spend(consumer.id, 1);
         let handed = Handed {
