@@ -8,10 +8,12 @@ use crate::budget::{Budget, SetBudget};
 use crate::commit::{OpResult, Principal};
 use crate::decide::tasks::quote;
 use crate::decide::{Draft, No};
+use crate::destination::Destination;
 use crate::ids::{AgentId, BudgetId};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::SAME_MAX;
-use crate::message::{Destination, Message, MessageType, Payload};
+use crate::message::{Message, MessageType, Payload};
+use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 use crate::task::Escalate;
 
@@ -73,7 +75,8 @@ impl Draft<'_> {
         warning.kind = MessageType::Event;
         warning.correlation_id.clone_from(&message.correlation_id);
         self.deliveries += recipients.len();
-        self.post(&Arc::new(warning), &recipients);
+        let recipients = recipients.into_iter().map(Recipient::agent).collect();
+        self.post(&Arc::new(warning), recipients);
     }
 
     pub(super) fn set_budget(&mut self, set: &SetBudget) -> Result<OpResult, No> {

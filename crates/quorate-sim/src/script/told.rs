@@ -114,7 +114,6 @@ impl Stage {
                     let names = message.to.agents().iter().map(ToString::to_string).collect();
                     self.cast_mut().name_message(&name, id, *first, names);
                 }
-                n += 1;
             }
             if let Effect::Brought { agent, first, letters } = effect {
                 let whose = self.agent_name(*agent);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Budget, BudgetId, Code, Destination, Item, ItemKey, ItemKind, Message, MessageType, OpResult,
-    Payload, Principal, Refused, Role, SetBudget, limits,
+    AgentNo, Budget, BudgetId, Code, Destination, Home, Item, ItemKey, ItemKind, Message, MessageType,
+    OpResult, Payload, Principal, Recipient, Refused, Role, SetBudget, limits,
 };
 
 use crate::reference::step::Step;
@@ -56,7 +56,7 @@ impl Step<'_> {
     pub(super) fn warn(&mut self, budget: &Budget, message: &Message) {
         let can = |number: &AgentNo| {
             let agent = self.space.agent(*number);
-            !agent.removed && self.space.open_count(*number) < limits::INBOX_MAX
+            !agent.removed && self.space.open_count(Home::Agent(*number)) < limits::INBOX_MAX
         };
         let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let mut to: Vec<AgentNo> = budget.owner.into_iter().filter(can).collect();
@@ -81,6 +81,7 @@ impl Step<'_> {
             ..Message::new(Destination::Agents(names), "budget.warned", payload)
         };
         self.deliveries += to.len();
+        let to = to.into_iter().map(Recipient::agent).collect();
         self.post(&Arc::new(warning), [0; 32], to);
     }
 
