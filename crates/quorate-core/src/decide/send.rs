@@ -32,8 +32,11 @@ impl Draft<'_> {
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;
-        self.spend(message)?;
+        let low = self.spend(message)?;
         let result = self.post(message, recipients);
+        if let Some(budget) = low {
+            self.warn(&budget, message);
+        }
         if let Some(client_id) = &message.client_id {
             self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
         }

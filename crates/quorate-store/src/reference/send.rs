@@ -32,9 +32,12 @@ impl Step<'_> {
         self.check_chain(message)?;
         self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
-        self.pay(message)?;
-        self.say(message);
-        Ok(self.post(message, *fingerprint, recipients))
+        let low = self.pay(message)?;
+        let result = self.post(message, *fingerprint, recipients);
+        if let Some(budget) = low {
+            self.warn(&budget, message);
+        }
+        Ok(result)
     }
 
     /// Makes one delivery for each recipient.
@@ -44,6 +47,7 @@ impl Step<'_> {
         fingerprint: [u8; 32],
         recipients: Vec<Recipient>,
     ) -> OpResult {
+        self.say(message);
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
         for (index, to) in recipients.iter().enumerate() {
