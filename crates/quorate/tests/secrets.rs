@@ -56,7 +56,15 @@ fn task(input: &str) -> Op {
 fn complete(result: Option<Payload>, rationale: Option<String>) -> Op {
     let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: Token(1) };
     let status = TaskStatus::Done;
-    Op::CompleteTask(CompleteTask { lease, status, result, content_type: None, confidence: None, rationale })
+    Op::CompleteTask(CompleteTask {
+        lease,
+        status,
+        result,
+        content_type: None,
+        confidence: None,
+        rationale,
+        fence: None,
+    })
 }
 
 fn session(title: &str) -> Op {
