@@ -82,13 +82,13 @@ fn d9_pausing_holds_what_waits_and_what_comes() {
          bob claims 9; alice resumes s1; counts; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 ? goes to bob
-            #5 ? goes to bob
+            #4 m1 goes to bob
+            #5 m2 goes to bob
             #6 session.paused s1
             1 ready, 1 scheduled
             m1 of bob: paused, ready since 0s, tried 0
-            #7 ? goes to bob
-            #8 ? goes to bob
+            #7 m3 goes to bob
+            #8 m4 goes to bob
             hub: nothing to write
             1 ready, 3 scheduled
             m3 of bob: paused, ready since 0s, tried 0
@@ -109,9 +109,9 @@ fn d9_what_is_leased_runs_on_and_is_held_when_it_comes_back() {
          alice pauses s1; bob acks m1; bob retries m2; +31s; counts; where m2; bob claims 9; alice resumes s1; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 ? goes to bob
-            #5 ? goes to bob
-            #6 ? goes to bob
+            #4 m1 goes to bob
+            #5 m2 goes to bob
+            #6 m3 goes to bob
             bob takes m1 (try 1, token 1), m2 (try 1, token 2), m3 (try 1, token 3)
             #8 session.paused s1
             #9 m1 of bob acked
@@ -135,12 +135,12 @@ fn d9_a_resume_hands_out_in_order_to_whoever_waits() {
         expect![[r#"
             #3 session.opened s1
             #4 session.paused s1
-            #5 ? goes to bob
-            #6 ? goes to bob
-            #7 ? goes to bob
+            #5 m1 goes to bob
+            #6 m2 goes to bob
+            #7 m3 goes to bob
             bob: nothing to claim
             carol: nothing to claim
-            #8 ? goes to carol
+            #8 m4 goes to carol
             #9 session.resumed s1
             desk gets m2 (try 1, token 1)
             desk gets m1 (try 1, token 2)
@@ -159,11 +159,11 @@ fn d9_a_held_message_is_not_leased_in_the_insert() {
         expect![[r#"
             #3 session.opened s1
             bob: nothing to claim
-            #4 ? goes to bob (leased at once)
+            #4 m1 goes to bob (leased at once)
             desk gets m1 (try 1, token 1)
             #5 session.paused s1
-            #6 ? goes to bob
-            #7 ? goes to bob (leased at once)
+            #6 m2 goes to bob
+            #7 m3 goes to bob (leased at once)
             desk gets m3 (try 1, token 2)
             #8 session.completed s1
             desk gets m2 (try 1, token 3)"#]],
@@ -179,7 +179,7 @@ fn d9_a_closed_session_refuses() {
          alice dismisses bob from s1; alice completes s1; alice opens s1 on more; bob claims; session s1",
         expect![[r##"
             #3 session.opened s1
-            #4 ? goes to bob
+            #4 m1 goes to bob
             #5 session.completed s1
             refused SESSION_CLOSED
             refused SESSION_CLOSED
@@ -202,7 +202,7 @@ fn d9_closing_a_paused_session_lets_its_messages_go() {
         "alice opens s1; alice sends m1 to bob in s1; alice pauses s1; alice fails s1 because lost; counts; bob claims",
         expect![[r#"
             #3 session.opened s1
-            #4 ? goes to bob
+            #4 m1 goes to bob
             #5 session.paused s1
             #6 session.failed s1
             1 ready
@@ -218,14 +218,14 @@ fn d9_a_name_that_nobody_opened_is_only_a_name() {
          alice adds note to seed-session; timeline seed-session; alice opens seed-session; alice pauses seed-session; \
          alice sends m4 to bob in seed-session; bob claims 9; timeline seed-session",
         expect![[r#"
-            #3 ? goes to bob
-            #4 ? goes to bob
+            #3 m1 goes to bob
+            #4 m2 goes to bob
             refused NOT_FOUND
             refused NOT_FOUND
             seed-session: #3 message.sent
             #5 session.opened seed-session
             #6 session.paused seed-session
-            #7 ? goes to bob
+            #7 m4 goes to bob
             bob takes m1 (try 1, token 1), m2 (try 1, token 2)
             seed-session: #3 message.sent, #5 session.opened, #6 session.paused"#]],
     );
@@ -239,15 +239,15 @@ fn d9_a_pause_survives_a_restart() {
          where m1; +6s; counts; bob claims 9; alice sends m3 to bob in s1; restart; bob claims; hub resumes s1; restart; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 ? goes to bob
-            #5 ? goes to bob
+            #4 m1 goes to bob
+            #5 m2 goes to bob
             #6 session.paused s1
             2 scheduled
             m1 of bob: paused, ready since 0s, tried 0
             hub: nothing to write
             2 scheduled
             bob: nothing to claim
-            #7 ? goes to bob
+            #7 m3 goes to bob
             bob: nothing to claim
             #8 session.resumed s1
             bob takes m1 (try 1, token 1), m2 (try 1, token 2), m3 (try 1, token 3)"#]],
@@ -263,7 +263,7 @@ fn d9_a_refused_pause_holds_nothing() {
          alice adds note to s1 & sends m2 to nobody; session s1; alice opens s2 & sends m2 to nobody; session s2",
         expect![[r##"
             #3 session.opened s1
-            #4 ? goes to bob
+            #4 m1 goes to bob
             refused UNKNOWN_RECIPIENT: there is no agent nobody
             1 ready
             #5 session.paused s1
@@ -287,8 +287,8 @@ fn d9_what_is_held_expires_and_is_purged() {
         expect![[r#"
             #3 session.opened s1
             #4 session.paused s1
-            #5 ? goes to bob
-            #6 ? goes to bob
+            #5 m1 goes to bob
+            #6 m2 goes to bob
             #7 m1 of bob expired
             1 scheduled, 1 expired
             #8 m2 of bob purged
@@ -307,7 +307,7 @@ fn d9_a_dead_letter_comes_back_into_its_session() {
          bob claims; restart; bob claims; alice resumes s1; bob claims",
         expect![[r#"
             #3 session.opened s1
-            #4 ? goes to bob
+            #4 m1 goes to bob
             bob takes m1 (try 1, token 1)
             #6 m1 of bob nacked: dead
             #7 session.paused s1
@@ -331,13 +331,13 @@ fn d9_the_timeline_is_read_in_pages() {
          timeline s1 blocker; timeline s2; timeline s3",
         expect![[r#"
             #3 session.opened s1
-            #4 m2 goes to bob
+            #4 m1 goes to bob
             #4 s1 has note 1
-            #4 ? goes to bob
-            #5 ? goes to bob
+            #4 m2 goes to bob
+            #5 m3 goes to bob
             #6 s1 has decision 1
             #7 session.paused s1
-            #8 ? goes to bob
+            #8 m4 goes to bob
             #9 session.opened s2
             #10 s2 has note 1
             #11 session.resumed s1
@@ -401,7 +401,7 @@ fn d9_a_session_has_no_time_limit() {
         expect![[r##"
             #3 session.opened s1
             #4 session.paused s1
-            #5 ? goes to bob
+            #5 m1 goes to bob
             #6 s1 has note 1
             #7 session.resumed s1
             bob takes m1 (try 1, token 1)
@@ -418,7 +418,7 @@ fn d9_sessions_are_of_one_space() {
         expect![[r##"
             #3 session.opened s1
             #4 session.paused s1
-            #3 ? goes to bob
+            #3 m1 goes to bob
             bob takes m1 (try 1, token 1)
             s1: nothing
             s1: #3 message.sent
@@ -440,10 +440,10 @@ fn d9_a_pause_holds_whatever_the_way() {
             #5 session.opened s1
             #6 session.paused s1
             #7 pool.opened can:review
-            #7 ? goes to can:review
-            #8 ? goes to carol
-            #9 ? goes to bob carol
-            #10 ? goes to bob carol
+            #7 m1 goes to can:review
+            #8 m2 goes to carol
+            #9 m3 goes to bob carol
+            #10 m4 goes to bob carol
             6 scheduled
             bob: nothing to claim
             carol: nothing to claim
@@ -469,7 +469,7 @@ fn d9_a_closed_session_refuses_tasks_but_not_what_became_of_them() {
             #8 session.completed s1
             refused SESSION_CLOSED
             refused NOT_FOUND
-            #9 ? goes to carol
+            #9 !t1 goes to carol
             #9 t1 failed (burnt): escalated
             carol takes !t1 (try 1, token 2)
             s1: #5 session.opened, #8 session.completed, #9 message.sent"#]],
