@@ -116,6 +116,7 @@ async fn c11_a_check_finds_tasks_without_results() {
                 token: taken.task().lease().expect("held").token,
             },
             status: quorate_core::TaskStatus::Done,
+            fence: None,
             result,
             content_type: None,
             confidence: None,
