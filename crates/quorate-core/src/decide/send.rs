@@ -28,7 +28,7 @@ impl Draft<'_> {
                 return self.sent_again(id, &before, fingerprint).map_err(No::Refused);
             }
         }
-        self.check_session(message)?;
+        self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;

@@ -28,7 +28,7 @@ impl Step<'_> {
                 Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
             };
         }
-        self.check_session(message)?;
+        self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
