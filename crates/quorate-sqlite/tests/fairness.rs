@@ -67,8 +67,11 @@ fn is_refused(answer: &mut Answer) -> bool {
 fn i16_a_busy_space_does_not_starve_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(Turnstile::default());
-    let wiring =
-        Wiring { clock: Arc::clone(&clock) as Arc<dyn Clock>, chance: Chance::seeded(1), sink: Arc::new(|_| {}) };
+    let wiring = Wiring {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        chance: Chance::seeded(1),
+        sink: Arc::new(|_| {}),
+    };
     let store = SqliteStore::open(directory.path(), Options::default(), wiring).expect("it opens");
     let space = |name: &str| -> SpaceNo {
         block_on(store.space(SpaceName::new(name).expect("a good name"))).expect("the storage works")

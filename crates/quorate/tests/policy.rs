@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use quorate::{Agent, Code, Hub, Policy, Preset, Received, Role, Violation};
-use quorate_core::{
-    AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal,
-};
+use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal};
 use quorate_engine::{Error, MessageRef};
 use tempfile::TempDir;
 
@@ -73,7 +71,11 @@ impl Team {
     }
 
     /// Commits a message in the name of the sender, as a door might.
-    async fn commit(&self, principal: Principal, change: impl FnOnce(&mut Message)) -> Result<DeliveryId, Error> {
+    async fn commit(
+        &self,
+        principal: Principal,
+        change: impl FnOnce(&mut Message),
+    ) -> Result<DeliveryId, Error> {
         let to = Destination::Agent(AgentId::new("coordinator").expect("an id"));
         let mut message = Message::new(to, "work", self.hub.space().seal("1"));
         message.from = Some(AgentId::new("sender").expect("an id"));
@@ -133,7 +135,11 @@ async fn cell(preset: Preset, from: Role) {
                 message.kind = MessageType::Response;
                 message.in_reply_to = Some("msg_0-1-0".into());
             });
-            assert_eq!(team.reached(answer.await.map(drop)).await, only(name, allowed), "{what}: answer {name}");
+            assert_eq!(
+                team.reached(answer.await.map(drop)).await,
+                only(name, allowed),
+                "{what}: answer {name}"
+            );
         }
     }
     let all = names(|role| may(preset, from, role));
@@ -208,7 +214,8 @@ async fn e6_violations_are_noted_without_content() {
     let records = team.hub.space().published().head.seq;
     let _ = team.sender.send("worker", "work", &secret).await.expect_err("out of reach");
     let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
-    let _ = team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");
+    let _ =
+        team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");
     let _ = team.sender.send("nobody", "work", 1).await.expect_err("unknown, but no violation");
     let many = serde_json::json!({ "actions_taken": vec![0; 51] });
     let refused = {

@@ -299,9 +299,12 @@ fn d3_time_works_in_pools() {
 // Fails under: the sender kept from what it can do itself.
 #[test]
 fn d3_the_sender_may_take_it_too() {
-    check("alice can review; alice sends m1 to can:review; alice claims", expect![[r#"
+    check(
+        "alice can review; alice sends m1 to can:review; alice claims",
+        expect![[r#"
         #3 alice starts epoch 2
         #4 pool.opened can:review
         #4 m1 goes to can:review
-        alice takes m1 (try 1, token 1)"#]]);
+        alice takes m1 (try 1, token 1)"#]],
+    );
 }

@@ -58,10 +58,13 @@ fn d4_several_patterns_make_one_delivery() {
 // Fails under: a topic without subscribers that is refused, or that is not in the log.
 #[test]
 fn d4_a_topic_without_subscribers_is_fine() {
-    check("alice sends m1 to topic:a.b saying 7; text m1; counts", expect![[r#"
+    check(
+        "alice sends m1 to topic:a.b saying 7; text m1; counts",
+        expect![[r#"
         #3 m1 goes to nobody
         m1 from alice: 7
-    "#]]);
+    "#]],
+    );
 }
 
 // Fails under: `sender` not left out in `subscribers`, `all_but`.

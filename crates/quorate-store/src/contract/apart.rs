@@ -10,8 +10,8 @@ use quorate_core::{
 
 use super::bench::Bench;
 use super::words::{
-    agent, claim, deliver_to, erase, give_up, id, key, lease_of, payload, put, put_at, redrive, register,
-    send, with_client_id,
+    agent, claim, deliver_to, erase, id, key, lease_of, payload, put, put_at, redrive, register, send,
+    with_client_id,
 };
 use crate::{Outcome, Read, When};
 
@@ -66,8 +66,13 @@ fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
         title: "work".into(),
         task: None,
     };
-    let claim_task =
-        ClaimTasks { agent: id("bob"), types: vec!["x".into()], max: 1, lease_ms: None, waiting: Waiting::No };
+    let claim_task = ClaimTasks {
+        agent: id("bob"),
+        types: vec!["x".into()],
+        max: 1,
+        lease_ms: None,
+        waiting: Waiting::No,
+    };
     let set = SetBudget { id: budget(), messages_max: 9, tokens_max: None, money_max: None };
     let alice = || agent("alice");
     let bob = || agent("bob");

@@ -266,6 +266,8 @@ pub async fn c1_a_name_list_with_one_out_of_reach_reaches_nobody(bench: Bench) {
     let both = Message::new(Destination::Agents(vec![id("carol"), id("bob")]), "work", payload("{}"));
     bench.refused_with(Code::PolicyViolation, agent("alice"), vec![send("alice", both)]).await;
     assert_eq!(bench.claim("carol", 9).await, vec![]);
-    bench.refused_with(Code::PolicyViolation, agent("dave"), vec![able("dave", Role::Coordinator, &[])]).await;
+    bench
+        .refused_with(Code::PolicyViolation, agent("dave"), vec![able("dave", Role::Coordinator, &[])])
+        .await;
     bench.ok(agent("dave"), vec![register("dave"), claim("dave", 1, Waiting::No)]).await;
 }
