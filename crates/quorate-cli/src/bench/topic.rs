@@ -19,7 +19,7 @@ use crate::bench::rig::Rig;
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;
 /// Deliveries that a subscriber holds at most, and acks at once.
-const CREDIT: u32 = 512;
+const CREDIT: u32 = 256;
 /// Messages that may be on their way: nobody's inbox gets near its limit.
 const AHEAD: usize = 2048;
 

@@ -226,10 +226,19 @@ fn c1_a_task_is_a_way_too() {
 #[test]
 fn c1_history_asks_too() {
     check(
-        "carol leads; alice sends m1 to topic:a; carol sends m2 to topic:a; bob subscribes a from #4; hub sets supervised; \
-         hub brings m1 to bob of a wanting from #4 until #5 by alice; \
+        "carol leads; alice sends m1 to topic:a; carol sends m2 to topic:a; bob subscribes a from #4; \
+         hub sets supervised; hub brings m1 to bob of a wanting from #4 until #5 by alice; \
          hub brings m2 to bob of a wanting from #5 by carol; bob claims 9",
-        expect![[""]],
+        expect![[r#"
+            #3 carol starts epoch 4
+            #4 m1 goes to nobody
+            #5 m2 goes to nobody
+            #6 topic.subscribed bob a
+            #7 policy.set policy
+            #8 topic.caughtUp bob a
+            #9 m2 brought to bob
+            #9 topic.caughtUp bob a
+            bob takes m2 (try 1, token 1)"#]],
     );
 }
 

@@ -199,10 +199,10 @@ pub async fn d3_a_pool_is_worked_off_in_turns(bench: Bench) {
 
 pub async fn d4_many_acks_are_one_operation(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    for _ in 0..3 {
+    for _ in 0..4 {
         bench.send("alice", "bob").await;
     }
-    let taken = bench.claim("bob", 3).await;
+    let taken = bench.claim("bob", 4).await;
     let leases = |which: &[usize]| which.iter().map(|index| lease(&taken[*index])).collect::<Vec<_>>();
     let first = bench.ok(agent("bob"), vec![Op::AckMany(leases(&[0, 1]))]).await;
     assert_eq!(first.results, [OpResult::AckedMany { earlier: vec![] }]);
@@ -212,7 +212,7 @@ pub async fn d4_many_acks_are_one_operation(mut bench: Bench) {
     assert_eq!(second.results, [OpResult::AckedMany { earlier: vec![(0, seq)] }]);
     let state = bench.state(taken[1].delivery).await;
     assert_eq!(state, Some(DeliveryState::Ended { state: EndState::Acked, seq }));
-    let refused = bench.refused(agent("alice"), vec![Op::AckMany(leases(&[0]))]).await;
+    let refused = bench.refused(agent("alice"), vec![Op::AckMany(leases(&[3]))]).await;
     assert_eq!(refused.code, Code::Forbidden, "{refused}");
 }
 
