@@ -9,15 +9,18 @@ use crate::ids::{
     AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, SessionId,
     Token, Version,
 };
+use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word};
 use crate::policy::Policy;
+use crate::presence::Heartbeat;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
+use crate::request::Ask;
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -89,6 +92,9 @@ impl Commit {
             )
             .limit(OPS_MAX as u64)
             .hint("split it; operations that must happen together have to fit in one commit"));
+        }
+        if self.ops.len() > 1 && self.ops.iter().any(|op| matches!(op, Op::Inspect(_))) {
+            return Err(Refused::new(Code::Invalid, "a look at the state is alone in its commit"));
         }
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
@@ -184,6 +190,24 @@ pub enum Op {
     ChangeSession(ChangeSession),
     /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
     AddToSession(AddToSession),
+    /// `request`: send a message and wait for the answer.
+    Request(Ask),
+    /// Wait, or wait again, for the answer to a request. Leaves no record.
+    AwaitRequest {
+        /// Which one.
+        request: MessageId,
+        /// Who is told.
+        waiting: ConsumerId,
+    },
+    /// `request.cancel`: want no answer any more.
+    CancelRequest {
+        /// Which one.
+        request: MessageId,
+    },
+    /// `agent.heartbeat`: a sign of life. Leaves no record unless the agent says something new of itself.
+    Heartbeat(Heartbeat),
+    /// A look at the state at the head: alone in its commit, leaves no record.
+    Inspect(Inspect),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -212,6 +236,8 @@ pub struct RegisterAgent {
     pub supported_actions: Vec<String>,
     /// The current epoch, to change the description without a new start.
     pub epoch: Option<Epoch>,
+    /// How often it will give a sign of life; three missed, and it is offline. 0 = nobody looks.
+    pub heartbeat_ms: u64,
 }
 
 /// A delivery and the lease under which it is held.
@@ -310,6 +336,7 @@ impl Op {
     pub fn payload(&self) -> Option<&Payload> {
         match self {
             Self::Send { message, .. } => Some(&message.payload),
+            Self::Request(ask) => Some(&ask.message.payload),
             Self::Put(put) => Some(&put.content),
             Self::OpenSession(open) => open.task.as_ref(),
             Self::AddToSession(add) => Some(&add.body),
@@ -337,6 +364,8 @@ impl Op {
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),
+            Self::Request(ask) => ask.check(),
+            Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -346,7 +375,10 @@ impl Op {
             | Self::Delete(_)
             | Self::Erase(_)
             | Self::Sweep
-            | Self::SetPolicy(_) => Ok(()),
+            | Self::SetPolicy(_)
+            | Self::AwaitRequest { .. }
+            | Self::CancelRequest { .. }
+            | Self::Inspect(_) => Ok(()),
         }
     }
 }
@@ -371,6 +403,7 @@ impl RegisterAgent {
             capabilities: Vec::new(),
             supported_actions: Vec::new(),
             epoch: None,
+            heartbeat_ms: 0,
         }
     }
 
@@ -388,7 +421,7 @@ impl RegisterAgent {
                 check_word(what, word)?;
             }
         }
-        Ok(())
+        self.check_heartbeat()
     }
 }
 
@@ -415,6 +448,7 @@ impl PutEntry {
 
     fn check(&self) -> Result<(), Refused> {
         self.content.check()?;
+        self.content.check_sealed()?;
         check_word("type", &self.entry_type)?;
         check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
         if self.depends_on.len() > LIST_MAX {
@@ -455,6 +489,17 @@ pub struct Locked {
     pub locks: Vec<FenceRef>,
     /// How long each hold lasts, also after each renewal.
     pub ttl_ms: u64,
+    /// An answer to its request.
+    Answered {
+        /// The id of the answer.
+        id: MessageId,
+        /// When it was given.
+        at: Timestamp,
+        /// The answer.
+        message: Arc<Message>,
+        /// Whether more may come.
+        is_last: bool,
+    },
 }
 
 /// The result of one operation.
@@ -507,4 +552,24 @@ pub enum OpResult {
         /// The how many-th of its kind it is, counted from 1.
         n: u64,
     },
+    /// The question is on its way, and whoever asked waits.
+    Requested {
+        /// The id of the question and of the request.
+        id: MessageId,
+        /// Its first delivery.
+        first: DeliveryNo,
+        /// How many were asked.
+        count: u32,
+        /// Not so if it was asked before and is over: then the result can be read.
+        is_open: bool,
+    },
+    /// The message answers a request: it went to whoever waits, and into no inbox.
+    Replied {
+        /// Its id.
+        id: MessageId,
+        /// Nobody waited any more: it is on record, and that is all.
+        late: bool,
+    },
+    /// What was seen at the head.
+    Inspected(Box<Inspected>),
 }

@@ -5,11 +5,14 @@
 
 mod agents;
 mod deliver;
+mod inspect;
 mod items;
 mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod presence;
+mod requests;
 mod send;
 mod sessions;
 
@@ -238,6 +241,9 @@ impl<'a> Draft<'a> {
             return repeat(answered, fingerprint).map_err(No::Refused);
         }
         self.find_actor()?;
+        if let Some(actor) = self.actor {
+            self.bring_back(actor);
+        }
         let mut results = Vec::with_capacity(self.commit.ops.len());
         let mut refused: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -262,6 +268,9 @@ impl<'a> Draft<'a> {
         }
         self.serve_stirred_locks()?;
         self.hand_out_stirred();
+        if let Some(actor) = self.actor {
+            self.working.hear_of(actor, self.now);
+        }
         Ok(Outcome::New(results))
     }
 
@@ -279,6 +288,7 @@ impl<'a> Draft<'a> {
                 self.wait_no_longer(*consumer);
                 Ok(OpResult::Done)
             }
+            Op::Close { consumer } => Ok(self.close(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
             Op::Nack(nack) => self.nack(nack),
             Op::Extend(extend) => self.extend(*extend),
@@ -287,7 +297,7 @@ impl<'a> Draft<'a> {
             Op::Put(put) => self.put(put),
             Op::Delete(delete) => self.delete(delete),
             Op::Erase(erase) => self.erase(*erase),
-            Op::Sweep => self.sweep().map_err(No::Refused),
+            Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
             Op::RenewLocks(locks) => self.renew_locks(locks),
@@ -295,6 +305,11 @@ impl<'a> Draft<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::Request(ask) => self.request(ask),
+            Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
+            Op::CancelRequest { request } => self.cancel_request(*request),
+            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
+            Op::Inspect(what) => self.inspect(what),
         }
     }
 
@@ -317,6 +332,9 @@ impl<'a> Draft<'a> {
             self.ended.push(EndedOpen { delivery, state, open });
             // The end of a lease makes room for the next one.
             self.working.stir(open.agent());
+            if matches!(state, EndState::Dead | EndState::Purged) {
+                self.lose_question(delivery, &open);
+            }
         }
     }
 

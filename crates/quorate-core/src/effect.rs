@@ -9,6 +9,7 @@ use crate::ids::{
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
+use crate::presence::Presence;
 use crate::registry::Agent;
 use crate::session::AddKind;
 use crate::time::Timestamp;
@@ -146,6 +147,8 @@ pub enum ReturnCause {
     EpochEnded,
     /// Its holder never tried it.
     Released,
+    /// Its recipient is offline; also of a delivery that nobody held yet.
+    Offline,
 }
 
 impl ReturnCause {
@@ -157,6 +160,7 @@ impl ReturnCause {
             Self::Lapsed => "lapsed",
             Self::EpochEnded => "epoch ended",
             Self::Released => "released",
+            Self::Offline => "offline",
         }
     }
 }
@@ -172,6 +176,8 @@ pub enum Next {
     Dead,
     /// Its message expired meanwhile.
     Expired,
+    /// To another agent, since its recipient cannot be reached. One that waits for its time goes on waiting for it.
+    Redirected(AgentNo),
 }
 
 /// One delivery of a new message.
@@ -329,6 +335,12 @@ pub enum Effect {
         content_type: Option<String>,
         /// Why; may be empty.
         rationale: String,
+    /// An agent can be reached or not, or says something else of itself.
+    AgentStatus {
+        /// Its number.
+        number: AgentNo,
+        /// How it is now.
+        presence: Presence,
     },
 }
 
@@ -370,6 +382,7 @@ impl Effect {
             Self::Erased { .. } => "payload.erased",
             Self::Changed { verb, .. } => verb.as_str(),
             Self::SessionAdded { .. } => "session.added",
+            Self::AgentStatus { .. } => "agent.status",
         }
     }
 }

@@ -144,7 +144,8 @@ impl World {
             | Effect::AgentRemoved { .. }
             | Effect::Sent { .. }
             | Effect::Leased { .. }
-            | Effect::Returned { .. } => {}
+            | Effect::Returned { .. }
+            | Effect::AgentStatus { .. } => {}
         }
     }
 

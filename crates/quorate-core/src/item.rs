@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::session::Session;
+use crate::request::Request;
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
@@ -20,11 +21,14 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// A message whose sender waits for the answer.
+    Request,
 }
 
 impl ItemKind {
     /// All kinds.
     pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
+    pub const ALL: [Self; 2] = [Self::Policy, Self::Request];
 
     /// The frozen number.
     #[must_use]
@@ -33,6 +37,7 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Request => 3,
         }
     }
 
@@ -49,6 +54,7 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Request => "request",
         }
     }
 }
@@ -79,6 +85,8 @@ pub enum Item {
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// A message whose sender waits for the answer.
+    Request(Request),
 }
 
 /// Where an item is kept.
@@ -119,6 +127,7 @@ impl Item {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
         }
     }
 
@@ -131,6 +140,7 @@ impl Item {
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            Self::Request(request) => request.keep(),
         }
     }
 
@@ -140,6 +150,8 @@ impl Item {
         match self {
             Self::Lock(lock) => lock.alarms(),
             Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) => Vec::new(),
+            Self::Request(request) => request.alarms(),
         }
     }
 }
@@ -171,6 +183,18 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// Somebody asks and waits.
+    RequestMade,
+    /// An answer was accepted.
+    RequestAnswered,
+    /// The time for answers is over.
+    RequestTimedOut,
+    /// Whoever asked wants no answer any more.
+    RequestCancelled,
+    /// An answer that was waited for cannot come any more.
+    RequestFailed,
+    /// Somebody else is asked instead.
+    RequestRedirected,
 }
 
 impl Verb {
@@ -188,6 +212,14 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+    pub const ALL: [Self; 7] = [
+        Self::PolicySet,
+        Self::RequestMade,
+        Self::RequestAnswered,
+        Self::RequestTimedOut,
+        Self::RequestCancelled,
+        Self::RequestFailed,
+        Self::RequestRedirected,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -206,6 +238,12 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::RequestMade => 30,
+            Self::RequestAnswered => 31,
+            Self::RequestTimedOut => 32,
+            Self::RequestCancelled => 33,
+            Self::RequestFailed => 34,
+            Self::RequestRedirected => 35,
         }
     }
 
@@ -231,6 +269,12 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::RequestMade => "request.made",
+            Self::RequestAnswered => "request.answered",
+            Self::RequestTimedOut => "request.timed-out",
+            Self::RequestCancelled => "request.cancelled",
+            Self::RequestFailed => "request.failed",
+            Self::RequestRedirected => "request.redirected",
         }
     }
 }

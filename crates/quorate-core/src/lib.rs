@@ -14,16 +14,21 @@ mod effect;
 mod entry;
 mod fold;
 mod ids;
+mod inspect;
 mod item;
 pub mod limits;
 mod lock;
 mod message;
 mod policy;
+mod presence;
 mod refused;
 mod registry;
+mod request;
+pub mod retry;
 mod rows;
 mod session;
 mod time;
+mod why;
 mod working;
 
 pub use commit::{
@@ -39,12 +44,18 @@ pub use ids::{
     Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
     SpaceNo, Token, Version, row_id,
 };
+pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
 pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
 pub use policy::{Policy, Preset};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
+pub use message::{Destination, Durability, IfUnavailable, Message, MessageType, Payload, Priority};
+pub use policy::{Policy, Preset};
+pub use presence::{Health, Heartbeat, Presence, Status};
+pub use refused::{Code, Facts, Refused, Stale};
 pub use registry::{Agent, Agents, Role};
+pub use request::{Ask, Asked, Reply, Request, RequestState};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
@@ -52,3 +63,5 @@ pub use session::{
 };
 pub use time::{Mono, Now, Timestamp};
 pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};
+pub use why::{Next as WhyNext, WaitsFor, Why};
+pub use working::{Counts, Head, Kept, Open, OpenState, Wake, Working};

@@ -1,8 +1,11 @@
 //! Who is known in a space: agents, by id and by number.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
 
 use crate::ids::{AgentId, AgentNo, Epoch};
+use crate::presence::Presence;
 
 /// What an agent is in the group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -48,20 +51,35 @@ pub struct Agent {
     pub epoch: Epoch,
     /// Removed agents keep their number, so that the log stays readable; their id is free again.
     pub removed: bool,
+    /// How often it gives a sign of life; three missed, and it is offline. 0 = nobody looks.
+    pub heartbeat_ms: u64,
+    /// Whether it can be reached, and what it says of itself. A new start begins afresh.
+    pub presence: Presence,
 }
 
-/// All agents of a space. Cloned when it changes, so that readers keep what they have.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Agents that lie together. A change copies one such group and not all agents: a hundred thousand may register one by
+/// one while readers hold the state before.
+const GROUP: usize = 128;
+/// Parts of the index by id, for the same reason.
+const PARTS: usize = 128;
+
+type Part = HashMap<AgentId, AgentNo, foldhash::fast::RandomState>;
+type Group = Vec<Arc<Agent>>;
+
+/// All agents of a space. What changes is copied, so that readers keep what they have.
+#[derive(Clone, Debug, Default)]
 pub struct Agents {
-    by_id: HashMap<AgentId, AgentNo, foldhash::fast::RandomState>,
-    by_number: Vec<Agent>,
+    /// Empty until the first agent comes, then [`PARTS`] of them.
+    by_id: Vec<Arc<Part>>,
+    by_number: Vec<Arc<Group>>,
+    count: usize,
 }
 
 impl Agents {
     /// The number of the agent that bears this id now.
     #[must_use]
     pub fn number(&self, id: &AgentId) -> Option<AgentNo> {
-        self.by_id.get(id).copied()
+        self.by_id.get(part_of(id))?.get(id).copied()
     }
 
     /// The agent that bears this id now.
@@ -74,55 +92,104 @@ impl Agents {
     #[must_use]
     pub fn get(&self, number: AgentNo) -> Option<&Agent> {
         let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
-        self.by_number.get(index)
+        self.by_number.get(index / GROUP)?.get(index % GROUP).map(|agent| &**agent)
     }
 
     /// All agents in the order of their numbers, removed ones included.
     pub fn iter(&self) -> impl Iterator<Item = (AgentNo, &Agent)> {
-        self.by_number.iter().enumerate().map(|(index, agent)| (AgentNo(index as u64 + 1), agent))
+        let all = self.by_number.iter().flat_map(|group| group.iter());
+        all.enumerate().map(|(index, agent)| (AgentNo(index as u64 + 1), &**agent))
     }
 
     /// How many numbers were given out.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_number.len()
+        self.count
     }
 
     /// Whether nobody was ever registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_number.is_empty()
+        self.count == 0
     }
 
     /// The next free number.
     #[must_use]
     pub fn next_number(&self) -> AgentNo {
-        AgentNo(self.by_number.len() as u64 + 1)
+        AgentNo(self.count as u64 + 1)
     }
 
     /// Puts an agent at its number; `None` takes back the newest one. Numbers are dense.
     pub(crate) fn set(&mut self, number: AgentNo, agent: Option<Agent>) {
-        let index = number.0 as usize - 1;
-        if let Some(old) = self.by_number.get(index)
-            && !old.removed
-        {
-            self.by_id.remove(&old.id);
+        if let Some(old) = self.get(number).filter(|old| !old.removed) {
+            let id = old.id.clone();
+            self.index(&id, None);
         }
+        let index = number.0 as usize - 1;
         match agent {
             Some(agent) => {
                 if !agent.removed {
-                    self.by_id.insert(agent.id.clone(), number);
+                    self.index(&agent.id, Some(number));
                 }
-                if index == self.by_number.len() {
-                    self.by_number.push(agent);
-                } else {
-                    self.by_number[index] = agent;
-                }
+                self.place(index, Arc::new(agent));
             }
-            None => self.by_number.truncate(index),
+            None => self.cut(index),
+        }
+    }
+
+    fn index(&mut self, id: &AgentId, number: Option<AgentNo>) {
+        if self.by_id.is_empty() {
+            self.by_id = vec![Arc::default(); PARTS];
+        }
+        let part = Arc::make_mut(&mut self.by_id[part_of(id)]);
+        match number {
+            Some(number) => part.insert(id.clone(), number),
+            None => part.remove(id),
+        };
+    }
+
+    fn place(&mut self, index: usize, agent: Arc<Agent>) {
+        if index / GROUP == self.by_number.len() {
+            self.by_number.push(Arc::default());
+        }
+        let group = Arc::make_mut(&mut self.by_number[index / GROUP]);
+        if index == self.count {
+            group.push(agent);
+            self.count += 1;
+        } else {
+            group[index % GROUP] = agent;
+        }
+    }
+
+    /// Takes back everything from this index on.
+    fn cut(&mut self, index: usize) {
+        if index >= self.count {
+            return;
+        }
+        self.by_number.truncate(index / GROUP + 1);
+        if let Some(last) = self.by_number.last_mut() {
+            Arc::make_mut(last).truncate(index % GROUP);
+        }
+        self.count = index;
+        if self.by_number.last().is_some_and(|last| last.is_empty()) {
+            self.by_number.pop();
         }
     }
 }
+
+fn part_of(id: &AgentId) -> usize {
+    let hash = foldhash::fast::FixedState::default().hash_one(id.as_str());
+    (hash % PARTS as u64) as usize
+}
+
+impl PartialEq for Agents {
+    /// The index follows from the agents.
+    fn eq(&self, other: &Self) -> bool {
+        self.count == other.count && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Agents {}
 
 impl FromIterator<Agent> for Agents {
     /// Agents in the order of their numbers.
@@ -134,3 +201,6 @@ impl FromIterator<Agent> for Agents {
         all
     }
 }
+
+#[cfg(test)]
+mod tests;

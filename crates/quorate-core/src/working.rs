@@ -11,13 +11,15 @@ mod locks;
 mod queue;
 mod replay;
 mod sessions;
+mod presence;
+mod requests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SessionNo, SpaceId, Token};
 use crate::item::ItemKey;
-use crate::message::Priority;
+use crate::message::{IfUnavailable, Priority};
 use crate::registry::{Agent, Agents};
 use crate::time::{Mono, Now, Timestamp};
 
@@ -104,6 +106,8 @@ pub struct Open {
     pub attempt: u16,
     /// How often it may be taken.
     pub attempts_max: u16,
+    /// What becomes of it if its recipient goes offline while it waits.
+    pub if_unavailable: IfUnavailable,
 }
 
 impl Open {
@@ -123,6 +127,7 @@ impl Open {
             priority: Priority::NORMAL,
             attempt: 0,
             attempts_max: crate::limits::ATTEMPTS_DEFAULT,
+            if_unavailable: IfUnavailable::Queue,
         }
     }
 
@@ -150,6 +155,12 @@ impl Open {
         self.n
     }
 
+    /// The same delivery for somebody else.
+    #[must_use]
+    pub(crate) fn redirected(self, agent: AgentNo) -> Self {
+        Self { agent: u32::try_from(agent.0).expect("agents are limited"), ..self }
+    }
+
     /// The current token, if it is held.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
@@ -165,6 +176,14 @@ impl Open {
 pub(crate) struct Lease {
     pub(crate) lease_ms: u64,
     pub(crate) deadline: Mono,
+    /// When it was taken; `None` if that was before the hub's start.
+    pub(crate) since: Option<Timestamp>,
+}
+
+impl Lease {
+    fn new(lease_ms: u64, now: Now) -> Self {
+        Self { lease_ms, deadline: now.mono.plus_ms(lease_ms), since: Some(now.wall) }
+    }
 }
 
 /// When time alone will next change something.
@@ -196,6 +215,8 @@ enum Undo {
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
+    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
+    Seen(AgentNo, Mono),
 }
 
 /// The state at the head of one space.
@@ -219,6 +240,7 @@ pub struct Working {
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
+    watched: presence::Watched,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
     /// Inboxes in which something became ready, to be looked at before the commit ends.
@@ -268,6 +290,7 @@ impl Working {
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
+            watched: presence::Watched::default(),
             turns: 0,
             stirred: Vec::new(),
             counts: Counts::default(),
@@ -304,6 +327,8 @@ impl Working {
             other => other,
         };
         let open = Open { state, ..open };
+        let deadline = now.mono.plus_ms(lease_ms);
+        let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None });
         self.put_delivery(number, Some((open, lease)));
         self.settled.counts = self.counts;
     }
@@ -349,6 +374,11 @@ impl Working {
         self.leases.get(&number).map(|lease| lease.lease_ms)
     }
 
+    /// The lease of a delivery, if it is held.
+    pub(crate) fn lease(&self, number: DeliveryNo) -> Option<Lease> {
+        self.leases.get(&number).copied()
+    }
+
     /// All open deliveries in the order of their numbers. For comparisons; not for hot paths.
     #[must_use]
     pub fn all_open(&self) -> Vec<(DeliveryNo, Open)> {
@@ -367,7 +397,10 @@ impl Working {
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lapsing.first().map(|(at, _)| *at), deadline].into_iter().flatten().min(),
+            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.watched.wake()]
+                .into_iter()
+                .flatten()
+                .min(),
         }
     }
 
@@ -387,6 +420,7 @@ impl Working {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
             last_epoch: self.last_epoch,
+            look_at: self.watched.look_at,
         });
     }
 
@@ -436,10 +470,13 @@ impl Working {
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
                 Undo::Numbers { next_delivery, last_token, last_epoch } => {
+                Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;
+                    self.watched.look_at = look_at;
                 }
+                Undo::Seen(agent, at) => self.watched.set_seen(agent, at),
             }
         }
     }
@@ -526,6 +563,7 @@ impl Working {
             if old.expires != Open::NEVER && old.token().is_none() {
                 self.expiring.remove(&(old.expires, number));
             }
+            self.watch_delivery(&old, number, false);
         }
         self.put_in_session(
             number,
@@ -557,6 +595,7 @@ impl Working {
         if open.expires != Open::NEVER && open.token().is_none() {
             self.expiring.insert((open.expires, number));
         }
+        self.watch_delivery(&open, number, true);
     }
 
     fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
@@ -570,6 +609,7 @@ impl Working {
             None => number.0 as usize - 1,
         };
         self.inboxes.resize_with(count, Inbox::default);
+        self.watch_agent(number, new.as_ref(), count);
         self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
     }

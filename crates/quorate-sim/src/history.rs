@@ -182,6 +182,11 @@ impl Answer {
                 | OpResult::Locked(_)
                 | OpResult::InLine => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
+                | OpResult::Inspected(_) => {}
+                OpResult::Requested { id, first, count, .. } => {
+                    answer.sent.push((id.to_string(), first.0, *count));
+                }
+                OpResult::Replied { id, .. } => answer.sent.push((id.to_string(), 0, 0)),
             }
         }
         answer

@@ -7,6 +7,9 @@ use quorate_core::{
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
     Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, Timestamp,
     Token, Working, chain, codec, row_id,
+    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
+    Keep, Kept, Now, Open, OpenState, Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working,
+    codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -162,6 +165,8 @@ fn extended(
         working.load_lease(delivery, Token(row.get(1)?), row.get(2)?, now);
     }
     Ok(())
+    working.hear_of_all(now);
+    Ok(working)
 }
 
 /// The head and the end of the log must agree: a log that was cut off or goes on beyond the head is not ours to extend.
@@ -205,14 +210,17 @@ fn eras(connection: &Connection, number: SpaceNo) -> Result<Eras, LoadError> {
 
 /// Agents are described by the record that registered them; the table says which.
 fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadError> {
-    let mut statement =
-        connection.prepare("SELECT id, seq, removed FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let mut statement = connection
+        .prepare("SELECT id, seq, removed, presence FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
     let mut rows = statement.query((row_id(number, 0), row_id(number, (1 << 47) - 1)))?;
     let mut agents = Vec::new();
     while let Some(row) = rows.next()? {
         let agent_number = AgentNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
         let seq = Seq(row.get(1)?);
         let removed = row.get(2)?;
+        let presence = codec::read_presence(&row.get::<_, Vec<u8>>(3)?).map_err(|error| {
+            LoadError::Damaged(format!("the presence of agent number {agent_number}: {error}"))
+        })?;
         let record = record(connection, number, seq)?;
         let body = record.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
@@ -227,7 +235,7 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
                 "record {seq} does not register agent number {agent_number}"
             )));
         };
-        agents.push(Agent { removed, ..agent });
+        agents.push(Agent { removed, presence, ..agent });
     }
     Ok(agents)
 }
@@ -247,6 +255,7 @@ fn deliveries(
     let mut statement = connection.prepare(
         "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires,
                 session
+                if_unavailable
          FROM deliveries WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     )?;
     let mut rows = statement.query(range)?;
@@ -299,6 +308,10 @@ pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
     open.attempts_max = row.get(6)?;
     open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
     Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
+    let choice: u8 = row.get(11)?;
+    open.if_unavailable = IfUnavailable::from_number(choice)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(11, i64::from(choice)))?;
+    Ok(open)
 }
 
 /// One record of the log.

@@ -7,11 +7,14 @@
 
 mod agents;
 mod inbox;
+mod inspect;
 mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod presence;
 mod reads;
+mod requests;
 mod send;
 mod sessions;
 mod space;

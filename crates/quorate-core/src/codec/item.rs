@@ -3,6 +3,7 @@
 mod lock;
 mod policy;
 mod session;
+mod request;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
@@ -13,6 +14,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Policy(policy) => policy::write(out, policy),
         Item::Lock(lock) => lock::write(out, lock),
         Item::Session(session) => session::write(out, session),
+        Item::Request(request) => request::write(out, request),
     }
 }
 
@@ -22,6 +24,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
         ItemKind::Session => Item::Session(session::read(input)?),
+        ItemKind::Request => Item::Request(request::read(input)?),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The envelope of a message: numbered fields, of which only those that are set are written. Field numbers are frozen.
 
 use crate::codec::{Reader, Unreadable, Writer};
-use crate::message::{Destination, Durability, Message, MessageType, Payload, Priority};
+use crate::message::{Destination, Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 use crate::time::Timestamp;
 
 pub(super) fn write(out: &mut Writer, message: &Message) {
@@ -43,6 +43,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(11, Some(u64::from(message.attempts_max)));
     number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
     number(21, message.confidence.map(f64::to_bits));
+    number(30, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
 }
 
 pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, Unreadable> {
@@ -78,6 +79,11 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             21 => message.confidence = Some(f64::from_bits(input.number()?)),
             22 => message.rationale = Some(input.text()?.into()),
             23 => message.metadata = Some(input.text()?.into()),
+            30 => {
+                let choice = IfUnavailable::from_number(input.narrow()?);
+                let Some(choice) = choice else { return input.wrong("what to do with the message") };
+                message.if_unavailable = choice;
+            }
             _ => return input.wrong("a field that this release knows"),
         }
     }

@@ -73,6 +73,16 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(26);
             out.number(*n);
         }
+        OpResult::Requested { id, first, count, is_open } => {
+            let numbers = [14, id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)];
+            out.numbers(&numbers);
+            out.number(u64::from(*is_open));
+        }
+        OpResult::Replied { id, late } => {
+            out.numbers(&[15, id.generation.0, id.seq.0, u64::from(id.n), u64::from(*late)]);
+        }
+        // An inspection is alone in its commit and leaves no record, so its answer is never kept.
+        OpResult::Inspected(_) => out.number(0),
     }
 }
 
@@ -94,11 +104,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         0 => OpResult::Done,
         1 => OpResult::Registered { epoch: Epoch(input.number()?) },
         2 => OpResult::Sent {
-            id: MessageId {
-                generation: Generation(input.number()?),
-                seq: Seq(input.number()?),
-                n: input.narrow()?,
-            },
+            id: read_message_id(input)?,
             first: DeliveryNo(input.number()?),
             count: input.narrow()?,
         },
@@ -125,6 +131,13 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         23 => OpResult::InLine,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
+        14 => OpResult::Requested {
+            id: read_message_id(input)?,
+            first: DeliveryNo(input.number()?),
+            count: input.narrow()?,
+            is_open: input.number()? != 0,
+        },
+        15 => OpResult::Replied { id: read_message_id(input)?, late: input.number()? != 0 },
         _ => return input.wrong("a result that this release knows"),
     })
 }
@@ -137,4 +150,6 @@ fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
         locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
     }
     Ok(Locked { locks, ttl_ms })
+fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {
+    Ok(MessageId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
 }

@@ -3,6 +3,7 @@
 
 mod locks;
 mod sessions;
+mod requests;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::chain::{self, Header};
 use crate::effect::{NewDelivery, Next, RecordKind, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
 use crate::message::{Destination, Message, MessageType, Priority};
+use crate::presence::Presence;
 use crate::registry::{Agent, Role};
 use crate::time::Timestamp;
 
@@ -61,6 +63,8 @@ fn one_of_each() -> Vec<Effect> {
         supported_actions: vec!["review".into(), "ping".into()],
         epoch: Epoch(9),
         removed: false,
+        heartbeat_ms: 0,
+        presence: Presence::default(),
     };
     let lease = Some((Token(5), 30_000));
     let deliveries =

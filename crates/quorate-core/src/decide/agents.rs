@@ -56,8 +56,10 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64));
         }
         if let (Some(_), None) = (&current, new.epoch) {
+            self.dismissed.extend(self.working.dismiss_consumers(number));
             self.release_all_of(number, ReturnCause::EpochEnded);
         }
+        let same_start = current.as_ref().filter(|agent| agent.epoch == epoch);
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -66,15 +68,25 @@ impl Draft<'_> {
             supported_actions: new.supported_actions.clone(),
             epoch,
             removed: false,
+            heartbeat_ms: new.heartbeat_ms,
+            presence: same_start.map(|agent| agent.presence.clone()).unwrap_or_default(),
         };
         // Saying again what is known changes nothing and leaves no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
+            self.working.hear_of(number, self.now);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
             self.actor = Some(number);
         }
         Ok(OpResult::Registered { epoch })
+    }
+
+    /// Gives back everything that an agent holds: it was started again, or is offline. Each room adds its line.
+    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) {
+        for delivery in self.working.inbox(agent).leased.clone() {
+            self.give_back(delivery, cause, String::new(), None);
+        }
     }
 
     pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
@@ -86,6 +98,8 @@ impl Draft<'_> {
                 .hint("let it finish them, or purge its inbox first"));
         }
         self.release_all_of(number, ReturnCause::EpochEnded);
+        self.cancel_requests_of(number);
+        self.dismissed.extend(self.working.dismiss_consumers(number));
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

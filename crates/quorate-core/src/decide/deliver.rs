@@ -120,13 +120,26 @@ impl Draft<'_> {
                     break;
                 }
                 self.working.spend_credit(id, taken.len() as u32);
+                self.working.hear_of(agent, self.now);
                 self.handed.extend(taken.into_iter().map(|handed| (id, handed)));
             }
         }
     }
 
+    /// The consumer waits no longer. Whoever listened until now was there until now.
+    pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
+        if let Some(consumer) = self.working.consumer(id).copied() {
+            self.working.hear_of(consumer.agent, self.now);
+            self.working.set_consumer(id, None);
+        }
+        for request in self.working.items().requests.of_waiter(id) {
+            self.working.set_waiter(&request, None, self.now);
+        }
+        OpResult::Done
+    }
+
     /// What time alone brings about. Bounded: what is left over is found by the next sweep, at once.
-    pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
+    pub(super) fn sweep(&mut self) -> Result<OpResult, No> {
         self.require_system("sweep")?;
         for delivery in self.working.lapsed(self.now.mono, SWEEP_MAX) {
             self.give_back(delivery, ReturnCause::Lapsed, String::new(), None);
@@ -135,6 +148,7 @@ impl Draft<'_> {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
         self.sweep_items();
+        self.sweep_presence()?;
         Ok(OpResult::Done)
     }
 

@@ -18,21 +18,64 @@ const UNKNOWN_NAMED: usize = 16;
 impl Draft<'_> {
     pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
         self.check_sender(message)?;
-        if let Some(id) = &message.client_id {
-            if let Some((earlier, result)) = self.sent_here.get(id) {
-                return if earlier == fingerprint { Ok(result.clone()) } else { Err(used_id(id).into()) };
-            }
-            if let Some(before) = self.rows.sent_before(id)? {
-                return self.sent_again(id, &before, fingerprint).map_err(No::Refused);
-            }
+        if let Some(result) = self.sent_already(message, fingerprint)? {
+            return Ok(result);
         }
         self.check_session(message)?;
         let recipients = self.recipients(message)?;
-        let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
+        let result = match self.answer_of(message, &recipients)? {
+            Some(answer) => self.take_answer(message, answer),
+            None => {
+                let recipients = self.reachable(message, recipients)?;
+                self.check_room(&recipients)?;
+                let (id, first) = (self.next_message_id(), self.working.next_delivery());
+                let count = recipients.len() as u32;
+                self.dispatch(message, recipients);
+                OpResult::Sent { id, first, count }
+            }
+        };
+        self.remember_sent(message, fingerprint, result.clone());
+        Ok(result)
+    }
+
+    /// The id of the next message of this commit.
+    pub(super) fn next_message_id(&self) -> MessageId {
+        MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages }
+    }
+
+    /// The answer that a message with the same client's id already has.
+    pub(super) fn sent_already(
+        &self,
+        message: &Message,
+        fingerprint: &[u8; 32],
+    ) -> Result<Option<OpResult>, No> {
+        let Some(id) = &message.client_id else { return Ok(None) };
+        if let Some((earlier, result)) = self.sent_here.get(id) {
+            return if earlier == fingerprint { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
+        }
+        let Some(before) = self.rows.sent_before(id)? else { return Ok(None) };
+        let result = self.sent_again(id, &before, fingerprint)?;
+        if let OpResult::Sent { id, count: 0, .. } = result
+            && let Some(replied) = self.replied_before(message, id)?
+        {
+            return Ok(Some(replied));
+        }
+        Ok(Some(result))
+    }
+
+    pub(super) fn remember_sent(&mut self, message: &Message, fingerprint: &[u8; 32], result: OpResult) {
+        if let Some(client_id) = &message.client_id {
+            self.sent_here.insert(client_id.clone(), (*fingerprint, result));
+        }
+    }
+
+    /// Makes a message and its deliveries, each leased at once where somebody waits for it.
+    pub(super) fn dispatch(&mut self, message: &Arc<Message>, recipients: Vec<AgentNo>) {
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
         let held = self.working.holds(self.working.session_of(message));
         let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
+        let later = message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());
@@ -45,15 +88,10 @@ impl Draft<'_> {
         for agent in recipients {
             self.working.stir(agent);
         }
-        let result = OpResult::Sent { id, first, count };
-        if let Some(client_id) = &message.client_id {
-            self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
-        }
-        Ok(result)
     }
 
     /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.
-    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+    pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
             return Err(Refused::new(Code::Invalid, "an ephemeral message cannot be part of a commit")
                 .hint("send it by itself, or make it durable"));
@@ -70,7 +108,7 @@ impl Draft<'_> {
     }
 
     /// The recipients' numbers, each once, in the order named. Unknown ones are refused, never swallowed.
-    fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
         let named = message.to.agents();
         let mut recipients = Vec::with_capacity(named.len());
         let mut seen = HashSet::new();
@@ -97,7 +135,12 @@ impl Draft<'_> {
             .limit(DELIVERIES_PER_COMMIT_MAX as u64)
             .hint("split it into several commits"));
         }
-        for number in &recipients {
+        Ok(recipients)
+    }
+
+    /// Everybody has room for one more.
+    pub(super) fn check_room(&self, recipients: &[AgentNo]) -> Result<(), Refused> {
+        for number in recipients {
             if self.working.inbox(*number).open >= INBOX_MAX {
                 let id = self.working.agents().get(*number).map_or("", |agent| agent.id.as_str());
                 return Err(Refused::new(Code::QueueFull, format!("the inbox of agent {id} is full"))
@@ -105,7 +148,7 @@ impl Draft<'_> {
                     .hint("wait until it has worked off some of it; nothing was sent to anybody"));
             }
         }
-        Ok(recipients)
+        Ok(())
     }
 
     /// A lease in the very insert, when somebody waits and nothing older or higher waits for them.
@@ -136,6 +179,7 @@ impl Draft<'_> {
             message: Some((self.now.wall, Arc::clone(message))),
         };
         self.handed.push((consumer, handed));
+        self.working.hear_of(agent, self.now);
         Some((token, lease_ms))
     }
 

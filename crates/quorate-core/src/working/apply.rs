@@ -23,7 +23,14 @@ impl Working {
                     Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
                 Arc::make_mut(&mut self.eras).0.push(era);
             }
-            Effect::AgentRegistered { number, agent } => self.set_agent(*number, Some(agent.clone())),
+            Effect::AgentRegistered { number, agent } => {
+                let mut agent = agent.clone();
+                // What is only described anew is the same start: it is as it was.
+                if let Some(known) = self.agents().get(*number).filter(|known| known.epoch == agent.epoch) {
+                    agent.presence = known.presence.clone();
+                }
+                self.set_agent(*number, Some(agent));
+            }
             Effect::AgentRemoved { number } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { removed: true, ..agent }));
@@ -38,7 +45,7 @@ impl Working {
                     let Some(open) = self.open(*number).copied() else { continue };
                     let state = OpenState::Leased { token: *token };
                     self.last_token = self.last_token.max(token.0);
-                    let lease = Lease { lease_ms: *lease_ms, deadline: now.mono.plus_ms(*lease_ms) };
+                    let lease = Lease::new(*lease_ms, now);
                     self.set_delivery(
                         *number,
                         Some((Open { state, attempt: open.attempt + 1, ..open }, Some(lease))),
@@ -66,6 +73,9 @@ impl Working {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
                     session.take_in(*kind, *n);
                     self.set_item(&Item::Session(session), now);
+            Effect::AgentStatus { number, presence } => {
+                if let Some(agent) = self.agents().get(*number).cloned() {
+                    self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
                 }
             }
         }
@@ -89,12 +99,13 @@ impl Working {
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
             open.expires = message.expires_at.unwrap_or(Open::NEVER);
+            open.if_unavailable = message.if_unavailable;
             let mut lease = None;
             if let Some((token, lease_ms)) = delivery.lease {
                 open.state = OpenState::Leased { token };
                 open.attempt = 1;
                 self.last_token = self.last_token.max(token.0);
-                lease = Some(Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
+                lease = Some(Lease::new(lease_ms, now));
             }
             self.set_delivery(DeliveryNo(first.0 + index as u64), Some((open, lease)));
         }
@@ -110,6 +121,15 @@ impl Working {
             Next::Ready => self.waiting(open.session(), now.wall),
             Next::Scheduled(due) => OpenState::Scheduled { due },
             Next::Dead | Next::Expired => return self.set_delivery(delivery, None),
+            Next::Redirected(agent) => {
+                open = open.redirected(agent);
+                match open.state {
+                    OpenState::Scheduled { due } => OpenState::Scheduled { due },
+                    OpenState::Ready { .. } | OpenState::Leased { .. } => {
+                        OpenState::Ready { since: now.wall }
+                    }
+                }
+            }
         };
         self.set_delivery(delivery, Some((open, None)));
     }
@@ -134,6 +154,7 @@ impl Working {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::SessionAdded { .. } => {}
+            | Effect::AgentStatus { .. } => {}
         }
     }
 
@@ -153,9 +174,11 @@ impl Working {
     /// Prolongs the lease of a delivery that is held.
     pub(crate) fn prolong(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
         if let Some(open) = self.open(number).copied() {
+            let before = self.lease(number);
             // After a restart the lease runs again in full: as long as the longest that its holder was promised.
-            let longest = self.lease_ms(number).unwrap_or(0).max(lease_ms);
-            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms) };
+            let longest = before.map_or(0, |lease| lease.lease_ms).max(lease_ms);
+            let since = before.and_then(|lease| lease.since);
+            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms), since };
             self.set_delivery(number, Some((open, Some(lease))));
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct Inbox {
     pub(super) line: BTreeSet<(u64, ConsumerId)>,
     /// All consumers of this recipient, with credit or without.
     pub(super) consumers: usize,
+    /// Deliveries that wait and do not want to, should this recipient go offline.
+    pub(super) restless: BTreeSet<DeliveryNo>,
 }
 
 /// Which delivery goes out next.
@@ -83,6 +85,13 @@ impl Inbox {
     /// The oldest ready deliveries, whatever their priority.
     pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
         self.ready.values().flat_map(Queue::numbers)
+    }
+
+    /// How many ready deliveries go out before this one, if it is ready and no lower one has its turn.
+    pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
+        let same = self.ready.get(&Reverse(priority)).filter(|queue| queue.contains(&number))?;
+        let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
+        Some(higher + same.range(..number).count())
     }
 
     /// The delivery that goes out next: the highest priority, the oldest first; but after 64 of higher priority, or

@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
 use crate::working::sessions::Sessions;
+use crate::working::requests::Requests;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -18,6 +19,7 @@ pub(crate) struct Items {
     pub(crate) policy: Policy,
     pub(super) locks: Locks,
     pub(crate) sessions: Sessions,
+    pub(crate) requests: Requests,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -48,6 +50,12 @@ impl Items {
                     _ => None,
                 };
                 self.sessions.place(&key.id, new).map(Item::Session)
+            ItemKind::Request => {
+                let new = match new {
+                    Some(Item::Request(request)) => Some(request),
+                    _ => None,
+                };
+                self.requests.place(&key.id, new).map(Item::Request)
             }
         }
     }
@@ -58,7 +66,13 @@ impl Items {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
+            ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
         }
+    }
+
+    /// When a running part of an item ends.
+    pub(crate) fn deadline(&self, key: &ItemKey, part: u64) -> Option<Mono> {
+        self.deadlines.get(&(key.clone(), part)).copied()
     }
 
     /// The soonest alarms, by clock.

@@ -123,6 +123,7 @@ impl Trails {
                 | Effect::Restored { .. }
                 | Effect::AgentRegistered { .. }
                 | Effect::AgentRemoved { .. }
+                | Effect::AgentStatus { .. }
                 | Effect::Returned { .. }
                 | Effect::Redriven { .. }
                 | Effect::SessionAdded { .. }

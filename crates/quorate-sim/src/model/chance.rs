@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 
+use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
@@ -96,6 +97,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
+        14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
 }
@@ -112,6 +114,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| Do::Remove { agent }),
         2 => agent().prop_map(|agent| Do::Register { agent, epoch: Named::Nothing, renamed: false }),
+        5 => asking::hub_work().prop_map(Do::Asking),
     ]
     .boxed()
 }
@@ -120,7 +123,7 @@ fn anything() -> BoxedStrategy<Do> {
     prop_oneof![(0..AGENTS.len()).prop_flat_map(work), hub_work()].boxed()
 }
 
-fn letter() -> BoxedStrategy<Letter> {
+pub(super) fn letter() -> BoxedStrategy<Letter> {
     let to = prop_oneof![
         10 => vec(Just(1usize), 1..=1),
         10 => vec(0..3usize, 1..=1),

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Commit, Op, OpenState, Principal, RegisterAgent, Seq, SpaceName, SpaceNo, Token};
+use quorate_core::{Commit, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, Token};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
     Chance, Clock as _, DeliveryState, Handover, Published, Read, Reference, Rows, SetClock, Store, When,
@@ -17,6 +17,8 @@ use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, id, key_of};
 use super::views::{Handovers, Heard, long_reads, outcome, settled, short_reads, state};
 use super::{plan::Act, replay, replay::Looks};
+use super::views::{Handovers, long_reads, outcome, settled, short_reads, state};
+use super::{asking, plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
 const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
@@ -98,7 +100,7 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(RegisterAgent::named(id(agent)));
+            let register = |agent| Op::RegisterAgent(asking::at_start(id(agent)));
             let known = (0..AGENTS.len() - 1).map(register).collect();
             let commits = vec![Commit::new(Principal::System, known)];
             pair.transact(space, commits).await.expect("the start is the same");

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::locks::{Fenced, Wanted};
 use super::sessions::{NAMES, SessionDo};
+use super::asking::Asking;
 
 /// Steps, one after the other.
 #[derive(Clone)]
@@ -75,6 +76,7 @@ pub(super) enum Do {
     Renew(Fenced),
     Unlock(Fenced),
     Session(SessionDo),
+    Asking(Asking),
 }
 
 #[derive(Clone, Debug)]
@@ -254,6 +256,7 @@ impl fmt::Display for Do {
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
             Self::Session(what) => what.fmt(f),
+            Self::Asking(asking) => asking.fmt(f),
         }
     }
 }

@@ -10,6 +10,7 @@ use quorate_core::{
     Token, Version, Waiting,
 };
 
+use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::sessions::NAMES;
 
@@ -29,6 +30,8 @@ pub(super) struct Told {
     last_token: u64,
     /// Every fence that was given out, with its holder.
     pub(super) fences: Vec<(usize, FenceRef)>,
+    /// Every question that was asked.
+    pub(super) asked: Vec<Question>,
 }
 
 /// How a space looks before a step.
@@ -51,6 +54,7 @@ impl Told {
         if commit.ops.iter().any(|op| op.payload().is_some()) {
             self.filled.extend(receipt.seq);
         }
+        self.learn_asked(commit, receipt);
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
@@ -89,7 +93,11 @@ impl Told {
 
     /// The commit that an act means here.
     pub(super) fn commit(&self, act: &Act, sight: &Sight) -> Commit {
-        let ops = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+        let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+        // A look is alone in its commit.
+        if ops.len() > 1 {
+            ops.iter_mut().filter(|op| matches!(op, Op::Inspect(_))).for_each(|op| *op = Op::Sweep);
+        }
         let principal = match act.who {
             Who::Hub => Principal::System,
             Who::Agent(agent) => Principal::Agent(id(agent)),
@@ -107,7 +115,7 @@ impl Told {
         }
     }
 
-    fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
+    pub(super) fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
         let current = sight.agents.by_id(&id(agent)).map_or(Epoch(1), |agent| agent.epoch);
         match named {
             Named::Nothing => None,
@@ -188,6 +196,7 @@ impl Told {
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
+            Do::Asking(asking) => asking.op(self, who, sight),
         }
     }
 
@@ -223,7 +232,7 @@ impl Told {
 /// Consumers that an agent may have.
 pub(super) const SLOTS: u64 = 10;
 
-fn consumer(agent: usize, slot: u64) -> ConsumerId {
+pub(super) fn consumer(agent: usize, slot: u64) -> ConsumerId {
     ConsumerId(agent as u64 * SLOTS + slot)
 }
 
@@ -253,7 +262,7 @@ fn expected(expect: Expect, current: u64) -> Option<Version> {
     }
 }
 
-fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
+pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
     let to = match letter.to[..] {
         [one] => Destination::Agent(id(one)),
         ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),

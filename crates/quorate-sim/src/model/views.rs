@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use quorate_core::{
     AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState,
     Receipt, Seq, Timestamp, Told, Version, Wake,
+    AgentNo, Agents, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKind, OpenState,
+    Receipt, RequestState, Seq, Timestamp, Told, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -47,6 +49,14 @@ impl Heard {
             Told::Refused(refused) => Self::No(refused.code, *refused.facts),
             other => Self::Yes(other),
         }
+    No(quorate_core::Code),
+    Yes(Told),
+}
+
+fn heard(told: Told) -> Heard {
+    match told {
+        Told::Refused(refused) => Heard::No(refused.code),
+        told @ Told::Answered { .. } => Heard::Yes(told),
     }
 }
 
@@ -58,6 +68,7 @@ impl Handovers {
             whole.handed.extend(one.handed.into_iter().map(|(consumer, handed)| (space, consumer, handed)));
             whole.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
             let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, Heard::of(told)));
+            let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, heard(told)));
             whole.told.extend(told);
         }
         whole.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
@@ -132,6 +143,7 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
     let sent: BTreeSet<_> = told.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
     reads.push(Read::Message { seq: published.head.seq, n: 9 });
+    reads.extend(ItemKind::ALL.map(|kind| Read::Items { kind, after: None, limit: 1000 }));
     reads
 }
 
@@ -151,6 +163,20 @@ pub(super) fn settled(rows: Rows) -> Rows {
                 ended @ DeliveryState::Ended { .. } => ended,
             };
             Rows::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
+        }
+        Rows::Items(items) => Rows::Items(items.into_iter().map(wordless).collect()),
+        other => other,
+    }
+}
+
+/// An item without words that only people read.
+fn wordless(item: Item) -> Item {
+    match item {
+        Item::Request(mut request) => {
+            if let RequestState::Failed { reason, .. } = &mut request.state {
+                reason.clear();
+            }
+            Item::Request(request)
         }
         other => other,
     }

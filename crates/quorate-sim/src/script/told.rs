@@ -68,6 +68,8 @@ impl Stage {
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
+            OpResult::Sent { .. } | OpResult::Written { .. } => None,
+            OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
         }
     }
 
@@ -115,6 +117,7 @@ impl Stage {
                     Next::Scheduled(due) => format!("due at {}", since_start(*due)),
                     Next::Dead => "dead".into(),
                     Next::Expired => "expired".into(),
+                    Next::Redirected(agent) => format!("goes to agent {agent}"),
                 };
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
                 format!("{} {}{why}: {next}", called(*delivery), cause.as_str())
@@ -129,6 +132,7 @@ impl Stage {
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
+            Effect::AgentStatus { number, presence } => format!("agent {number} {presence:?}"),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
     }

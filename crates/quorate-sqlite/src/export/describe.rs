@@ -4,8 +4,8 @@ mod lock;
 mod sessions;
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, Item, Key, Message, NewDelivery, Next, Priority,
-    Timestamp, Token, Version,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, IfUnavailable, Item, Key, Message, NewDelivery, Next,
+    Presence, Priority, Reply, Request, RequestState, Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -69,7 +69,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             if !reason.is_empty() {
                 fields.push(("reason", text(reason)));
             }
-            fields.extend(whereto(*next));
+            fields.extend(whereto(*next, agents));
             fields
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
@@ -96,6 +96,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
         Effect::Changed { item, .. } => item_fields(item, agents),
         Effect::SessionAdded { .. } => sessions::added(effect),
+        Effect::AgentStatus { number: agent, presence } => status(agents(*agent), presence),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -106,7 +107,45 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Session(session) => sessions::session(session),
+        Item::Request(request) => request_fields(request, agents),
     }
+}
+
+fn request_fields(request: &Request, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+    let asked = request.asked.iter().map(|one| {
+        let mut fields = vec![("agent", text(agents(one.agent)))];
+        match one.reply {
+            Reply::Open => {}
+            Reply::Answered { seq, n } => fields.extend([("seq", number(seq.0)), ("n", number(n))]),
+            Reply::Lost => fields.push(("lost", text("no answer can come"))),
+        }
+        Value::Group(fields)
+    });
+    let mut fields = vec![
+        ("request", text(request.id)),
+        ("from", text(agents(request.from))),
+        ("correlationId", text(&request.correlation)),
+        ("timeoutMs", number(request.length_ms)),
+        ("asked", Value::List(asked.collect())),
+        ("state", text(request.state.as_str())),
+    ];
+    if let RequestState::Failed { code, reason } = &request.state {
+        fields.extend([("code", text(code)), ("reason", text(reason))]);
+    }
+    fields
+}
+
+fn status(agent: String, presence: &Presence) -> Fields {
+    let mut fields = vec![
+        ("agent", text(agent)),
+        ("status", text(presence.status.as_str())),
+        ("health", text(presence.health.as_str())),
+        ("available", text(if presence.available { "yes" } else { "no" })),
+    ];
+    if !presence.health.note().is_empty() {
+        fields.push(("note", text(presence.health.note())));
+    }
+    fields
 }
 
 fn registered(agent: AgentNo, described: &Agent) -> Fields {
@@ -118,6 +157,7 @@ fn registered(agent: AgentNo, described: &Agent) -> Fields {
         ("capabilities", words(&described.capabilities)),
         ("supportedActions", words(&described.supported_actions)),
         ("epoch", number(described.epoch.0)),
+        ("heartbeatMs", number(described.heartbeat_ms)),
     ]
 }
 
@@ -129,12 +169,13 @@ fn entry(key: &Key, version: Version) -> Fields {
     vec![("key", text(key)), ("version", number(version.0))]
 }
 
-fn whereto(next: Next) -> Fields {
+fn whereto(next: Next, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match next {
         Next::Ready => vec![("next", text("ready"))],
         Next::Scheduled(due) => vec![("next", text("scheduled")), ("dueMs", number(due.0))],
         Next::Dead => vec![("next", text("dead"))],
         Next::Expired => vec![("next", text("expired"))],
+        Next::Redirected(agent) => vec![("next", text("redirected")), ("to", text(agents(agent)))],
     }
 }
 
@@ -186,6 +227,9 @@ fn envelope(message: &Message, fields: &mut Fields) {
         if let Some(value) = value {
             add(name, number(value));
         }
+    }
+    if message.if_unavailable != IfUnavailable::Queue {
+        add("ifUnavailable", text(message.if_unavailable.as_str()));
     }
     if let Some(confidence) = message.confidence.filter(|confidence| confidence.is_finite()) {
         add("confidence", Value::Share(confidence));

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::{DeliveryNo, Effect, Next, Record, Seq, SpaceId, World};
+use quorate_core::{DeliveryNo, Effect, Item, MessageId, Next, OpenState, Record, Seq, SpaceId, Verb, World};
 use rusqlite::Connection;
 
 use super::ended::EndedRows;
@@ -65,7 +65,8 @@ impl<'a> Folded<'a> {
                 Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
                 Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
                 Effect::Sent { message, part, first, deliveries } => {
-                    self.said_once.sent(record, (n, *part), message, (*first, deliveries.len()))?;
+                    let question = asks(effects, n);
+                    self.said_once.sent(record, (n, *part), message, (*first, deliveries.len()), question)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
                         let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
@@ -83,6 +84,13 @@ impl<'a> Folded<'a> {
                 }
                 Effect::Expired { delivery } | Effect::Purged { delivery } => {
                     self.scheduled.remove(delivery);
+                }
+                // What was due by then is written as ready; the rest goes on waiting for its time.
+                Effect::Returned { delivery, next: Next::Redirected(_), .. } => {
+                    let open = self.world.working.open(*delivery);
+                    if open.is_some_and(|open| matches!(open.state, OpenState::Ready { .. })) {
+                        self.scheduled.remove(delivery);
+                    }
                 }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
                 Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
@@ -102,6 +110,7 @@ impl<'a> Folded<'a> {
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
                 | Effect::SessionAdded { .. } => {}
+                | Effect::AgentStatus { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {
@@ -118,4 +127,14 @@ impl<'a> Folded<'a> {
             self.described[index] = seq;
         }
     }
+}
+
+/// The request that the n-th message of a record made, if it made one.
+fn asks(effects: &[Effect], n: u32) -> Option<MessageId> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Changed { verb: Verb::RequestMade, item: Item::Request(request) } if request.id.n == n => {
+            Some(request.id)
+        }
+        _ => None,
+    })
 }

@@ -64,6 +64,7 @@ impl Step<'_> {
             }
             self.return_locks(number);
         }
+        let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -72,6 +73,8 @@ impl Step<'_> {
             supported_actions: new.supported_actions.clone(),
             epoch,
             removed: false,
+            heartbeat_ms: new.heartbeat_ms,
+            presence: presence.unwrap_or_default(),
         };
         let number = match known {
             // Saying again what is known changes nothing.
@@ -79,13 +82,17 @@ impl Step<'_> {
             Some(number) => {
                 self.space.agents[number.0 as usize - 1] = agent;
                 self.changed = true;
+                self.hear_of(number);
                 number
             }
             None => {
                 self.space.agents.push(agent);
                 self.space.fairness.push(Fairness::default());
+                self.space.heard.push(self.now.mono);
                 self.changed = true;
-                AgentNo(self.space.agents.len() as u64)
+                let number = AgentNo(self.space.agents.len() as u64);
+                self.hear_of(number);
+                number
             }
         };
         if self.commit.principal == Principal::Agent(new.id.clone()) {
@@ -99,6 +106,7 @@ impl Step<'_> {
         if self.space.open_count(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
+        self.call_off_all_of(number);
         self.dismiss(number);
         self.return_locks(number);
         self.space.agents[number.0 as usize - 1].removed = true;

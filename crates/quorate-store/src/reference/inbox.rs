@@ -1,8 +1,8 @@
 //! Who gets what next: claims, credit, the order of an inbox, and what time alone brings about.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, OpResult, Refused,
-    Timestamp, Token, Waiting, limits,
+    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, IfUnavailable, OpResult,
+    Refused, Timestamp, Token, Waiting, limits,
 };
 
 use crate::reference::leases::not_found;
@@ -30,7 +30,7 @@ impl Step<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many wait for this inbox")
                 .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
         }
-        self.close(id);
+        self.space.consumers.retain(|one| one.id != id);
         self.space.consumers.push(Consumer { id, agent: number, credit, lease_ms, once });
         Ok(OpResult::Claimed(taken))
     }
@@ -47,9 +47,15 @@ impl Step<'_> {
         OpResult::Done
     }
 
+    /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.space.consumers.retain(|one| one.id != id);
         self.leave_line(id);
+        if let Some(consumer) = self.space.consumers.iter().find(|one| one.id == id).copied() {
+            self.hear_of(consumer.agent);
+            self.space.consumers.retain(|one| one.id != id);
+        }
+        self.space.waiters.retain(|_, waiter| *waiter != id);
         OpResult::Done
     }
 
@@ -82,8 +88,9 @@ impl Step<'_> {
         {
             let token = self.next_token();
             let deadline = self.now.mono.plus_ms(lease_ms);
+            let since = Some(self.now.wall);
             let delivery = self.space.delivery_mut(number);
-            delivery.place = Place::Leased { token, lease_ms, deadline };
+            delivery.place = Place::Leased { token, lease_ms, deadline, since };
             delivery.attempt += 1;
             taken.push(Handed {
                 delivery: number,
@@ -148,6 +155,7 @@ impl Step<'_> {
                     break;
                 }
                 self.spend(consumer.id, taken.len() as u32);
+                self.hear_of(agent);
                 self.handed.extend(taken.into_iter().map(|one| (consumer.id, one)));
             }
         }
@@ -174,6 +182,8 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
         }
         self.expire_holds();
+        self.time_out_requests();
+        self.look_for_the_silent();
         Ok(OpResult::Done)
     }
 
@@ -195,6 +205,8 @@ impl Step<'_> {
         let delivery = self.space.delivery_mut(number);
         delivery.place = Place::Ready { since: self.now.wall, by_time: false };
         delivery.attempt = 0;
+        // Whoever redrives it wants it to be there.
+        delivery.if_unavailable = IfUnavailable::Queue;
         self.changed = true;
         self.space.stir(agent);
         Ok(OpResult::Done)

@@ -18,18 +18,45 @@ impl Step<'_> {
         fingerprint: &[u8; 32],
     ) -> Result<OpResult, Refused> {
         self.check_sender(message)?;
-        if let Some(id) = &message.client_id
-            && let Some(earlier) = self.sent_as(id)
-        {
-            let same = earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal;
-            return if same {
-                Ok(receipt(earlier))
-            } else {
-                Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
-            };
+        if let Some(result) = self.sent_already(message, fingerprint)? {
+            return Ok(result);
         }
         self.check_session(message)?;
         let recipients = self.recipients(message)?;
+        if let Some(answered) = self.answered_by(message, &recipients) {
+            return Ok(self.accept(message, fingerprint, answered));
+        }
+        let recipients = self.within_reach(message, recipients)?;
+        self.check_room(&recipients)?;
+        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
+        self.post(message, fingerprint, recipients, &result);
+        Ok(result)
+    }
+
+    /// The answer that the same message already has.
+    pub(super) fn sent_already(
+        &self,
+        message: &Message,
+        fingerprint: &[u8; 32],
+    ) -> Result<Option<OpResult>, Refused> {
+        let Some(id) = &message.client_id else { return Ok(None) };
+        let Some(earlier) = self.sent_as(id) else { return Ok(None) };
+        if earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal {
+            return Ok(Some(earlier.result.clone()));
+        }
+        Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
+    }
+
+    /// Writes down a message and makes its deliveries.
+    pub(super) fn post(
+        &mut self,
+        message: &Arc<Message>,
+        fingerprint: &[u8; 32],
+        recipients: Vec<AgentNo>,
+        result: &OpResult,
+    ) {
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let mut made = Vec::new();
         for (index, agent) in recipients.iter().enumerate() {
@@ -47,8 +74,8 @@ impl Step<'_> {
             principal: self.commit.principal.clone(),
             first,
             recipients,
+            result: result.clone(),
         };
-        let result = receipt(&sent);
         self.space.messages.push(sent);
         self.parts.push(message.payload.clone());
         if let Some(session) = &message.session_id {
@@ -56,14 +83,13 @@ impl Step<'_> {
         }
         self.messages += 1;
         self.changed = true;
-        Ok(result)
     }
 
     fn sent_as(&self, id: &ClientId) -> Option<&Sent> {
         self.space.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id))
     }
 
-    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+    pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
             return Err(Refused::new(Code::Invalid, "what is ephemeral is in no commit"));
         }
@@ -79,7 +105,7 @@ impl Step<'_> {
     }
 
     /// Each agent named, once; or a refusal that names every unknown one.
-    fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
         let mut recipients = Vec::new();
         let mut unknown = Vec::new();
         for id in message.to.agents() {
@@ -98,10 +124,14 @@ impl Step<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
                 .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
         }
+        Ok(recipients)
+    }
+
+    pub(super) fn check_room(&self, recipients: &[AgentNo]) -> Result<(), Refused> {
         if recipients.iter().any(|agent| self.space.open_count(*agent) >= limits::INBOX_MAX) {
             return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
         }
-        Ok(recipients)
+        Ok(())
     }
 
     fn deliver(&mut self, message: &Arc<Message>, agent: AgentNo, number: DeliveryNo) -> Delivery {
@@ -115,6 +145,7 @@ impl Step<'_> {
             session: self.space.session_of(message),
             attempt: 0,
             place: Place::Ready { since: self.now.wall, by_time: false },
+            if_unavailable: message.if_unavailable,
         };
         if let Some(due) = message.deliver_at
             && due > self.now.wall
@@ -130,9 +161,11 @@ impl Step<'_> {
         let Some(consumer) = self.first_in_line(agent) else { return delivery };
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
-        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline };
+        let since = Some(self.now.wall);
+        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline, since };
         delivery.attempt = 1;
         self.spend(consumer.id, 1);
+        self.hear_of(agent);
         let handed = Handed {
             delivery: number,
             token,
@@ -145,9 +178,4 @@ impl Step<'_> {
         self.handed.push((consumer.id, handed));
         delivery
     }
-}
-
-fn receipt(sent: &Sent) -> OpResult {
-    let id = MessageId { generation: Generation(0), seq: sent.seq, n: sent.n };
-    OpResult::Sent { id, first: sent.first, count: sent.recipients.len() as u32 }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, IdempotencyKey, Item, ItemKey, Key, Message, Mono, Now, Payload, Principal, Priority,
-    Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
+    Generation, Head, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
+    OpResult, Payload, Principal, Priority, Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token,
+    Wake,
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
@@ -47,6 +48,14 @@ pub(super) struct Space {
     pub(super) openings: Vec<Opening>,
     /// What belongs to the timeline of a session.
     pub(super) lines: Vec<Line>,
+    /// When each agent was last heard of; as long as `agents`.
+    pub(super) heard: Vec<Mono>,
+    /// When to look for who was silent for too long.
+    pub(super) look_at: Option<Mono>,
+    /// When each open request is over.
+    pub(super) deadlines: BTreeMap<MessageId, Mono>,
+    /// Who is told of each open request, if anybody is.
+    pub(super) waiters: BTreeMap<MessageId, ConsumerId>,
 }
 
 /// One record, without its effects.
@@ -81,6 +90,8 @@ pub(super) struct Sent {
     pub(super) principal: Principal,
     pub(super) first: DeliveryNo,
     pub(super) recipients: Vec<AgentNo>,
+    /// What the sender was told.
+    pub(super) result: OpResult,
 }
 
 #[derive(Clone)]
@@ -96,6 +107,7 @@ pub(super) struct Delivery {
     /// How often it was taken.
     pub(super) attempt: u16,
     pub(super) place: Place,
+    pub(super) if_unavailable: IfUnavailable,
 }
 
 /// Where a delivery is: always in exactly one of these.
@@ -114,6 +126,8 @@ pub(super) enum Place {
         /// The longest that its holder was promised: what a restart knows.
         lease_ms: u64,
         deadline: Mono,
+        /// Since when, if that was after the last start.
+        since: Option<Timestamp>,
     },
     Ended {
         state: EndState,
@@ -189,6 +203,10 @@ impl Space {
             items: BTreeMap::new(),
             openings: Vec::new(),
             lines: Vec::new(),
+            heard: Vec::new(),
+            look_at: None,
+            deadlines: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -207,11 +225,24 @@ impl Space {
                 Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
                 // Whatever happened since the last record is forgotten.
                 Place::Ready { since, by_time: true } if *since > newest_at => {
+                Place::Leased { lease_ms, deadline, since, .. } => {
+                    *deadline = now.mono.plus_ms(*lease_ms);
+                    *since = None;
+                }
+                Place::Ready { since, by_time: true } => {
                     delivery.place = Place::Scheduled { due: *since };
                 }
                 Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}
             }
         }
+        self.waiters.clear();
+        for request in self.open_requests() {
+            self.deadlines.insert(request.id, now.mono.plus_ms(request.length_ms));
+        }
+        self.heard.fill(now.mono);
+        let agents = (1..=self.agents.len() as u64).map(AgentNo);
+        let silences = agents.filter_map(|agent| self.silence_ms(agent));
+        self.look_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
     }
 
     pub(super) fn newest(&self) -> Seq {
@@ -309,6 +340,10 @@ impl Space {
         }
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
+        let soonest = [wake.mono, self.look_at, self.deadlines.values().min().copied()];
+        wake.mono = soonest.into_iter().flatten().min();
+        if !self.displaced().is_empty() {
+            wake.mono = Some(Mono(0));
         }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.
         if !self.stirred.is_empty() {

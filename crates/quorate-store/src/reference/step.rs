@@ -26,6 +26,8 @@ pub(super) struct Step<'a> {
     pub(super) handed: Vec<(ConsumerId, Handed)>,
     pub(super) dismissed: Vec<ConsumerId>,
     pub(super) told: Vec<(ConsumerId, Told)>,
+    /// What whoever asked is told when its question is lost.
+    pub(super) lost_with: Code,
 }
 
 impl Space {
@@ -100,11 +102,15 @@ impl<'a> Step<'a> {
             handed: Vec::new(),
             dismissed: Vec::new(),
             told: Vec::new(),
+            lost_with: Code::Cancelled,
         }
     }
 
     fn run(&mut self) -> Result<Vec<OpResult>, Refused> {
         self.find_actor()?;
+        if let Some(actor) = self.actor {
+            self.come_back_online(actor);
+        }
         let mut results = Vec::new();
         let mut first: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -126,6 +132,9 @@ impl<'a> Step<'a> {
         }
         self.serve_locks();
         self.hand_out();
+        if let Some(actor) = self.actor {
+            self.hear_of(actor);
+        }
         Ok(results)
     }
 
@@ -153,6 +162,11 @@ impl<'a> Step<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::Request(ask) => self.ask(ask),
+            Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
+            Op::CancelRequest { request } => self.cancel(*request),
+            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
+            Op::Inspect(what) => self.inspect(what),
         }
     }
 
@@ -189,6 +203,9 @@ impl<'a> Step<'a> {
         self.changed = true;
         // A lease fewer: what only the limit of what is in flight kept back can go out now.
         self.space.stir(agent);
+        if matches!(state, EndState::Dead | EndState::Purged) {
+            self.lose_question(number);
+        }
     }
 
     pub(super) fn require_system(&self) -> Result<(), Refused> {

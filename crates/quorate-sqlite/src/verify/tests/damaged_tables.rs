@@ -21,6 +21,10 @@ fn a_changed_column_is_found() {
         ),
         ("ends", "id"),
         ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires, ended, session"),
+            "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires, if_unavailable",
+        ),
+        ("ended", "id, state, token, seq"),
+        ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires"),
         ("entries", "version, generation, seq, deleted"),
         ("versions", "version, generation, seq, deleted"),
         ("client_ids", "seq, n, part, first, count"),
@@ -61,6 +65,8 @@ fn a_changed_column_is_found() {
 
 #[test]
 fn changed_words_are_found() {
+    assert_tables("UPDATE agents SET presence = x'00000100'", "agents");
+    assert_tables("UPDATE items SET state = x'00' WHERE kind = 3", "items");
     assert_tables("UPDATE entries SET entry_type = 'x' WHERE key = 'plan/a'", "entries");
     assert_tables("UPDATE entries SET author = 'agent:mallory' WHERE key = 'plan/a'", "entries");
     assert_tables("UPDATE entries SET key = 'plan/c' WHERE key = 'plan/a'", "entries");
@@ -124,6 +130,11 @@ fn a_row_too_many_is_found_and_named() {
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL", row(900))),
         ("ends", format!("SELECT {}, x'000000000005'", row(900 / 256))),
         ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL, 5, NULL", row(900))),
+        ("agents", format!("SELECT {}, 2, 0, x'00000100'", row(9))),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, 0", row(900))),
+        ("ended", format!("SELECT {}, 1, 5, 5", row(900))),
+        ("ended", "SELECT id, 1, 5, 5 FROM deliveries LIMIT 1".into()),
+        ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL", row(900))),
         ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob'".into()),
         ("versions", "SELECT 1, 'plan/a', 77, 0, 5, 0".into()),
         ("client_ids", "SELECT 1, 'id-99', 5, 0, 0, 'agent:alice', zeroblob(32), 1, 1".into()),
@@ -134,6 +145,7 @@ fn a_row_too_many_is_found_and_named() {
         ("timeline", "SELECT 1, 'paused', 0, 5".into()),
         ("timeline", "SELECT 1, 'nobody', 1, 5".into()),
         ("items", "SELECT 1, 6, 'zzz', x'00'".into()),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, 0", 1_i64 << 60)),
     ];
     for (table, row) in additions {
         assert_tables(&format!("INSERT INTO {table} {row}"), table);

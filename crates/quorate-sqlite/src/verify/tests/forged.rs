@@ -2,7 +2,7 @@
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Key, Message, NewDelivery, Next,
-    Payload, Priority, ReturnCause, Role, SpaceName, Token, Version, codec,
+    Payload, Presence, Priority, ReturnCause, Role, SpaceName, Token, Version, codec,
 };
 
 use super::*;
@@ -37,6 +37,8 @@ fn registered(number: u64) -> Effect {
         supported_actions: Vec::new(),
         epoch: Epoch(1),
         removed: false,
+        heartbeat_ms: 0,
+        presence: Presence::default(),
     };
     Effect::AgentRegistered { number: AgentNo(number), agent }
 }

@@ -1,6 +1,7 @@
 //! A store in which everything happened at least once that leaves a trace in the log or in a table.
 
 mod sessions;
+mod requests;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -150,6 +151,7 @@ impl Hub {
         self.deaths();
         self.memory();
         self.sessions();
+        self.requests();
         self.last_things();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
         let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));
