@@ -19,8 +19,8 @@ use crate::policy::Policy;
 use crate::presence::Heartbeat;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
-use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::request::Ask;
+use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -480,15 +480,6 @@ pub enum Told {
     Refused(Refused),
     /// It holds the locks it waited for.
     Locked(Locked),
-}
-
-/// Locks that somebody holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Locked {
-    /// Each with its fence, by name.
-    pub locks: Vec<FenceRef>,
-    /// How long each hold lasts, also after each renewal.
-    pub ttl_ms: u64,
     /// An answer to its request.
     Answered {
         /// The id of the answer.
@@ -500,6 +491,15 @@ pub struct Locked {
         /// Whether more may come.
         is_last: bool,
     },
+}
+
+/// Locks that somebody holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Locked {
+    /// Each with its fence, by name.
+    pub locks: Vec<FenceRef>,
+    /// How long each hold lasts, also after each renewal.
+    pub ttl_ms: u64,
 }
 
 /// The result of one operation.

@@ -284,11 +284,9 @@ impl<'a> Draft<'a> {
             }
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
             Op::Close { consumer } => {
-                self.working.set_consumer(*consumer, None);
                 self.wait_no_longer(*consumer);
-                Ok(OpResult::Done)
+                Ok(self.close(*consumer))
             }
-            Op::Close { consumer } => Ok(self.close(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
             Op::Nack(nack) => self.nack(nack),
             Op::Extend(extend) => self.extend(*extend),

@@ -335,6 +335,7 @@ pub enum Effect {
         content_type: Option<String>,
         /// Why; may be empty.
         rationale: String,
+    },
     /// An agent can be reached or not, or says something else of itself.
     AgentStatus {
         /// Its number.

@@ -8,27 +8,27 @@ use std::sync::Arc;
 
 use crate::lock::Lock;
 use crate::policy::Policy;
-use crate::session::Session;
 use crate::request::Request;
+use crate::session::Session;
 use crate::time::Timestamp;
 
-/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
+/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys. Listed by number, so that items
+/// have the same order here and in a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
+    /// A message whose sender waits for the answer.
+    Request,
     /// A lock.
     Lock,
     /// A piece of common work.
     Session,
-    /// A message whose sender waits for the answer.
-    Request,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Lock, Self::Session];
-    pub const ALL: [Self; 2] = [Self::Policy, Self::Request];
+    pub const ALL: &[Self] = &[Self::Policy, Self::Request, Self::Lock, Self::Session];
 
     /// The frozen number.
     #[must_use]
@@ -149,9 +149,8 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
-            Self::Policy(_) => Vec::new(),
             Self::Request(request) => request.alarms(),
+            Self::Policy(_) | Self::Session(_) => Vec::new(),
         }
     }
 }
@@ -212,8 +211,6 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
-    pub const ALL: [Self; 7] = [
-        Self::PolicySet,
         Self::RequestMade,
         Self::RequestAnswered,
         Self::RequestTimedOut,

@@ -47,13 +47,10 @@ pub use ids::{
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
-pub use message::{Destination, Durability, Message, MessageType, Payload, Priority};
-pub use policy::{Policy, Preset};
-pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use message::{Destination, Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 pub use policy::{Policy, Preset};
 pub use presence::{Health, Heartbeat, Presence, Status};
-pub use refused::{Code, Facts, Refused, Stale};
+pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
@@ -62,6 +59,5 @@ pub use session::{
     SessionStatus,
 };
 pub use time::{Mono, Now, Timestamp};
-pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};
 pub use why::{Next as WhyNext, WaitsFor, Why};
-pub use working::{Counts, Head, Kept, Open, OpenState, Wake, Working};
+pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};

@@ -45,7 +45,7 @@ mod tests {
     // Fails under: `Code::retryable` taken for the rule.
     #[test]
     fn d7_only_three_codes_are_tried_again() {
-        let tried: Vec<_> = Code::ALL.into_iter().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
+        let tried: Vec<_> = Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
         assert_eq!(tried, [Code::Timeout, Code::Unavailable, Code::Overloaded]);
     }
 }

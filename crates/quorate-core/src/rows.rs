@@ -1,13 +1,11 @@
 //! What a decision may look up besides the working state: rows that are too many to hold in memory.
 
-use std::sync::Arc;
-
 use crate::commit::{Principal, Receipt};
 use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
 use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token};
 use crate::item::{Item, ItemKey};
-use crate::message::{Message, Priority};
+use crate::message::Priority;
 use crate::time::Timestamp;
 
 /// How a delivery ended.
@@ -108,8 +106,6 @@ pub trait Rows {
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
     /// An earlier record.
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed>;
-    /// A message of an earlier record.
-    fn message(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, LookupFailed>;
     /// An item as it was stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
 }

@@ -47,6 +47,8 @@ pub enum WaitsFor {
     Ack(AgentId),
     /// This agent cannot be reached now, and is to come back.
     Return(AgentId),
+    /// Its session is paused, and is to be resumed.
+    Resume,
     /// These agents are to answer.
     Answers(Vec<AgentId>),
     /// Somebody is to give the dead letter out again, if it is still wanted.
@@ -116,6 +118,14 @@ impl Why {
                 };
                 let since = Some(since);
                 Self { state: "ready", since, waits_for, next, next_at: expires, sentence, ..base }
+            }
+            (OpenState::Held { since }, _) => {
+                let sentence = format!(
+                    "held for {agent} since {} {}: its session is paused; it goes out when that is resumed",
+                    clock(since, now),
+                    tries("tried", attempt)
+                );
+                Self { state: "held", since: Some(since), waits_for: WaitsFor::Resume, sentence, ..base }
             }
             // A lease without a deadline cannot be represented; if it were, there would be nothing to say of it.
             (OpenState::Leased { .. }, None) => Self { state: "leased", ..base },

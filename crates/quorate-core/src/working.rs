@@ -8,11 +8,11 @@ mod inbox;
 mod items;
 mod line;
 mod locks;
+mod presence;
 mod queue;
 mod replay;
-mod sessions;
-mod presence;
 mod requests;
+mod sessions;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -214,7 +214,6 @@ enum Undo {
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
-    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64 },
     Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
     Seen(AgentNo, Mono),
 }
@@ -321,7 +320,6 @@ impl Working {
     /// Adds an open delivery as it was stored. A lease runs its full length again from now; what a paused session
     /// holds is held again. Items are loaded first.
     pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
-        let lease = open.token().map(|_| Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
         let state = match open.state {
             OpenState::Ready { since } => self.waiting(open.session(), since),
             other => other,
@@ -469,7 +467,6 @@ impl Working {
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
-                Undo::Numbers { next_delivery, last_token, last_epoch } => {
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;

@@ -181,8 +181,7 @@ impl Answer {
                 | OpResult::Purged { .. }
                 | OpResult::Locked(_)
                 | OpResult::InLine => {}
-                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
-                | OpResult::Inspected(_) => {}
+                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
                 OpResult::Requested { id, first, count, .. } => {
                     answer.sent.push((id.to_string(), first.0, *count));
                 }

@@ -17,11 +17,14 @@
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
+//! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `awaits Q told C`, `cancels Q` |
+//! | | `sends … [doing ACTION] [else redirect]`, `beats [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
 //! `locks`. A lock stands for its newest fence, `X@3` for fence 3.
+//! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
@@ -29,6 +32,7 @@
 mod asked;
 mod cast;
 mod locks;
+mod requests;
 mod sessions;
 mod stage;
 mod told;

@@ -48,10 +48,6 @@ fn cycle(connection: &Connection, wal: &mut Wal, cycles: u64, batch: u64) -> rus
     let mut log = connection.prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;
     let mut ends = connection.prepare("INSERT OR REPLACE INTO ends VALUES (?1, ?2)")?;
     let chunk = [7u8; 1536];
-    let mut delivery = connection
-        .prepare("INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?;
-    let mut gone = connection.prepare("DELETE FROM deliveries WHERE id = ?1")?;
-    let mut ended = connection.prepare("INSERT INTO ended VALUES (?1, ?2, ?3, ?4)")?;
     let (hash, salt, payload, sent, acked) = ([7u8; 32], [7u8; 16], [b'x'; 256], [7u8; 72], [7u8; 8]);
     let at = 1_790_000_000_000_u64;
     let (mut seq, mut sent_so_far, mut transactions) = (0u64, 0u64, 0u64);
@@ -62,7 +58,6 @@ fn cycle(connection: &Connection, wal: &mut Wal, cycles: u64, batch: u64) -> rus
             if number < cycles {
                 seq += 1;
                 log.execute((seq, at, 1, 2, "agent:a17", hash, &sent[..], salt, &payload[..]))?;
-                delivery.execute((number, 17, seq, 0, 256, 1, 4, 2, number, 30_000, None::<u64>, 0))?;
             }
             if let Some(earlier) = number.checked_sub(batch) {
                 seq += 1;

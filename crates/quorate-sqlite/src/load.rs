@@ -1,20 +1,19 @@
 //! Taking up a space at start: the open rows, and the records that the tables do not know yet; never the whole log.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::codec::fingerprint;
 use quorate_core::{
-    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Keep, Kept, Now,
-    Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, Timestamp,
-    Token, Working, chain, codec, row_id,
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
-    Keep, Kept, Now, Open, OpenState, Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, Token, Working,
-    codec, row_id,
+    Keep, Kept, Message, Now, Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId,
+    SpaceName, SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::lookup::{SENT_BEFORE, priority_of, sent_before};
-use crate::tail::{Tail, fingerprint_of, ids_of_part};
+use crate::tail::{Tail, ids_of_part};
 
 /// A space as it was loaded.
 pub(crate) struct Loaded {
@@ -88,6 +87,7 @@ fn space(
         LoadError::Sqlite(error) => error.into(),
     })?;
     extended(connection, number, &mut working, now)?;
+    working.hear_of_all(now);
     working.taken_up();
     Ok(Loaded { name, working, first_new: kept.next_delivery, tail })
 }
@@ -116,7 +116,8 @@ fn tail(
         let replayed = working.replay(&record, now.mono);
         let Replayed { effects, ended } =
             replayed.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
-        tail.take_in(working, &record, (&effects, &ended), fingerprint_of);
+        let fingerprint = |message: &Arc<Message>, n| fingerprint::of_logged(message, n, &effects);
+        tail.take_in(working, &record, (&effects, &ended), fingerprint);
         for effect in &effects {
             if let Effect::Erased { seq, part } = effect {
                 forget_fingerprints(connection, number, (*seq, *part), &mut tail)?;
@@ -165,8 +166,6 @@ fn extended(
         working.load_lease(delivery, Token(row.get(1)?), row.get(2)?, now);
     }
     Ok(())
-    working.hear_of_all(now);
-    Ok(working)
 }
 
 /// The head and the end of the log must agree: a log that was cut off or goes on beyond the head is not ours to extend.
@@ -254,8 +253,7 @@ fn deliveries(
     working.reserve(count);
     let mut statement = connection.prepare(
         "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires,
-                session
-                if_unavailable
+                session, if_unavailable
          FROM deliveries WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     )?;
     let mut rows = statement.query(range)?;
@@ -307,11 +305,10 @@ pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
     open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
-    Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
-    let choice: u8 = row.get(11)?;
+    let choice: u8 = row.get(12)?;
     open.if_unavailable = IfUnavailable::from_number(choice)
-        .ok_or(rusqlite::Error::IntegralValueOutOfRange(11, i64::from(choice)))?;
-    Ok(open)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(choice)))?;
+    Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 
 /// One record of the log.

@@ -14,13 +14,6 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
 use crate::tail::{Tail, Tails};
 use crate::{ends, load};
-    AgentNo, Answered, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EntryHead, EraseTarget,
-    Generation, IdempotencyKey, Item, ItemKey, Key, LookupFailed, Message, Principal, Priority, Receipt,
-    Rows, SentBefore, Seq, SpaceNo, Timestamp, Token, Version, codec, row_id,
-};
-use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
-
-use crate::load;
 
 /// Prepared look-ups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
@@ -253,17 +246,6 @@ impl Rows for Lookups<'_> {
 
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
         load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))
-    fn message(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, LookupFailed> {
-        let what = "a message";
-        let record = load::record(self.connection, self.space.get(), seq).map_err(failed(what))?;
-        let Some(record) = record else { return Ok(None) };
-        let body =
-            codec::read_body(&record).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
-        let mut sent = body.effects.into_iter().filter_map(|effect| match effect {
-            Effect::Sent { message, .. } => Some(message),
-            _ => None,
-        });
-        Ok(sent.nth(n as usize))
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {

@@ -42,27 +42,3 @@ pub(crate) fn twist(sabotage: Option<Sabotage>, mut commit: Commit, working: &Wo
     }
     commit
 }
-
-/// Changes what was written.
-pub(crate) fn after_write(
-    sabotage: Option<Sabotage>,
-    connection: &Connection,
-    space: SpaceNo,
-    decided: &Decided,
-) -> rusqlite::Result<()> {
-    if sabotage != Some(Sabotage::RedeliverAfterAck) {
-        return Ok(());
-    }
-    for effect in &decided.effects {
-        if let Effect::Acked { delivery, .. } = effect
-            && let Some(EndedOpen { open, .. }) =
-                decided.ended.iter().find(|ended| ended.delivery == *delivery)
-        {
-            connection.execute(
-                "INSERT INTO deliveries VALUES (?1, ?2, ?3, ?4, 256, 1, 4, 0, 0, 0, NULL, 0)",
-                (row_id(space, delivery.0), open.agent().0, open.seq.0, open.n()),
-            )?;
-        }
-    }
-    Ok(())
-}

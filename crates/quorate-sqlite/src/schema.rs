@@ -77,7 +77,7 @@ CREATE TABLE deliveries (
     value INTEGER NOT NULL,
     lease_ms INTEGER NOT NULL,
     expires INTEGER,
-    session INTEGER
+    session INTEGER,
     if_unavailable INTEGER NOT NULL
 ) STRICT;
 

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use quorate_core::codec::{self, fingerprint};
+use quorate_core::codec;
 use quorate_core::{
     AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
-    ItemKind, Keep, Key, LineKind, Message, Next, Open, Record, SentBefore, Seq, SessionNo, SessionStatus,
-    SpaceNo, Token, Version, Working,
+    ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Presence, Record, SentBefore, Seq,
+    SessionNo, SessionStatus, SpaceNo, Token, Version, Working,
 };
 use quorate_store::Read;
 
@@ -59,12 +59,17 @@ pub(crate) struct ChangedEntry {
     pub(crate) author: String,
 }
 
-/// The record that last described an agent.
-#[derive(Clone, Copy)]
+/// The record that last described an agent, and its presence.
+#[derive(Clone)]
 pub(crate) struct ChangedAgent {
     /// `None`: described by a record that the tables know.
     pub(crate) described: Option<Seq>,
     pub(crate) removed: bool,
+    pub(crate) presence: Presence,
+}
+
+fn presence_of(working: &Working, number: AgentNo) -> Presence {
+    working.agents().get(number).map(|agent| agent.presence.clone()).unwrap_or_default()
 }
 
 /// What the newest records of one space did to rows.
@@ -108,13 +113,13 @@ impl Tail {
     }
 
     /// Takes in what a record did. `working` is the state after it; `fingerprint` is that of a message with an id of its
-    /// sender's own.
+    /// sender's own, and may be known by the place of the message in the record.
     pub(crate) fn take_in(
         &mut self,
         working: &Working,
         record: &Record,
         (effects, ended): (&[Effect], &[EndedOpen]),
-        fingerprint: impl Fn(&Arc<Message>) -> [u8; 32],
+        fingerprint: impl Fn(&Arc<Message>, u32) -> [u8; 32],
     ) {
         let mut ended = ended.iter();
         let mut n = 0;
@@ -126,7 +131,7 @@ impl Tail {
                         n,
                         part: *part,
                         principal: record.principal.clone(),
-                        fingerprint: fingerprint(message),
+                        fingerprint: fingerprint(message, n),
                         first: *first,
                         count: deliveries.len() as u32,
                     };
@@ -150,11 +155,21 @@ impl Tail {
             // Eras are written at once: there is one a restore.
             Effect::SpaceCreated { .. } | Effect::Restored { .. } => {}
             Effect::AgentRegistered { number, .. } => {
-                self.agents.insert(*number, ChangedAgent { described: Some(record.seq), removed: false });
+                let presence = presence_of(working, *number);
+                let changed = ChangedAgent { described: Some(record.seq), removed: false, presence };
+                self.agents.insert(*number, changed);
             }
             Effect::AgentRemoved { number } => {
                 let described = self.agents.get(number).and_then(|agent| agent.described);
-                self.agents.insert(*number, ChangedAgent { described, removed: true });
+                let presence = presence_of(working, *number);
+                self.agents.insert(*number, ChangedAgent { described, removed: true, presence });
+            }
+            Effect::AgentStatus { number, .. } => {
+                let before = self.agents.get(number);
+                let described = before.and_then(|agent| agent.described);
+                let removed = working.agents().get(*number).is_some_and(|agent| agent.removed);
+                let presence = presence_of(working, *number);
+                self.agents.insert(*number, ChangedAgent { described, removed, presence });
             }
             Effect::Sent { first, deliveries, .. } => {
                 for index in 0..deliveries.len() as u64 {
@@ -164,9 +179,11 @@ impl Tail {
             Effect::Leased { deliveries, .. } => {
                 deliveries.iter().for_each(|(number, _)| self.open(working, *number));
             }
-            Effect::Returned { delivery, next: Next::Ready | Next::Scheduled(_), .. } => {
-                self.open(working, *delivery);
-            }
+            Effect::Returned {
+                delivery,
+                next: Next::Ready | Next::Scheduled(_) | Next::Redirected(_),
+                ..
+            } => self.open(working, *delivery),
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
             | Effect::Expired { delivery }
@@ -175,11 +192,13 @@ impl Tail {
                     self.set(*delivery, Fate::Ended { open: before.open, state, token, seq: record.seq });
                 }
             }
-            Effect::Redriven { delivery, .. } => {
+            Effect::Redriven { delivery, agent, seq, n, .. } => {
                 self.open(working, *delivery);
-                if let Some(changed) = self.deliveries.get_mut(delivery) {
-                    changed.redriven = true;
-                }
+                // If it ended again in this very record, its end is noted below; that it was redriven stays true.
+                let open = Open::new(*agent, *seq, *n, OpenState::Ready { since: record.at });
+                let fate = Fate::Open { open, lease_ms: 0 };
+                let changed = ChangedDelivery { fate, redriven: false };
+                self.deliveries.entry(*delivery).or_insert(changed).redriven = true;
             }
             Effect::Written { key, version, entry_type, .. } => {
                 self.entry(working, record, (key, *version), Some(entry_type));
@@ -321,11 +340,6 @@ impl Tail {
         }
         part
     }
-}
-
-/// The fingerprint of a message as it was read from the log; zeros once its payload was erased.
-pub(crate) fn fingerprint_of(message: &Arc<Message>) -> [u8; 32] {
-    if message.payload.is_erased() { [0; 32] } else { fingerprint::of_message(message) }
 }
 
 /// The ids that clients gave to the messages of a record which brought this payload part.

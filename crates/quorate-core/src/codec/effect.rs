@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer, item, message, session};
-use crate::codec::{Reader, Unreadable, Writer, item, message, presence};
+use crate::codec::{Reader, Unreadable, Writer, item, message, presence, session};
 use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};

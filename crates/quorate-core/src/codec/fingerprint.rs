@@ -5,8 +5,9 @@ use sha2::{Digest, Sha256};
 
 use crate::codec::{Writer, item, message, session};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
+use crate::effect::Effect;
 use crate::ids::{AgentId, MessageId};
-use crate::item::Item;
+use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
 
@@ -25,6 +26,24 @@ pub fn of_question(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
     write_question(&mut out, message);
     Sha256::digest(&out.0).into()
+}
+
+/// The fingerprint of the n-th message of a record as its sender made it; zeros once its payload was erased, since it
+/// would confirm a guess. A question that somebody waits for without a correlation of its own got its id as such.
+#[must_use]
+pub fn of_logged(message: &Message, n: u32, effects: &[Effect]) -> [u8; 32] {
+    if message.payload.is_erased() {
+        return [0; 32];
+    }
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Changed { verb: Verb::RequestMade, item: Item::Request(request) } if request.id.n == n => {
+            Some(request.id.to_string())
+        }
+        _ => None,
+    });
+    let Some(own) = asked else { return of_message(message) };
+    let correlation_id = message.correlation_id.clone().filter(|correlation| *correlation != own);
+    of_question(&Message { correlation_id, ..message.clone() })
 }
 
 /// The fingerprint of the operations of a commit.

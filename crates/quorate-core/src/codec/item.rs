@@ -2,8 +2,8 @@
 
 mod lock;
 mod policy;
-mod session;
 mod request;
+mod session;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};

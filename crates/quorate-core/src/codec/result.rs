@@ -150,6 +150,8 @@ fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
         locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
     }
     Ok(Locked { locks, ttl_ms })
+}
+
 fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {
     Ok(MessageId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
 }

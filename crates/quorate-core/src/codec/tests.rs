@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod locks;
-mod sessions;
 mod requests;
+mod sessions;
 
 use std::sync::Arc;
 

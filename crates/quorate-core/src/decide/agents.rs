@@ -56,7 +56,6 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64));
         }
         if let (Some(_), None) = (&current, new.epoch) {
-            self.dismissed.extend(self.working.dismiss_consumers(number));
             self.release_all_of(number, ReturnCause::EpochEnded);
         }
         let same_start = current.as_ref().filter(|agent| agent.epoch == epoch);
@@ -82,13 +81,6 @@ impl Draft<'_> {
         Ok(OpResult::Registered { epoch })
     }
 
-    /// Gives back everything that an agent holds: it was started again, or is offline. Each room adds its line.
-    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) {
-        for delivery in self.working.inbox(agent).leased.clone() {
-            self.give_back(delivery, cause, String::new(), None);
-        }
-    }
-
     pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         self.require_own(agent, "remove")?;
         let number = self.known(agent)?;
@@ -99,7 +91,6 @@ impl Draft<'_> {
         }
         self.release_all_of(number, ReturnCause::EpochEnded);
         self.cancel_requests_of(number);
-        self.dismissed.extend(self.working.dismiss_consumers(number));
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

@@ -133,7 +133,7 @@ impl Draft<'_> {
             self.working.set_consumer(id, None);
         }
         for request in self.working.items().requests.of_waiter(id) {
-            self.working.set_waiter(&request, None, self.now);
+            self.working.set_listener(&request, None, self.now);
         }
         OpResult::Done
     }

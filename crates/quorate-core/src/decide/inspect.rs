@@ -57,8 +57,8 @@ impl Draft<'_> {
         let number = self.known(agent)?;
         let inbox = self.working.inbox(number);
         let of_agent = |delivery: &DeliveryNo| self.working.open(*delivery).map(Open::agent) == Some(number);
-        let scheduled = self.working.scheduled().filter(of_agent);
-        let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(scheduled);
+        let elsewhere = self.working.scheduled().chain(self.working.held()).filter(of_agent);
+        let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(elsewhere);
         let mut numbers: Vec<_> = all.filter(|delivery| *delivery > after).collect();
         numbers.sort_unstable();
         let shown = numbers.into_iter().take(limit.min(VIEW_MAX));

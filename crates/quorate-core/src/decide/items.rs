@@ -32,7 +32,6 @@ impl Draft<'_> {
             match key.kind {
                 ItemKind::Lock => self.expire_lock(&key, part),
                 ItemKind::Policy | ItemKind::Session => {}
-                ItemKind::Policy => {}
                 ItemKind::Request => self.time_out(&key),
             }
         }

@@ -1,14 +1,18 @@
 //! Who is there: signs of life, going offline and coming back, and what becomes of messages for those who are away.
 
+use std::sync::Arc;
+
+use crate::codec;
 use crate::commit::OpResult;
 use crate::decide::{Draft, No};
 use crate::effect::{Effect, EndState, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Seq};
-use crate::item::{Item, Verb};
+use crate::item::Verb;
 use crate::limits::{INBOX_MAX, SWEEP_MAX};
 use crate::message::{IfUnavailable, Message};
 use crate::presence::{Health, Heartbeat, Presence, Status};
 use crate::refused::{Code, Refused};
+use crate::rows::LookupFailed;
 
 /// Agents that a refusal names.
 const NAMED: usize = 16;
@@ -98,21 +102,25 @@ impl Draft<'_> {
             && let Some(index) = request.index_of(delivery)
         {
             request.asked[index].agent = to;
-            self.change(Verb::RequestRedirected, Item::Request(request));
+            self.change_request(Verb::RequestRedirected, request);
         }
         self.working.stir(to);
     }
 
     /// A message of this commit or of the log.
-    fn message_at(&self, seq: Seq, n: u32) -> Result<Option<std::sync::Arc<Message>>, No> {
-        if seq != self.seq {
-            return Ok(self.rows.message(seq, n)?);
-        }
-        let mut sent = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Sent { message, .. } => Some(message),
+    fn message_at(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, No> {
+        let sent = |effect: &Effect| match effect {
+            Effect::Sent { message, .. } => Some(Arc::clone(message)),
             _ => None,
-        });
-        Ok(sent.nth(n as usize).cloned())
+        };
+        if seq == self.seq {
+            return Ok(self.effects.iter().filter_map(sent).nth(n as usize));
+        }
+        let Some(record) = self.rows.record(seq)? else { return Ok(None) };
+        let what = "a message";
+        let body =
+            codec::read_body(&record).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+        Ok(body.effects.iter().filter_map(sent).nth(n as usize))
     }
 
     /// The recipients in their order, with those who are away replaced or refused, as the sender said.

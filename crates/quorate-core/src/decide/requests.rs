@@ -27,6 +27,7 @@ impl Draft<'_> {
             let is_open = self.wait_again(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
+        self.check_session(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.reachable(&ask.message, recipients)?;
         self.check_room(&recipients)?;
@@ -52,10 +53,21 @@ impl Draft<'_> {
             state: RequestState::Waiting,
             waiter: ask.waiting,
         };
-        self.change(Verb::RequestMade, Item::Request(request));
+        self.change_request(Verb::RequestMade, request);
         let result = OpResult::Sent { id, first, count };
         self.remember_sent(&ask.message, &ask.fingerprint, result);
         Ok(OpResult::Requested { id, first, count, is_open: true })
+    }
+
+    /// Gives a request its new state. Who is told of it is in no record, so it is said apart.
+    pub(super) fn change_request(&mut self, verb: Verb, mut request: Request) {
+        match request.waiter.take().filter(|_| request.is_open()) {
+            Some(waiter) => {
+                self.change(verb, Item::Request(request.clone()));
+                self.working.set_listener(&request, Some(waiter), self.now);
+            }
+            None => self.change(verb, Item::Request(request)),
+        }
     }
 
     /// Who asks, if they may ask this many.
@@ -94,7 +106,7 @@ impl Draft<'_> {
         let request = self.working.items().requests.of_message(id.seq, id.n).cloned();
         let Some(request) = request else { return false };
         if waiting.is_some() && request.waiter != waiting {
-            self.working.set_waiter(&request, waiting, self.now);
+            self.working.set_listener(&request, waiting, self.now);
         }
         true
     }
@@ -190,7 +202,7 @@ impl Draft<'_> {
         why: impl FnOnce() -> Refused,
     ) {
         let waiter = request.waiter;
-        self.change(verb, Item::Request(Request { state, waiter: None, ..request }));
+        self.change_request(verb, Request { state, waiter: None, ..request });
         if let Some(waiter) = waiter {
             self.told.push((waiter, Told::Refused(why())));
         }
@@ -220,12 +232,12 @@ impl Draft<'_> {
         match &request.state {
             // Others may still answer.
             RequestState::Waiting if request.asked.iter().any(|one| one.reply == Reply::Open) => {
-                self.change(Verb::RequestFailed, Item::Request(request));
+                self.change_request(Verb::RequestFailed, request);
             }
             RequestState::Waiting => self.fail_request(request, code, reason),
             _ => {
                 let (waiter, id) = (request.waiter, request.id);
-                self.change(Verb::RequestFailed, Item::Request(Request { waiter: None, ..request }));
+                self.change_request(Verb::RequestFailed, Request { waiter: None, ..request });
                 if let Some(waiter) = waiter {
                     let refused =
                         Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
@@ -296,7 +308,7 @@ impl Draft<'_> {
             let is_last = !request.is_open();
             let waiter = request.waiter;
             let keeps = if is_last { None } else { waiter };
-            self.change(Verb::RequestAnswered, Item::Request(Request { waiter: keeps, ..request }));
+            self.change_request(Verb::RequestAnswered, Request { waiter: keeps, ..request });
             if let Some(waiter) = waiter {
                 let (at, message) = (self.now.wall, Arc::clone(message));
                 self.told.push((waiter, Told::Answered { id, at, message, is_last }));

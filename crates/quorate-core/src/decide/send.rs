@@ -72,10 +72,8 @@ impl Draft<'_> {
     /// Makes a message and its deliveries, each leased at once where somebody waits for it.
     pub(super) fn dispatch(&mut self, message: &Arc<Message>, recipients: Vec<AgentNo>) {
         let first = self.working.next_delivery();
-        let count = recipients.len() as u32;
         let held = self.working.holds(self.working.session_of(message));
         let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
-        let later = message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());

@@ -73,6 +73,8 @@ impl Working {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
                     session.take_in(*kind, *n);
                     self.set_item(&Item::Session(session), now);
+                }
+            }
             Effect::AgentStatus { number, presence } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
@@ -125,8 +127,8 @@ impl Working {
                 open = open.redirected(agent);
                 match open.state {
                     OpenState::Scheduled { due } => OpenState::Scheduled { due },
-                    OpenState::Ready { .. } | OpenState::Leased { .. } => {
-                        OpenState::Ready { since: now.wall }
+                    OpenState::Ready { .. } | OpenState::Held { .. } | OpenState::Leased { .. } => {
+                        self.waiting(open.session(), now.wall)
                     }
                 }
             }
@@ -153,7 +155,7 @@ impl Working {
             | Effect::Deleted { .. }
             | Effect::Erased { .. }
             | Effect::Changed { .. }
-            | Effect::SessionAdded { .. } => {}
+            | Effect::SessionAdded { .. }
             | Effect::AgentStatus { .. } => {}
         }
     }

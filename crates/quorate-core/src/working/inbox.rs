@@ -89,9 +89,9 @@ impl Inbox {
 
     /// How many ready deliveries go out before this one, if it is ready and no lower one has its turn.
     pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
-        let same = self.ready.get(&Reverse(priority)).filter(|queue| queue.contains(&number))?;
+        let same = self.ready.get(&Reverse(priority))?;
         let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
-        Some(higher + same.range(..number).count())
+        Some(higher + same.place_of(number)?)
     }
 
     /// The delivery that goes out next: the highest priority, the oldest first; but after 64 of higher priority, or

@@ -6,8 +6,8 @@ use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
-use crate::working::sessions::Sessions;
 use crate::working::requests::Requests;
+use crate::working::sessions::Sessions;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -50,6 +50,7 @@ impl Items {
                     _ => None,
                 };
                 self.sessions.place(&key.id, new).map(Item::Session)
+            }
             ItemKind::Request => {
                 let new = match new {
                     Some(Item::Request(request)) => Some(request),

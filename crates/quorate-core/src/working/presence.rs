@@ -51,8 +51,9 @@ impl Working {
         }
     }
 
-    /// After a start: everybody has its full time again.
+    /// After a start: everybody has its full time again. Since when leases are held nobody knows any more.
     pub fn hear_of_all(&mut self, now: Now) {
+        self.leases.values_mut().for_each(|lease| lease.since = None);
         for (seen, silence_ms) in &mut self.watched.agents {
             *seen = now.mono;
             if *silence_ms > 0 {

@@ -81,7 +81,7 @@ impl Requests {
 
 impl Working {
     /// Says who is told of an open request. Leaves no record.
-    pub(crate) fn set_waiter(&mut self, request: &Request, waiter: Option<ConsumerId>, now: Now) {
+    pub(crate) fn set_listener(&mut self, request: &Request, waiter: Option<ConsumerId>, now: Now) {
         self.set_item(&Item::Request(Request { waiter, ..request.clone() }), now);
     }
 

@@ -16,8 +16,6 @@ use tempfile::TempDir;
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, id, key_of};
 use super::views::{Handovers, Heard, long_reads, outcome, settled, short_reads, state};
-use super::{plan::Act, replay, replay::Looks};
-use super::views::{Handovers, long_reads, outcome, settled, short_reads, state};
 use super::{asking, plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.

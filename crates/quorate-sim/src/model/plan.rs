@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::asking::Asking;
 use super::locks::{Fenced, Wanted};
 use super::sessions::{NAMES, SessionDo};
-use super::asking::Asking;
 
 /// Steps, one after the other.
 #[derive(Clone)]

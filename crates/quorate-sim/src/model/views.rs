@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, ItemKind, OpenState,
-    Receipt, Seq, Timestamp, Told, Version, Wake,
-    AgentNo, Agents, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKind, OpenState,
-    Receipt, RequestState, Seq, Timestamp, Told, Version, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKind,
+    OpenState, Receipt, RequestState, Seq, Timestamp, Told, Version, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -49,14 +47,6 @@ impl Heard {
             Told::Refused(refused) => Self::No(refused.code, *refused.facts),
             other => Self::Yes(other),
         }
-    No(quorate_core::Code),
-    Yes(Told),
-}
-
-fn heard(told: Told) -> Heard {
-    match told {
-        Told::Refused(refused) => Heard::No(refused.code),
-        told @ Told::Answered { .. } => Heard::Yes(told),
     }
 }
 
@@ -68,7 +58,6 @@ impl Handovers {
             whole.handed.extend(one.handed.into_iter().map(|(consumer, handed)| (space, consumer, handed)));
             whole.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
             let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, Heard::of(told)));
-            let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, heard(told)));
             whole.told.extend(told);
         }
         whole.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
@@ -112,6 +101,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
         Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
     ]
 }
 
@@ -143,7 +133,6 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
     let sent: BTreeSet<_> = told.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
     reads.push(Read::Message { seq: published.head.seq, n: 9 });
-    reads.extend(ItemKind::ALL.map(|kind| Read::Items { kind, after: None, limit: 1000 }));
     reads
 }
 

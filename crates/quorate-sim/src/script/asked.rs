@@ -5,9 +5,8 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, DeleteEntry, Destination, ErasePayload, Extend, FenceRef, Key, LeaseRef, Message,
-    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Timestamp, Version, Waiting,
-    limits,
+    AgentId, ClientId, DeleteEntry, ErasePayload, Extend, FenceRef, IfUnavailable, Key, LeaseRef, Message,
+    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, Timestamp, Version, Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -111,7 +110,15 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => Op::RegisterAgent(RegisterAgent::named(agent(who))),
+            "starts" => super::requests::register(self, who, words),
+            "asks" => {
+                message = Some(words.must("a name for the question").to_owned());
+                self.ask(who, words)
+            }
+            "answers" => self.answer(who, words),
+            "awaits" => self.await_request(words),
+            "cancels" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
+            "beats" => super::requests::beat(who, words),
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
             "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },
@@ -141,12 +148,13 @@ impl Stage {
     }
 
     fn send(&self, who: &str, words: &mut Words<'_>) -> Op {
-        let to: Vec<_> = words.after("to").expect("to whom").split(',').map(agent).collect();
-        let to = match &to[..] {
-            [one] => Destination::Agent(one.clone()),
-            _ => Destination::Agents(to),
-        };
-        let mut message = Message::new(to, "work", payload("{}"));
+        let to = words.after("to").expect("to whom");
+        Op::send(self.message(who, to, words))
+    }
+
+    /// What is said of a message after its recipients.
+    pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
+        let mut message = super::requests::plain(to);
         message.from = (who != "hub").then(|| agent(who));
         while let Some(word) = words.next() {
             let mut value = || words.must(word);
@@ -163,10 +171,16 @@ impl Stage {
                 "saying" => message.payload = payload(value()),
                 "as" => message.from = Some(agent(value())),
                 "in" => message.session_id = Some(value().to_owned()),
+                "doing" => message.action = value().to_owned(),
+                "else" => {
+                    let word = value();
+                    let choice = IfUnavailable::ALL.into_iter().find(|choice| choice.as_str() == word);
+                    message.if_unavailable = choice.expect("queue, redirect or fail");
+                }
                 other => panic!("{other} says nothing about a message"),
             }
         }
-        Op::send(message)
+        message
     }
 
     fn put(&self, words: &mut Words<'_>) -> Op {
@@ -231,7 +245,7 @@ impl Stage {
 }
 
 impl Words<'_> {
-    fn after_word(&mut self, word: &str) -> bool {
+    pub(super) fn after_word(&mut self, word: &str) -> bool {
         self.0.next_if_eq(&word).is_some()
     }
 }

@@ -28,6 +28,8 @@ struct Named {
     first: DeliveryNo,
     /// In the order of the deliveries.
     recipients: Vec<String>,
+    /// Who waits for the answer, if somebody does.
+    asker: Option<String>,
 }
 
 impl Named {
@@ -39,6 +41,24 @@ impl Named {
 }
 
 impl Cast {
+    /// The name of a message.
+    pub(super) fn name_of(&self, id: MessageId) -> &str {
+        let found = self.messages.iter().find(|(_, named)| named.id == id);
+        found.map_or("?", |(name, _)| name.as_str())
+    }
+
+    /// Who asked a question.
+    pub(super) fn asker(&self, name: &str) -> String {
+        self.named(name).asker.clone().unwrap_or_else(|| panic!("nobody asked {name}"))
+    }
+
+    /// Notes who asked a question.
+    pub(super) fn name_asker(&mut self, name: &str, asker: &str) {
+        if let Some(named) = self.messages.get_mut(name) {
+            named.asker = Some(asker.to_owned());
+        }
+    }
+
     pub(super) fn name_message(&mut self, name: &str, id: MessageId, first: DeliveryNo, to: &Destination) {
         let mut recipients: Vec<String> = Vec::new();
         for agent in to.agents() {
@@ -48,7 +68,7 @@ impl Cast {
         }
         // A repeated send keeps the name that the message has.
         if self.messages.values().all(|named| named.id != id) {
-            self.messages.insert(name.to_owned(), Named { id, first, recipients });
+            self.messages.insert(name.to_owned(), Named { id, first, recipients, asker: None });
         }
     }
 

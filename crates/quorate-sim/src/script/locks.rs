@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    fn agent_name(&self, number: AgentNo) -> String {
+    pub(super) fn agent_name(&self, number: AgentNo) -> String {
         let published = self.store().published(self.space()).expect("the space is there");
         let agents = published.borrow().agents.clone();
         agents.get(number).map_or_else(|| number.to_string(), |agent| agent.id.to_string())
@@ -95,6 +95,10 @@ impl Stage {
                 self.learn_locked(locked);
                 let fences = locked.locks.iter().map(|one| format!("{} under {}", one.lock, one.fence));
                 format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
+            }
+            Told::Answered { id, message, is_last, .. } => self.answer_line(who, *id, message, *is_last),
+            Told::Refused(refused) if refused.facts.cycle.is_empty() => {
+                format!("{who} is refused {}", refused.code)
             }
             Told::Refused(refused) => {
                 let cycle = refused.facts.cycle.iter();

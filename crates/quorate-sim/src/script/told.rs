@@ -9,7 +9,7 @@ use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 use super::stage::{START_MS, Stage};
 
 /// Seconds since the start.
-fn since_start(at: Timestamp) -> String {
+pub(super) fn since_start(at: Timestamp) -> String {
     let ms = at.0 as i64 - START_MS as i64;
     if ms % 1000 == 0 { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
 }
@@ -68,7 +68,10 @@ impl Stage {
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
-            OpResult::Sent { .. } | OpResult::Written { .. } => None,
+            OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => {
+                Some(format!("asked already by #{}, {}", id.seq, if *is_open { "open" } else { "over" }))
+            }
+            OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
         }
     }
@@ -99,10 +102,14 @@ impl Stage {
         Some(match effect {
             Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
             Effect::AgentRemoved { number } => format!("agent {number} leaves"),
+            Effect::Sent { message, deliveries, .. } if deliveries.is_empty() => {
+                let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
+                format!("an answer by {from}")
+            }
             Effect::Sent { first, deliveries, .. } => {
                 let mut line = format!("{} goes to", self.cast().called(*first).0);
-                for (index, delivery) in deliveries.iter().enumerate() {
-                    let (_, whose) = self.cast().called(DeliveryNo(first.0 + index as u64));
+                for delivery in deliveries {
+                    let whose = self.agent_name(delivery.agent);
                     let at_once = if delivery.lease.is_some() { " (leased at once)" } else { "" };
                     line.push_str(&format!(" {whose}{at_once}"));
                 }
@@ -117,7 +124,7 @@ impl Stage {
                     Next::Scheduled(due) => format!("due at {}", since_start(*due)),
                     Next::Dead => "dead".into(),
                     Next::Expired => "expired".into(),
-                    Next::Redirected(agent) => format!("goes to agent {agent}"),
+                    Next::Redirected(agent) => format!("goes to {}", self.agent_name(*agent)),
                 };
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
                 format!("{} {}{why}: {next}", called(*delivery), cause.as_str())
@@ -129,10 +136,11 @@ impl Stage {
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
+            Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
-            Effect::AgentStatus { number, presence } => format!("agent {number} {presence:?}"),
+            Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
     }

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::{DeliveryNo, Effect, Item, MessageId, Next, OpenState, Record, Seq, SpaceId, Verb, World};
+use quorate_core::codec::fingerprint;
+use quorate_core::{DeliveryNo, Effect, Next, OpenState, Record, Seq, SpaceId, World};
 use rusqlite::Connection;
 
 use super::ended::EndedRows;
@@ -65,8 +66,9 @@ impl<'a> Folded<'a> {
                 Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
                 Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
                 Effect::Sent { message, part, first, deliveries } => {
-                    let question = asks(effects, n);
-                    self.said_once.sent(record, (n, *part), message, (*first, deliveries.len()), question)?;
+                    let fingerprint = fingerprint::of_logged(message, n, effects);
+                    let counted = (*first, deliveries.len());
+                    self.said_once.sent(record, (n, *part), message, counted, fingerprint)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
                         let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
@@ -109,7 +111,7 @@ impl<'a> Folded<'a> {
                 | Effect::Returned { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
-                | Effect::SessionAdded { .. } => {}
+                | Effect::SessionAdded { .. }
                 | Effect::AgentStatus { .. } => {}
             }
         }
@@ -127,14 +129,4 @@ impl<'a> Folded<'a> {
             self.described[index] = seq;
         }
     }
-}
-
-/// The request that the n-th message of a record made, if it made one.
-fn asks(effects: &[Effect], n: u32) -> Option<MessageId> {
-    effects.iter().find_map(|effect| match effect {
-        Effect::Changed { verb: Verb::RequestMade, item: Item::Request(request) } if request.id.n == n => {
-            Some(request.id)
-        }
-        _ => None,
-    })
 }

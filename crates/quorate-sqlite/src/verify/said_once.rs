@@ -1,9 +1,8 @@
 //! Rows that are written once and never change: every version of an entry, every id that a client gave. They grow with
 //! the log, so each is looked up when its record goes by, and counted in the end.
 
-use quorate_core::codec::{self, fingerprint};
+use quorate_core::codec;
 use quorate_core::{DeliveryNo, Effect, EntryHead, Key, LineKind, Message, Record, Seq, SpaceNo};
-use quorate_core::{DeliveryNo, Effect, EntryHead, Key, Message, MessageId, Record, Seq, SpaceNo};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -54,7 +53,7 @@ impl<'a> SaidOnce<'a> {
         (n, part): (u32, u32),
         message: &Message,
         (first, count): (DeliveryNo, usize),
-        question: Option<MessageId>,
+        fingerprint: [u8; 32],
     ) -> rusqlite::Result<()> {
         let Some(id) = &message.client_id else { return Ok(()) };
         self.client_ids += 1;
@@ -72,12 +71,6 @@ impl<'a> SaidOnce<'a> {
             Value::Integer(first.0 as i64),
             Value::Integer(count as i64),
         ];
-        let erased = message.payload.is_erased();
-        let fingerprint = match question {
-            _ if erased => [0; 32],
-            Some(id) => fingerprint::of_question(&as_asked(message, id)),
-            None => fingerprint::of_message(message),
-        };
         expected.push(Value::Blob(fingerprint.to_vec()));
         self.hold("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
         Ok(())
@@ -179,11 +172,4 @@ impl<'a> SaidOnce<'a> {
         })?;
         Ok(said)
     }
-}
-
-/// A question as its sender asked it: without a correlation of its own it got its id as such.
-fn as_asked(message: &Message, id: MessageId) -> Message {
-    let own = id.to_string();
-    let correlation_id = message.correlation_id.clone().filter(|correlation| *correlation != own);
-    Message { correlation_id, ..message.clone() }
 }

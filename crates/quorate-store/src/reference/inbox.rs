@@ -49,7 +49,6 @@ impl Step<'_> {
 
     /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
-        self.space.consumers.retain(|one| one.id != id);
         self.leave_line(id);
         if let Some(consumer) = self.space.consumers.iter().find(|one| one.id == id).copied() {
             self.hear_of(consumer.agent);

@@ -47,6 +47,9 @@ impl Step<'_> {
     fn look(&self, number: DeliveryNo) -> Option<DeliveryLook> {
         let delivery = self.space.delivery(number).filter(|one| one.is_open())?;
         let (state, held) = match delivery.place {
+            Place::Ready { since, .. } if self.space.is_kept_back(delivery) => {
+                (OpenState::Held { since }, None)
+            }
             Place::Ready { since, .. } => (OpenState::Ready { since }, None),
             Place::Scheduled { due } => (OpenState::Scheduled { due }, None),
             Place::Leased { token, deadline, since, .. } => {
@@ -60,6 +63,8 @@ impl Step<'_> {
         open.attempts_max = delivery.attempts_max;
         open.expires = delivery.expires_at.unwrap_or(Open::NEVER);
         open.if_unavailable = delivery.if_unavailable;
+        let session = delivery.session.as_deref().and_then(|id| self.space.session(id));
+        let open = open.of_session(session.map(|session| session.number));
         let agent = self.space.agent(delivery.agent);
         let listening = self.space.consumers.iter().filter(|one| one.agent == delivery.agent).count();
         Some(DeliveryLook {
@@ -75,8 +80,9 @@ impl Step<'_> {
 
     /// Ready ones of a higher priority, or of the same and older.
     fn ahead(&self, number: DeliveryNo) -> Option<usize> {
-        let this = self.space.delivery(number).filter(|one| one.is_ready())?;
-        let ready = self.space.deliveries_of(this.agent, Delivery::is_ready).into_iter();
+        let is_ready = |one: &Delivery| self.space.is_ready(one);
+        let this = self.space.delivery(number).filter(|one| is_ready(one))?;
+        let ready = self.space.deliveries_of(this.agent, is_ready).into_iter();
         let before = ready.filter(|other| {
             let priority = self.space.deliveries[other.0 as usize - 1].priority;
             priority > this.priority || (priority == this.priority && *other < number)

@@ -114,6 +114,7 @@ impl Step<'_> {
             self.come_back(delivery, "its holder went offline during the last try");
         }
         self.lost_with = Code::Cancelled;
+        self.return_locks(number);
     }
 
     fn displace(&mut self, number: DeliveryNo) {

@@ -44,6 +44,7 @@ impl Step<'_> {
             let is_open = self.wait_for(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
+        self.check_session(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
         self.check_room(&recipients)?;

@@ -222,14 +222,12 @@ impl Space {
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
         for delivery in &mut self.deliveries {
             match &mut delivery.place {
-                Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
-                // Whatever happened since the last record is forgotten.
-                Place::Ready { since, by_time: true } if *since > newest_at => {
                 Place::Leased { lease_ms, deadline, since, .. } => {
                     *deadline = now.mono.plus_ms(*lease_ms);
                     *since = None;
                 }
-                Place::Ready { since, by_time: true } => {
+                // Whatever happened since the last record is forgotten.
+                Place::Ready { since, by_time: true } if *since > newest_at => {
                     delivery.place = Place::Scheduled { due: *since };
                 }
                 Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}
@@ -340,6 +338,7 @@ impl Space {
         }
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
+        }
         let soonest = [wake.mono, self.look_at, self.deadlines.values().min().copied()];
         wake.mono = soonest.into_iter().flatten().min();
         if !self.displaced().is_empty() {

@@ -65,7 +65,7 @@ fn read_state(input: &mut Reader<'_>) -> Result<RequestState, Unreadable> {
         3 => RequestState::Cancelled,
         4 => {
             let word = input.text()?;
-            let Some(code) = Code::ALL.into_iter().find(|code| code.as_str() == word) else {
+            let Some(code) = Code::ALL.iter().copied().find(|code| code.as_str() == word) else {
                 return input.wrong("a code that this release knows");
             };
             RequestState::Failed { code, reason: input.text()?.into() }

@@ -1,7 +1,7 @@
 //! A store in which everything happened at least once that leaves a trace in the log or in a table.
 
-mod sessions;
 mod requests;
+mod sessions;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
