@@ -11,6 +11,7 @@ mod message;
 mod presence;
 mod result;
 mod session;
+mod snapshot;
 
 use bytes::Bytes;
 
@@ -105,6 +106,31 @@ pub fn end_of(body: &[u8], delivery: DeliveryNo) -> Result<Option<(EndState, Tok
         }
     }
     Ok(found)
+}
+
+/// Where a payload part begins among the payload bytes of its record, and how long it is; `None` if there is no such
+/// part. The first [`parts_prefix`] bytes of the body are enough to tell.
+///
+/// # Errors
+/// When the bytes are not what this release understands.
+pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64)>, Unreadable> {
+    let mut input = Reader::new(body);
+    if input.number()? <= u64::from(part) {
+        return Ok(None);
+    }
+    let mut start = 0u64;
+    for _ in 0..part {
+        start = start.saturating_add(input.number()?);
+        input.array::<32>()?;
+    }
+    Ok(Some((start, input.number()?)))
+}
+
+/// How many bytes of a body tell where its parts up to this one lie.
+#[must_use]
+pub fn parts_prefix(part: u32) -> u64 {
+    // A number has at most 10 bytes, a digest 32.
+    10 + 42 * (u64::from(part) + 1)
 }
 
 /// Length and digest of each payload part, without reading the effects.

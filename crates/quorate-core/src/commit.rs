@@ -6,21 +6,26 @@ use std::sync::Arc;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
-    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, IdempotencyKey, Key, MessageId, Seq, SessionId,
-    Token, Version,
+    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId, Seq,
+    SessionId, SnapshotName, TaskId, Token, Version,
 };
 use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
     CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef};
-use crate::message::{Message, Payload, check_reason, check_word};
+use crate::message::{Message, Payload, check_reason, check_word, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::request::Ask;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
+use crate::snapshot::{MakeSnapshot, Rollback};
+use crate::task::{
+    CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded, TaskLeaseRef,
+    TaskLoss,
+};
 use crate::time::Timestamp;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -190,6 +195,29 @@ pub enum Op {
     ChangeSession(ChangeSession),
     /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
     AddToSession(AddToSession),
+    /// `task.create`: one task or a whole graph.
+    CreateTasks(CreateTasks),
+    /// `task.claim`: take tasks, and wait for more if asked to.
+    ClaimTasks(ClaimTasks),
+    /// `task.heartbeat`: keep a task for longer. Leaves no record unless it brings a partial result.
+    HeartbeatTask(HeartbeatTask),
+    /// `task.complete`: the end of a task with a result.
+    CompleteTask(CompleteTask),
+    /// `task.fail`: a try came to nothing.
+    FailTask(FailTask),
+    /// `task.release`: it was not tried at all; somebody else may, and this try does not count.
+    ReleaseTask(TaskLeaseRef),
+    /// `task.cancel`: nobody needs it any more.
+    CancelTask(CancelTask),
+    /// `snapshot.make`: give the position before this commit a name.
+    MakeSnapshot(MakeSnapshot),
+    /// `snapshot.drop`: forget the name. History stays.
+    DropSnapshot {
+        /// Which one.
+        name: SnapshotName,
+    },
+    /// `rollback`: bring back what was there before, as new versions.
+    Rollback(Rollback),
     /// `request`: send a message and wait for the answer.
     Request(Ask),
     /// Wait, or wait again, for the answer to a request. Leaves no record.
@@ -340,6 +368,10 @@ impl Op {
             Self::Put(put) => Some(&put.content),
             Self::OpenSession(open) => open.task.as_ref(),
             Self::AddToSession(add) => Some(&add.body),
+            Self::CreateTasks(create) => create.inputs.as_ref(),
+            Self::HeartbeatTask(heartbeat) => heartbeat.partial.as_ref(),
+            Self::CompleteTask(complete) => complete.result.as_ref(),
+            Self::FailTask(fail) => fail.details.as_ref(),
             _ => None,
         }
     }
@@ -349,11 +381,7 @@ impl Op {
             Self::RegisterAgent(agent) => agent.check(),
             Self::Send { message, .. } => message.check(),
             Self::Claim { max, lease_ms, .. } => {
-                if !(1..=CLAIM_MAX).contains(max) {
-                    return Err(Refused::new(Code::LimitExceeded, format!("a claim of {max} deliveries"))
-                        .limit(u64::from(CLAIM_MAX))
-                        .hint(format!("claim 1 to {CLAIM_MAX} at a time")));
-                }
+                check_claim("deliveries", *max)?;
                 check_lease(*lease_ms)
             }
             Self::Nack(nack) => nack.check(),
@@ -364,6 +392,14 @@ impl Op {
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),
+            Self::CreateTasks(create) => create.check(),
+            Self::ClaimTasks(claim) => claim.check(),
+            Self::HeartbeatTask(heartbeat) => heartbeat.check(),
+            Self::CompleteTask(complete) => complete.check(),
+            Self::FailTask(fail) => fail.check(),
+            Self::CancelTask(cancel) => cancel.check(),
+            Self::MakeSnapshot(make) => make.check(),
+            Self::Rollback(rollback) => rollback.check(),
             Self::Request(ask) => ask.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::RemoveAgent { .. }
@@ -376,6 +412,8 @@ impl Op {
             | Self::Erase(_)
             | Self::Sweep
             | Self::SetPolicy(_)
+            | Self::ReleaseTask(_)
+            | Self::DropSnapshot { .. }
             | Self::AwaitRequest { .. }
             | Self::CancelRequest { .. }
             | Self::Inspect(_) => Ok(()),
@@ -383,7 +421,17 @@ impl Op {
     }
 }
 
-fn check_lease(lease_ms: u64) -> Result<(), Refused> {
+/// How many a claim may take.
+pub(crate) fn check_claim(what: &str, max: u32) -> Result<(), Refused> {
+    if (1..=CLAIM_MAX).contains(&max) {
+        return Ok(());
+    }
+    Err(Refused::new(Code::LimitExceeded, format!("a claim of {max} {what}"))
+        .limit(u64::from(CLAIM_MAX))
+        .hint(format!("claim 1 to {CLAIM_MAX} at a time")))
+}
+
+pub(crate) fn check_lease(lease_ms: u64) -> Result<(), Refused> {
     if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
         return Ok(());
     }
@@ -443,7 +491,7 @@ impl PutEntry {
     /// Whether the content is declared to be JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.content_type.as_deref().is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+        is_json(self.content_type.as_deref())
     }
 
     fn check(&self) -> Result<(), Refused> {
@@ -480,6 +528,17 @@ pub enum Told {
     Refused(Refused),
     /// It holds the locks it waited for.
     Locked(Locked),
+    /// A task, leased.
+    TaskHanded(Box<TaskHanded>),
+    /// A task that it holds is not its own any more: whatever it does with it would be refused.
+    TaskLost {
+        /// Which task.
+        task: TaskId,
+        /// The lease that is over.
+        token: Token,
+        /// Why.
+        loss: TaskLoss,
+    },
     /// An answer to its request.
     Answered {
         /// The id of the answer.
@@ -551,6 +610,40 @@ pub enum OpResult {
     SessionAdded {
         /// The how many-th of its kind it is, counted from 1.
         n: u64,
+    },
+    /// The tasks are made, numbered from `first` on. One without an id of its own is `tsk_GENERATION-SEQ-N`.
+    TasksCreated {
+        /// The generation of the record.
+        generation: Generation,
+        /// The record that made them.
+        seq: Seq,
+        /// Which tasks of that record: the first.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// What a claim of tasks took at once.
+    TasksClaimed(Vec<TaskHanded>),
+    /// What was said of a task was accepted, by this record.
+    TaskAccepted {
+        /// The record.
+        seq: Seq,
+        /// The token under which; 0 if there was no lease.
+        token: Token,
+    },
+    /// The position has a name.
+    SnapshotMade {
+        /// The last record that it holds.
+        seq: Seq,
+    },
+    /// What was there before is there again.
+    RolledBack {
+        /// The record to which it went back.
+        to: Seq,
+        /// Entries that were written.
+        written: u32,
+        /// Entries that were deleted.
+        deleted: u32,
     },
     /// The question is on its way, and whoever asked waits.
     Requested {

@@ -13,10 +13,13 @@ mod memory;
 mod policy;
 mod presence;
 mod requests;
+mod rollback;
 mod send;
 mod sessions;
+mod tasks;
+mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::chain::{self, Header};
@@ -27,9 +30,11 @@ use crate::entry::EntryHead;
 use crate::ids::{
     AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
 };
+use crate::item::{Item, ItemKey};
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
+use crate::snapshot::{Rollback, RollbackWhat};
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
 
@@ -206,6 +211,10 @@ struct Draft<'a> {
     erased_here: Vec<(Seq, u32)>,
     /// Locks that came free, or for which somebody waits no longer: looked at before the commit ends.
     stirred_locks: BTreeSet<LockName>,
+    /// Tasks of this commit so far.
+    tasks: u32,
+    /// Items that are not at hand any more since this commit; `None` for those that have no row either.
+    items_over: HashMap<ItemKey, Option<Item>>,
 }
 
 impl<'a> Draft<'a> {
@@ -231,6 +240,8 @@ impl<'a> Draft<'a> {
             sent_here: BTreeMap::new(),
             erased_here: Vec::new(),
             stirred_locks: BTreeSet::new(),
+            tasks: 0,
+            items_over: HashMap::new(),
         }
     }
 
@@ -268,6 +279,7 @@ impl<'a> Draft<'a> {
         }
         self.serve_stirred_locks()?;
         self.hand_out_stirred();
+        self.hand_out_tasks();
         if let Some(actor) = self.actor {
             self.working.hear_of(actor, self.now);
         }
@@ -276,8 +288,8 @@ impl<'a> Draft<'a> {
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
         match op {
-            Op::RegisterAgent(agent) => self.register(agent).map_err(No::Refused),
-            Op::RemoveAgent { agent } => self.remove_agent(agent).map_err(No::Refused),
+            Op::RegisterAgent(agent) => self.register(agent),
+            Op::RemoveAgent { agent } => self.remove_agent(agent),
             Op::Send { message, fingerprint } => self.send(message, fingerprint),
             Op::Claim { agent, max, lease_ms, waiting } => {
                 self.claim(agent, *max, *lease_ms, *waiting).map_err(No::Refused)
@@ -285,6 +297,7 @@ impl<'a> Draft<'a> {
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
             Op::Close { consumer } => {
                 self.wait_no_longer(*consumer);
+                self.working.set_claimer(*consumer, None);
                 Ok(self.close(*consumer))
             }
             Op::Ack(lease) => self.ack(*lease),
@@ -303,6 +316,16 @@ impl<'a> Draft<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::CreateTasks(create) => self.make_tasks(create),
+            Op::ClaimTasks(claim) => self.claim_tasks(claim).map_err(No::Refused),
+            Op::HeartbeatTask(heartbeat) => self.heartbeat_task(heartbeat),
+            Op::CompleteTask(complete) => self.complete_task(complete),
+            Op::FailTask(fail) => self.fail_task(fail),
+            Op::ReleaseTask(lease) => self.release_task(lease),
+            Op::CancelTask(cancel) => self.cancel_task(cancel),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
             Op::Request(ask) => self.request(ask),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel_request(*request),
@@ -395,6 +418,11 @@ fn item_of(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::HeartbeatTask(heartbeat) => heartbeat.lease.task.to_string(),
+        Op::CompleteTask(complete) => complete.lease.task.to_string(),
+        Op::FailTask(fail) => fail.lease.task.to_string(),
+        Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }

@@ -189,6 +189,15 @@ pub struct NewDelivery {
     pub lease: Option<(Token, u64)>,
 }
 
+/// An earlier version that a new one brings back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Restored {
+    /// The record that holds the content.
+    pub seq: Seq,
+    /// Which version of the entry it was.
+    pub version: Version,
+}
+
 /// One thing that happened.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
@@ -299,6 +308,8 @@ pub enum Effect {
         part: u32,
         /// What it was built on; version 0 = not there at the time.
         depends_on: Vec<(Key, Version)>,
+        /// An earlier version that it brings back: then the content lies there.
+        restores: Option<Restored>,
     },
     /// A memory entry was ended.
     Deleted {
@@ -320,6 +331,11 @@ pub enum Effect {
         verb: Verb,
         /// Its state now.
         item: Item,
+    },
+    /// Somebody's wait was called off: it could never have ended.
+    WaitAborted {
+        /// Who waited for what, in a circle; the first is the one whose wait was called off.
+        cycle: Vec<(AgentNo, String)>,
     },
     /// Something was added to a session.
     SessionAdded {
@@ -382,6 +398,7 @@ impl Effect {
             Self::Deleted { .. } => "entry.deleted",
             Self::Erased { .. } => "payload.erased",
             Self::Changed { verb, .. } => verb.as_str(),
+            Self::WaitAborted { .. } => "wait.aborted",
             Self::SessionAdded { .. } => "session.added",
             Self::AgentStatus { .. } => "agent.status",
         }

@@ -25,10 +25,12 @@ pub struct EntryVersion {
     pub entry_type: String,
     /// What the bytes are; `None` is JSON.
     pub content_type: Option<String>,
-    /// Which part of its record holds the content; `None` for a tombstone.
-    pub part: Option<u32>,
+    /// Which record holds the content, and which part of it; `None` for a tombstone.
+    pub place: Option<(Seq, u32)>,
     /// What it was built on.
     pub depends_on: Vec<(Key, Version)>,
+    /// The earlier version that it brought back, if it was a rollback.
+    pub restores: Option<Version>,
 }
 
 /// Everything that is known in a space after a record.
@@ -98,29 +100,9 @@ impl World {
                 self.dead.remove(delivery);
                 self.ended.remove(delivery);
             }
-            Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
-                let version = EntryVersion {
-                    head: self.entry_head(*version, record.seq, false),
-                    at: record.at,
-                    author: record.principal.clone(),
-                    entry_type: entry_type.clone(),
-                    content_type: content_type.clone(),
-                    part: Some(*part),
-                    depends_on: depends_on.clone(),
-                };
-                self.entries.entry(key.clone()).or_default().push(version);
-            }
-            Effect::Deleted { key, version } => {
-                let version = EntryVersion {
-                    head: self.entry_head(*version, record.seq, true),
-                    at: record.at,
-                    author: record.principal.clone(),
-                    entry_type: String::new(),
-                    content_type: None,
-                    part: None,
-                    depends_on: Vec::new(),
-                };
-                self.entries.entry(key.clone()).or_default().push(version);
+            Effect::Written { key, .. } | Effect::Deleted { key, .. } => {
+                let version = self.version_of(effect, record);
+                self.entries.entry(key.clone()).or_default().extend(version);
             }
             Effect::Erased { seq, part } => {
                 self.erased.insert((*seq, *part));
@@ -145,12 +127,37 @@ impl World {
             | Effect::Sent { .. }
             | Effect::Leased { .. }
             | Effect::Returned { .. }
-            | Effect::AgentStatus { .. } => {}
+            | Effect::AgentStatus { .. }
+            | Effect::WaitAborted { .. } => {}
         }
     }
 
-    fn entry_head(&self, version: Version, seq: Seq, deleted: bool) -> EntryHead {
-        EntryHead { version, generation: self.working.head.generation, seq, deleted }
+    /// The version of an entry that an effect made, if it made one.
+    fn version_of(&self, effect: &Effect, record: &Record) -> Option<EntryVersion> {
+        let (seq, generation) = (record.seq, self.working.head.generation);
+        let mut made = EntryVersion {
+            head: EntryHead { version: Version(0), generation, seq, deleted: true },
+            at: record.at,
+            author: record.principal.clone(),
+            entry_type: String::new(),
+            content_type: None,
+            place: None,
+            depends_on: Vec::new(),
+            restores: None,
+        };
+        match effect {
+            Effect::Written { version, entry_type, content_type, part, depends_on, restores, .. } => {
+                made.head = EntryHead { version: *version, deleted: false, ..made.head };
+                made.entry_type.clone_from(entry_type);
+                made.content_type.clone_from(content_type);
+                made.place = Some((restores.map_or(seq, |restored| restored.seq), *part));
+                made.depends_on.clone_from(depends_on);
+                made.restores = restores.map(|restored| restored.version);
+            }
+            Effect::Deleted { version, .. } => made.head.version = *version,
+            _ => return None,
+        }
+        Some(made)
     }
 }
 

@@ -187,6 +187,13 @@ text_id!(
     ID_BYTES_MAX
 );
 
+text_id!(
+    /// The name of a snapshot.
+    SnapshotName,
+    "snapshot name",
+    ID_BYTES_MAX
+);
+
 impl SessionId {
     pub(crate) fn made(generation: Generation, seq: Seq, n: u64) -> Self {
         Self(format!("ses_{generation}-{seq}-{n}").into())
@@ -198,6 +205,41 @@ impl SessionId {
         self.0.strip_prefix("ses_").and_then(numbers::<3>).is_some()
     }
 }
+
+text_id!(
+    /// The id of a task: the client's, or `tsk_GENERATION-SEQ-N`. Unique in the space for ever.
+    TaskId,
+    "task id",
+    ID_BYTES_MAX
+);
+
+impl TaskId {
+    /// The id of a task whose maker gave it none: its record, and which task of that record it is.
+    #[must_use]
+    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+        Self(format!("{TASK_PREFIX}{generation}-{seq}-{n}").into())
+    }
+
+    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    #[must_use]
+    pub fn is_made_by_hub(&self) -> bool {
+        self.0.starts_with(TASK_PREFIX)
+    }
+
+    /// The id of the task that is kept under this key.
+    pub(crate) fn of_key(key: &crate::item::ItemKey) -> Self {
+        Self(Arc::clone(&key.id))
+    }
+
+    /// The text, shared.
+    #[must_use]
+    pub fn to_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// How the id of a task begins that the hub made.
+const TASK_PREFIX: &str = "tsk_";
 
 impl AgentId {
     /// Checks a name that an agent may bear. Words that destinations use are not free.

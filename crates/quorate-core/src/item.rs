@@ -10,6 +10,8 @@ use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::session::Session;
+use crate::snapshot::{Snapshot, SnapshotState};
+use crate::task::Task;
 use crate::time::Timestamp;
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys. Listed by number, so that items
@@ -20,15 +22,20 @@ pub enum ItemKind {
     Policy,
     /// A message whose sender waits for the answer.
     Request,
+    /// Work for an agent or a capability.
+    Task,
     /// A lock.
     Lock,
     /// A piece of common work.
     Session,
+    /// A named position in the history of the shared memory.
+    Snapshot,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] = &[Self::Policy, Self::Request, Self::Lock, Self::Session];
+    pub const ALL: &[Self] =
+        &[Self::Policy, Self::Request, Self::Task, Self::Lock, Self::Session, Self::Snapshot];
 
     /// The frozen number.
     #[must_use]
@@ -37,6 +44,8 @@ impl ItemKind {
             Self::Policy => 1,
             Self::Lock => 5,
             Self::Session => 6,
+            Self::Task => 4,
+            Self::Snapshot => 8,
             Self::Request => 3,
         }
     }
@@ -54,6 +63,8 @@ impl ItemKind {
             Self::Policy => "policy",
             Self::Lock => "lock",
             Self::Session => "session",
+            Self::Task => "task",
+            Self::Snapshot => "snapshot",
             Self::Request => "request",
         }
     }
@@ -85,6 +96,10 @@ pub enum Item {
     Lock(Lock),
     /// A piece of common work.
     Session(Session),
+    /// Work for an agent or a capability.
+    Task(Task),
+    /// A named position in the history of the shared memory.
+    Snapshot(Snapshot),
     /// A message whose sender waits for the answer.
     Request(Request),
 }
@@ -127,6 +142,8 @@ impl Item {
             Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
+            Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
+            Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
         }
     }
@@ -140,6 +157,10 @@ impl Item {
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
             Self::Session(_) => Keep::AtHand,
+            Self::Task(task) if task.status().is_over() => Keep::Stored,
+            Self::Task(_) => Keep::AtHand,
+            Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
+            Self::Snapshot(_) => Keep::Stored,
             Self::Request(request) => request.keep(),
         }
     }
@@ -150,7 +171,8 @@ impl Item {
         match self {
             Self::Lock(lock) => lock.alarms(),
             Self::Request(request) => request.alarms(),
-            Self::Policy(_) | Self::Session(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) => Vec::new(),
+            Self::Task(task) => task.alarms(),
         }
     }
 }
@@ -182,6 +204,32 @@ pub enum Verb {
     SessionCompleted,
     /// A session is over, without one.
     SessionFailed,
+    /// A task was made.
+    TaskCreated,
+    /// A task can be taken: all it needs is done, or its time has come.
+    TaskReady,
+    /// A task was taken.
+    TaskLeased,
+    /// The holder of a task said how far it got.
+    TaskProgressed,
+    /// A task ended with a result, whole or partial.
+    TaskCompleted,
+    /// A try came to nothing, and another one follows.
+    TaskRetried,
+    /// A task was given back untouched.
+    TaskReleased,
+    /// A task waits for a dependency that was given up.
+    TaskHeld,
+    /// A task was given up.
+    TaskFailed,
+    /// A task was given up, and somebody was told.
+    TaskEscalated,
+    /// A task was called off.
+    TaskCancelled,
+    /// A position has a name.
+    SnapshotMade,
+    /// The name is free again.
+    SnapshotDropped,
     /// Somebody asks and waits.
     RequestMade,
     /// An answer was accepted.
@@ -211,6 +259,19 @@ impl Verb {
         Self::SessionResumed,
         Self::SessionCompleted,
         Self::SessionFailed,
+        Self::TaskCreated,
+        Self::TaskReady,
+        Self::TaskLeased,
+        Self::TaskProgressed,
+        Self::TaskCompleted,
+        Self::TaskRetried,
+        Self::TaskReleased,
+        Self::TaskHeld,
+        Self::TaskFailed,
+        Self::TaskEscalated,
+        Self::TaskCancelled,
+        Self::SnapshotMade,
+        Self::SnapshotDropped,
         Self::RequestMade,
         Self::RequestAnswered,
         Self::RequestTimedOut,
@@ -235,6 +296,19 @@ impl Verb {
             Self::SessionResumed => 74,
             Self::SessionCompleted => 75,
             Self::SessionFailed => 76,
+            Self::TaskCreated => 40,
+            Self::TaskReady => 41,
+            Self::TaskLeased => 42,
+            Self::TaskProgressed => 43,
+            Self::TaskCompleted => 44,
+            Self::TaskRetried => 45,
+            Self::TaskReleased => 46,
+            Self::TaskHeld => 47,
+            Self::TaskFailed => 48,
+            Self::TaskEscalated => 49,
+            Self::TaskCancelled => 50,
+            Self::SnapshotMade => 90,
+            Self::SnapshotDropped => 91,
             Self::RequestMade => 30,
             Self::RequestAnswered => 31,
             Self::RequestTimedOut => 32,
@@ -266,6 +340,19 @@ impl Verb {
             Self::SessionResumed => "session.resumed",
             Self::SessionCompleted => "session.completed",
             Self::SessionFailed => "session.failed",
+            Self::TaskCreated => "task.created",
+            Self::TaskReady => "task.ready",
+            Self::TaskLeased => "task.leased",
+            Self::TaskProgressed => "task.progressed",
+            Self::TaskCompleted => "task.completed",
+            Self::TaskRetried => "task.retried",
+            Self::TaskReleased => "task.released",
+            Self::TaskHeld => "task.held",
+            Self::TaskFailed => "task.failed",
+            Self::TaskEscalated => "task.escalated",
+            Self::TaskCancelled => "task.cancelled",
+            Self::SnapshotMade => "snapshot.made",
+            Self::SnapshotDropped => "snapshot.dropped",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",
             Self::RequestTimedOut => "request.timed-out",

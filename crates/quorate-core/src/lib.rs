@@ -27,7 +27,10 @@ mod request;
 pub mod retry;
 mod rows;
 mod session;
+mod snapshot;
+mod task;
 mod time;
+mod waits;
 mod why;
 mod working;
 
@@ -36,13 +39,13 @@ pub use commit::{
     PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
-pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, ReturnCause};
+pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, Restored, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SpaceId, SpaceName,
-    SpaceNo, Token, Version, row_id,
+    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SnapshotName, SpaceId,
+    SpaceName, SpaceNo, TaskId, Token, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
@@ -53,10 +56,17 @@ pub use presence::{Health, Heartbeat, Presence, Status};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
-pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore};
+pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus,
+};
+pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+pub use task::{
+    CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
+    EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,
+    SetbackKind, Task, TaskCounts, TaskHanded, TaskInput, TaskLease, TaskLeaseRef, TaskLoss, TaskNext,
+    TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor, TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
 pub use why::{Next as WhyNext, WaitsFor, Why};

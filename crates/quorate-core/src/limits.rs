@@ -24,6 +24,10 @@ pub const TITLE_CHARS_MAX: usize = 200;
 pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
 /// Sessions of one space that are not over.
 pub const SESSIONS_OPEN_MAX: usize = 10_000;
+/// Entries that one rollback changes.
+pub const ROLLBACK_KEYS_MAX: usize = 4096;
+/// Entries that a rollback looks through.
+pub const ROLLBACK_SCAN_MAX: usize = 100_000;
 /// Entries that one memory entry may depend on; also capabilities and actions of one agent.
 pub const LIST_MAX: usize = 256;
 /// Deliveries that one claim may take.
@@ -70,6 +74,28 @@ pub const LOCK_QUEUE_MAX: usize = 10_000;
 pub const LOCK_WAITS_PER_AGENT_MAX: usize = 1_000;
 /// Locks that one agent may hold.
 pub const LOCKS_PER_AGENT_MAX: usize = 10_000;
+/// How often the hub looks who waits for whom, while anybody does.
+pub const WAITS_LOOK_MS: u64 = 500;
+/// Open tasks of one space: blocked, ready, scheduled, leased or awaiting approval.
+pub const TASKS_OPEN_MAX: usize = 10_000;
+/// Tasks that one operation makes: a whole graph.
+pub const TASKS_PER_OP_MAX: usize = 10_000;
+/// Dependencies of all tasks of one operation together.
+pub const TASK_EDGES_MAX: usize = 100_000;
+/// Bytes of all words of one operation that makes tasks: ids, types, dependencies, sessions.
+pub const TASK_WORDS_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The shortest time for one try of a task.
+pub const TASK_TIMEOUT_MS_MIN: u64 = 1_000;
+/// The longest time for one try of a task: a week.
+pub const TASK_TIMEOUT_MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
+/// The wait after the first failed try of a task when nobody says otherwise; then 2, 4, 8, 16 times as long.
+pub const BACKOFF_MS_DEFAULT: u64 = 1_000;
+/// The longest wait after the first failed try of a task: an hour.
+pub const BACKOFF_MS_MAX: u64 = 60 * 60 * 1000;
+/// Partial results that a task remembers; older ones are in the log only.
+pub const PARTIALS_KEPT: usize = 8;
+/// Bytes of an input that is kept in memory until its task is over; a longer one is read from the log when it is taken.
+pub const INPUT_AT_HAND_BYTES: usize = 1024;
 /// The shortest time between two heartbeats.
 pub const HEARTBEAT_MS_MIN: u64 = 100;
 /// The longest time between two heartbeats: half a day.

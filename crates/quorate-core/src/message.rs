@@ -309,7 +309,7 @@ impl Message {
     /// Whether the payload is declared to be JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.content_type.as_deref().is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+        is_json(self.content_type.as_deref())
     }
 
     /// Refuses what no message may be, whatever the state of the world.
@@ -368,6 +368,11 @@ impl Message {
         }
         Ok(())
     }
+}
+
+/// Whether a content type means JSON; saying nothing means it.
+pub(crate) fn is_json(content_type: Option<&str>) -> bool {
+    content_type.is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
 }
 
 /// A short word such as an action: bounded, without control characters. Empty is fine.

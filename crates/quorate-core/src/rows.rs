@@ -3,9 +3,9 @@
 use crate::commit::{Principal, Receipt};
 use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
-use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token};
+use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token, Version};
 use crate::item::{Item, ItemKey};
-use crate::message::Priority;
+use crate::message::{Payload, Priority};
 use crate::time::Timestamp;
 
 /// How a delivery ended.
@@ -75,6 +75,15 @@ pub struct EraseTarget {
     pub erased: bool,
 }
 
+/// Which version of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VersionAt {
+    /// This very one.
+    Version(Version),
+    /// The newest one after this record.
+    Seq(Seq),
+}
+
 /// A look-up could not be answered: the storage failed, not the domain.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to look up {what}")]
@@ -104,8 +113,22 @@ pub trait Rows {
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed>;
     /// A payload part of an earlier record.
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
+    /// A version of an entry, tombstones included.
+    fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed>;
+    /// The newest versions of the entries whose key begins so, tombstones included, if they were written after a record,
+    /// by key. `None` if more than `max` begin so.
+    fn changed_since(
+        &self,
+        prefix: &str,
+        seq: Seq,
+        max: usize,
+    ) -> Result<Option<Vec<(Key, EntryHead)>>, LookupFailed>;
+    /// The newest record at a time.
+    fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed>;
     /// An earlier record.
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed>;
     /// An item as it was stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
+    /// A payload part of an earlier record, blank if it was erased.
+    fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, LookupFailed>;
 }

@@ -13,6 +13,8 @@ mod queue;
 mod replay;
 mod requests;
 mod sessions;
+mod tasks;
+mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
+pub(crate) use tasks::{Claimer, Next};
+pub(crate) use waits::WaitId;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -214,7 +218,14 @@ enum Undo {
     Item(Box<items::ItemBefore>),
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
-    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
+    Task(tasks::TaskUndo),
+    Numbers {
+        next_delivery: u64,
+        last_token: u64,
+        last_epoch: u64,
+        look_at: Option<Mono>,
+        presence_at: Option<Mono>,
+    },
     Seen(AgentNo, Mono),
 }
 
@@ -239,6 +250,8 @@ pub struct Working {
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
+    /// When to look who waits for whom, if anybody does.
+    look_at: Option<Mono>,
     watched: presence::Watched,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
@@ -289,6 +302,7 @@ impl Working {
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
+            look_at: None,
             watched: presence::Watched::default(),
             turns: 0,
             stirred: Vec::new(),
@@ -395,7 +409,7 @@ impl Working {
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.watched.wake()]
+            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.next_look(), self.watched.wake()]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -414,11 +428,13 @@ impl Working {
         }
         self.mark = self.journal.len();
         self.stirred_mark = self.stirred.len();
+        self.items.tasks.mark();
         self.journal.push(Undo::Numbers {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
             last_epoch: self.last_epoch,
-            look_at: self.watched.look_at,
+            look_at: self.look_at,
+            presence_at: self.watched.look_at,
         });
     }
 
@@ -426,6 +442,7 @@ impl Working {
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
         self.stirred.truncate(self.stirred_mark);
+        self.items.tasks.back_to_mark();
     }
 
     /// The commits since the last call are on disk: from here on they are not put back.
@@ -453,6 +470,7 @@ impl Working {
         for number in 1..=self.inboxes.len() as u64 {
             self.stir(AgentNo(number));
         }
+        self.items.tasks.stir_all();
     }
 
     fn undo_to(&mut self, mark: usize) {
@@ -467,11 +485,13 @@ impl Working {
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
-                Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
+                Undo::Task(before) => self.put_task_back(before),
+                Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {
+                    self.look_at = look_at;
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;
-                    self.watched.look_at = look_at;
+                    self.watched.look_at = presence_at;
                 }
                 Undo::Seen(agent, at) => self.watched.set_seen(agent, at),
             }

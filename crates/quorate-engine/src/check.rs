@@ -2,7 +2,7 @@
 //! is JSON. Behind the door payloads are opaque bytes.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
-use quorate_core::{Code, Commit, Op, Refused};
+use quorate_core::{Code, Commit, CreateTasks, Op, Payload, Refused};
 use serde::de::IgnoredAny;
 
 /// Refuses what no commit may be.
@@ -20,11 +20,31 @@ pub(crate) fn commit(commit: &Commit) -> Result<(), Refused> {
             Op::Put(put) if put.is_json() => json("content", &put.content.bytes),
             Op::OpenSession(open) => open.task.as_ref().map_or(Ok(()), |task| json("task", &task.bytes)),
             Op::AddToSession(add) if add.is_json() => json("body", &add.body.bytes),
+            Op::CreateTasks(create) => inputs(create),
+            Op::HeartbeatTask(heartbeat) => json_or_none("partial result", heartbeat.partial.as_ref()),
+            Op::CompleteTask(complete) if complete.is_json() => {
+                json_or_none("result", complete.result.as_ref())
+            }
+            Op::FailTask(fail) => json_or_none("details", fail.details.as_ref()),
             _ => Ok(()),
         };
         checked.map_err(|refused| refused.at_op(index))?;
     }
     Ok(())
+}
+
+/// The inputs of tasks, each by itself.
+fn inputs(create: &CreateTasks) -> Result<(), Refused> {
+    for task in create.tasks.iter().filter(|task| task.is_json()) {
+        if let Some(input) = create.input_of(task) {
+            json("input", &input)?;
+        }
+    }
+    Ok(())
+}
+
+fn json_or_none(what: &str, payload: Option<&Payload>) -> Result<(), Refused> {
+    payload.map_or(Ok(()), |payload| json(what, &payload.bytes))
 }
 
 /// Refuses what is not JSON, or nested deeper than anybody may read.

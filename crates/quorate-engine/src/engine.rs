@@ -7,6 +7,7 @@ use quorate_core::{SpaceName, SpaceNo};
 use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
+use crate::consistency::Checks;
 use crate::error::Error;
 use crate::post::Post;
 use crate::space::Space;
@@ -19,6 +20,7 @@ pub struct Engine {
     pub(crate) chance: Arc<Chance>,
     post: Arc<Post>,
     sweeps: Mutex<HashMap<SpaceNo, JoinHandle<()>>>,
+    pub(crate) checks: Checks,
 }
 
 impl Engine {
@@ -36,7 +38,7 @@ impl Engine {
         let sink: Sink = Arc::new(move |handover| letters.hand_over(handover));
         let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
         let store = open(wiring)?;
-        Ok(Arc::new(Self { store, clock, chance, post, sweeps: Mutex::default() }))
+        Ok(Arc::new(Self { store, clock, chance, post, sweeps: Mutex::default(), checks: Checks::default() }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.
@@ -78,6 +80,7 @@ impl Engine {
         for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             sweep.abort();
         }
+        self.checks.stop();
         self.store.close().await;
         self.post.dismiss_all();
     }
@@ -88,5 +91,6 @@ impl Drop for Engine {
         for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             sweep.abort();
         }
+        self.checks.stop();
     }
 }

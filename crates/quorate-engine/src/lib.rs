@@ -5,21 +5,30 @@
 //! lapse, messages that expire, deliveries that fall due.
 
 mod check;
+mod consistency;
+mod dependencies;
 mod engine;
 mod ephemeral;
 mod error;
 mod lock;
 mod post;
 mod reads;
+mod rollback;
 mod sessions;
 mod space;
 mod sweep;
+mod task;
 mod watch;
 
+pub use consistency::{Check, Finding};
 pub use engine::Engine;
 pub use error::Error;
 pub use post::{Consumer, Delivery, MessageRef};
 pub use reads::{DeliveryView, MessageView};
+pub use rollback::{BuiltOn, RolledBack, Turned};
 pub use sessions::{Addition, Happening, TimelineLine};
 pub use space::Space;
+pub use task::{
+    PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
+};
 pub use watch::{Change, Watch};

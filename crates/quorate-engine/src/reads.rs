@@ -179,8 +179,10 @@ pub(crate) fn unexpected(rows: &Rows) -> Error {
         Rows::Seq(_) => "a position",
         Rows::Item(_) => "an item",
         Rows::Items(_) => "items",
+        Rows::Built(_) => "dependencies",
         Rows::Record(_) => "a record",
         Rows::Timeline(_) => "a timeline",
+        Rows::Part(_) => "a payload",
     };
     StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
 }

@@ -71,7 +71,12 @@ impl Space {
     /// Seals bytes for a message or an entry.
     #[must_use]
     pub fn seal(&self, bytes: impl Into<Bytes>) -> Payload {
-        Payload::seal(bytes.into(), self.engine.chance.sixteen())
+        Payload::seal(bytes.into(), self.salt())
+    }
+
+    /// A fresh random salt.
+    pub(crate) fn salt(&self) -> [u8; 16] {
+        self.engine.chance.sixteen()
     }
 
     /// Commits: all or nothing, on disk before this returns.
@@ -291,13 +296,13 @@ impl Space {
 }
 
 /// Looks after a consumer while it is being made or waits: the caller may go away at any point.
-struct Closing<'a> {
-    space: &'a Space,
-    id: ConsumerId,
+pub(crate) struct Closing<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) id: ConsumerId,
     /// Whether the head may count on it.
-    waits: bool,
+    pub(crate) waits: bool,
     /// Whether it has a mailbox that nobody else will close.
-    mailbox: bool,
+    pub(crate) mailbox: bool,
 }
 
 impl Drop for Closing<'_> {

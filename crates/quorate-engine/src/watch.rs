@@ -77,27 +77,30 @@ impl Watch {
     async fn page(&mut self) -> Result<(), Error> {
         let records = self.space.log(self.next, PAGE).await?;
         for record in &records {
+            self.changes_of(record).await?;
             self.next = Seq(record.seq.0 + 1);
-            self.changes_of(record)?;
         }
         Ok(())
     }
 
-    fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
-        let unreadable = |error: codec::Unreadable| {
-            Error::from(StoreError::Damaged(format!("record {}: {error}", record.seq).into()))
-        };
-        for effect in codec::read_body(record).map_err(unreadable)?.effects {
-            let (key, version, part) = match effect {
-                Effect::Written { key, version, part, .. } => (key, version, Some(part)),
+    async fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
+        for effect in codec::read_body(record).map_err(|error| unreadable(record, &error))?.effects {
+            let (key, version, place) = match effect {
+                Effect::Written { key, version, part, restores, .. } => {
+                    (key, version, Some((restores.map_or(record.seq, |restored| restored.seq), part)))
+                }
                 Effect::Deleted { key, version } => (key, version, None),
                 _ => continue,
             };
             if !key.as_str().starts_with(&self.prefix) {
                 continue;
             }
-            let content = match part {
-                Some(part) => codec::part(record, part).map_err(unreadable)?,
+            let content = match place {
+                Some((seq, part)) if seq == record.seq => {
+                    codec::part(record, part).map_err(|error| unreadable(record, &error))?
+                }
+                // Brought back: the content lies where it was written first.
+                Some((seq, part)) => self.content(seq, part).await?,
                 None => None,
             };
             let author = record.principal.clone();
@@ -105,4 +108,15 @@ impl Watch {
         }
         Ok(())
     }
+
+    async fn content(&self, seq: Seq, part: u32) -> Result<Option<Payload>, Error> {
+        match self.space.log(seq, 1).await?.first() {
+            Some(record) => codec::part(record, part).map_err(|error| unreadable(record, &error)),
+            None => Ok(None),
+        }
+    }
+}
+
+fn unreadable(record: &Record, error: &codec::Unreadable) -> Error {
+    StoreError::Damaged(format!("record {}: {error}", record.seq).into()).into()
 }

@@ -180,8 +180,12 @@ impl Answer {
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }
                 | OpResult::Locked(_)
-                | OpResult::InLine => {}
+                | OpResult::InLine
+                | OpResult::TasksCreated { .. }
+                | OpResult::TasksClaimed(_)
+                | OpResult::TaskAccepted { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
+                OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
                     answer.sent.push((id.to_string(), first.0, *count));
                 }

@@ -11,7 +11,9 @@ mod pair;
 mod plan;
 mod replay;
 mod resolve;
+mod rollback;
 mod sessions;
+mod tasks;
 mod views;
 
 pub use pair::run;

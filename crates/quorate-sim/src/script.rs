@@ -17,6 +17,11 @@
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
+//! | | `makes T of TYPE [for A] [needs T,T] [priority N] [tries N] [backoff T] [timeout T] [lease T] [skipping waiting] [tells A] [saying W]` |
+//! | | and further tasks of the same operation after `+`; `takes [N] [on TYPE,TYPE] [for T]`, `awaits [N] … as C`, `serves N … as C` |
+//! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
+//! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
+//! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `awaits Q told C`, `cancels Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `beats [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
@@ -26,6 +31,7 @@
 //! `locks`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
+//! `task T`, `tasks`.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
 
@@ -33,8 +39,10 @@ mod asked;
 mod cast;
 mod locks;
 mod requests;
+mod rollback;
 mod sessions;
 mod stage;
+mod tasks;
 mod told;
 
 use stage::Stage;

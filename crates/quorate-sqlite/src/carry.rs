@@ -62,7 +62,7 @@ impl<'c> Carry<'c> {
             extended_gone: prepare("DELETE FROM extended WHERE id BETWEEN ?1 AND ?2")?,
             agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, ?3, ?4)")?,
             agent_changed: prepare("UPDATE agents SET removed = ?2, presence = ?3 WHERE id = ?1")?,
-            entry: prepare("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?,
+            entry: prepare("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             version: prepare("INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?,
             client_id: prepare("INSERT OR REPLACE INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
@@ -251,7 +251,7 @@ impl<'c> Carry<'c> {
     }
 
     fn entry(&mut self, key: &str, entry: &ChangedEntry) -> rusqlite::Result<()> {
-        let ChangedEntry { head, entry_type, author } = entry;
+        let ChangedEntry { head, entry_type, author, depends } = entry;
         let (version, generation, seq) = (head.version.0, head.generation.0, head.seq.0);
         self.entry.execute((
             self.space.0,
@@ -262,6 +262,7 @@ impl<'c> Carry<'c> {
             head.deleted,
             entry_type,
             author,
+            depends,
         ))?;
         Ok(())
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use quorate_core::codec::fingerprint;
 use quorate_core::{
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
-    Keep, Kept, Message, Now, Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId,
-    SpaceName, SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
+    Kept, Message, Now, Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName,
+    SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -270,15 +270,12 @@ fn deliveries(
     Ok(())
 }
 
-/// Takes up the items that decisions need at hand.
+/// Takes up the items that decisions need at hand, and counts those that are over.
 fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
     let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
     let mut rows = statement.query([number.0])?;
     while let Some(row) = rows.next()? {
-        let item = item_of(row)?;
-        if item.keep() == Keep::AtHand {
-            working.load_item(item, now);
-        }
+        working.load_item(item_of(row)?, now);
     }
     Ok(())
 }
@@ -332,4 +329,21 @@ pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Reco
         salts: row.get(7)?,
         payload: Bytes::from(row.get::<_, Vec<u8>>(8)?),
     })
+}
+
+/// The newest record at a time. Times never go back within a space, so a binary search finds it.
+pub(crate) fn seq_at(connection: &Connection, number: SpaceNo, time: Timestamp) -> rusqlite::Result<Seq> {
+    let last: Option<i64> = connection.query_row(
+        "SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2",
+        (row_id(number, 0), row_id(number, (1 << 47) - 1)),
+        |row| row.get(0),
+    )?;
+    let (mut low, mut high) = (0, last.map_or(0, |id| (id - row_id(number, 0)) as u64));
+    let mut statement = connection.prepare_cached("SELECT at FROM log WHERE id = ?1")?;
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        let at: u64 = statement.query_row([row_id(number, middle)], |row| row.get(0))?;
+        if at <= time.0 { low = middle } else { high = middle - 1 }
+    }
+    Ok(Seq(low))
 }

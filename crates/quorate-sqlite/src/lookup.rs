@@ -7,8 +7,8 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
-    Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq, SessionNo,
-    SpaceNo, Timestamp, Version, codec, row_id,
+    Item, ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq,
+    SessionNo, SpaceNo, Timestamp, Version, VersionAt, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -76,6 +76,39 @@ impl<'c> Lookups<'c> {
         let space = self.space.get();
         let staged = self.staged.borrow().get(&space).and_then(&find);
         staged.or_else(|| self.tails.look().get(&space).and_then(find))
+    }
+
+    /// Entries of the table that begin so and changed after a record; `None` if more than `max` begin so.
+    fn stored_since(
+        &self,
+        prefix: &str,
+        seq: Seq,
+        max: usize,
+    ) -> rusqlite::Result<Option<BTreeMap<Key, EntryHead>>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT version, generation, seq, deleted, key FROM entries WHERE space = ?1 AND key >= ?2 ORDER BY key",
+        )?;
+        let mut rows = statement.query((self.space.get().0, prefix))?;
+        let mut changed = BTreeMap::new();
+        let mut seen = 0;
+        while let Some(row) = rows.next()? {
+            let key = row.get_ref(4)?.as_str()?;
+            // Keys are in order, so the first that does not begin so is the end.
+            if !key.starts_with(prefix) {
+                break;
+            }
+            seen += 1;
+            if seen > max {
+                return Ok(None);
+            }
+            let head = entry_head(row)?;
+            if head.seq > seq
+                && let Ok(key) = Key::new(key)
+            {
+                changed.insert(key, head);
+            }
+        }
+        Ok(Some(changed))
     }
 
     fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupFailed> {
@@ -244,6 +277,52 @@ impl Rows for Lookups<'_> {
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
     }
 
+    fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed> {
+        let is_it = |head: &EntryHead| match at {
+            VersionAt::Version(version) => head.version == version,
+            VersionAt::Seq(seq) => head.seq <= seq,
+        };
+        if let Some(head) = self.newer(|tail| tail.versions_of(key).filter(is_it).last()) {
+            return Ok(Some(head));
+        }
+        let (which, bound) = match at {
+            VersionAt::Version(version) => ("version = ?3", version.0),
+            VersionAt::Seq(seq) => ("seq <= ?3", seq.0),
+        };
+        let sql = format!(
+            "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {which}
+             ORDER BY version DESC LIMIT 1"
+        );
+        let found = self.connection.prepare_cached(&sql).and_then(|mut statement| {
+            let bound = bound.min(u64::MAX >> 1);
+            statement.query_row((self.space.get().0, key.as_str(), bound), entry_head).optional()
+        });
+        found.map_err(failed("a version"))
+    }
+
+    fn changed_since(
+        &self,
+        prefix: &str,
+        seq: Seq,
+        max: usize,
+    ) -> Result<Option<Vec<(Key, EntryHead)>>, LookupFailed> {
+        let stored = self.stored_since(prefix, seq, max).map_err(failed("entries"))?;
+        let Some(mut changed) = stored else { return Ok(None) };
+        let space = self.space.get();
+        let mut add = |tail: &Tail| {
+            let begin_so = tail.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
+            let later = begin_so.filter(|(_, entry)| entry.head.seq > seq);
+            changed.extend(later.map(|(key, entry)| (key.clone(), entry.head)));
+        };
+        self.tails.look().get(&space).iter().for_each(|tail| add(tail));
+        self.staged.borrow().get(&space).iter().for_each(|tail| add(tail));
+        Ok(Some(changed.into_iter().collect()))
+    }
+
+    fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed> {
+        load::seq_at(self.connection, self.space.get(), time).map_err(failed("a time"))
+    }
+
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
         load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))
     }
@@ -260,6 +339,13 @@ impl Rows for Lookups<'_> {
             .map_err(failed(what))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
         item.map_err(|source| LookupFailed { what, source: Box::new(source) })
+    }
+
+    fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, LookupFailed> {
+        let what = "a payload";
+        let record = load::record(self.connection, self.space.get(), seq).map_err(failed(what))?;
+        let found = record.map(|record| codec::part(&record, part)).transpose();
+        Ok(found.map_err(|source| LookupFailed { what, source: Box::new(source) })?.flatten())
     }
 }
 

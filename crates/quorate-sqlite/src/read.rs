@@ -1,5 +1,6 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
+mod built;
 mod sessions;
 
 use std::collections::BTreeMap;
@@ -8,9 +9,9 @@ use std::sync::Arc;
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, Record,
-    ReturnCause, Seq, SpaceNo, Timestamp, Version, codec, row_id,
+    ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
-use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
@@ -90,7 +91,8 @@ impl Reading<'_> {
             Read::DeadLetters { agent, after, limit } => {
                 Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
-            Read::SeqAt(time) => Rows::Seq(self.seq_at(*time)?),
+            Read::SeqAt(time) => Rows::Seq(load::seq_at(self.connection, self.space, *time)?),
+            Read::Built { after, limit } => Rows::Built(built::entries(self, after.as_ref(), *limit)?),
             Read::Record(seq) => Rows::Record(load::record(self.connection, self.space, *seq)?),
             Read::Timeline { session, kind, page, limit } => {
                 Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
@@ -100,7 +102,31 @@ impl Reading<'_> {
                 None => self.stored_items("id = ?3", (key.kind, &key.id), 1)?.pop(),
             }),
             Read::Items { kind, after, limit } => Rows::Items(self.items(*kind, after.as_deref(), *limit)?),
+            Read::Part { seq, part, start, length } => {
+                Rows::Part(self.part(*seq, *part, (*start, *length))?)
+            }
         })
+    }
+
+    /// Bytes of a payload part. Reads no more of the record than it must: a graph of tasks is one large record.
+    fn part(&self, seq: Seq, part: u32, (start, length): (u64, u64)) -> Result<Option<PartBytes>, ReadError> {
+        let row = row_id(self.space, seq.0.min(LAST));
+        let prefix: Option<Vec<u8>> = self
+            .connection
+            .prepare_cached("SELECT substr(body, 1, ?2) FROM log WHERE id = ?1")?
+            .query_row((row, codec::parts_prefix(part)), |row| row.get(0))
+            .optional()?;
+        let Some(prefix) = prefix else { return Ok(None) };
+        let Some((begin, whole)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
+        let start = start.min(whole);
+        let length = length.min(whole - start);
+        // SQLite counts from 1.
+        let (from, salt) = (begin + start + 1, u64::from(part) * 16 + 1);
+        let (bytes, salt): (Vec<u8>, Vec<u8>) = self
+            .connection
+            .prepare_cached("SELECT substr(payload, ?2, ?3), substr(salts, ?4, 16) FROM log WHERE id = ?1")?
+            .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Some(PartBytes { bytes: bytes.into(), erased: salt == [0; 16] }))
     }
 
     fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {
@@ -108,7 +134,7 @@ impl Reading<'_> {
             When::Now => ("version", u64::MAX >> 1),
             When::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
             When::Seq(seq) => ("seq", seq.0.min(LAST)),
-            When::Time(time) => ("seq", self.seq_at(time)?.0),
+            When::Time(time) => ("seq", load::seq_at(self.connection, self.space, time)?.0),
         };
         let within = |head: &EntryHead| (if column == "seq" { head.seq.0 } else { head.version.0 }) <= bound;
         let newest = match self.tail.versions_of(key).filter(within).last() {
@@ -245,26 +271,34 @@ impl Reading<'_> {
             author: record.principal.clone(),
             entry_type: String::new(),
             content_type: None,
-            part: None,
+            place: None,
             depends_on: Vec::new(),
+            restores: None,
         };
-        let mut content = None;
         for effect in effects.effects {
             if let Effect::Written {
-                key: written,
+                key: of,
                 version: number,
                 entry_type,
                 content_type,
                 part,
                 depends_on,
+                restores,
             } = effect
-                && written == *key
+                && of == *key
                 && number == head.version
             {
-                content = codec::part(&record, part)?;
-                version = EntryVersion { entry_type, content_type, part: Some(part), depends_on, ..version };
+                let place = Some((restores.map_or(head.seq, |restored| restored.seq), part));
+                let restores = restores.map(|restored| restored.version);
+                version = EntryVersion { entry_type, content_type, place, depends_on, restores, ..version };
             }
         }
+        let content = match version.place {
+            Some((seq, part)) if seq == record.seq => codec::part(&record, part)?,
+            // Brought back: the content lies where it was written first.
+            Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
+            None => None,
+        };
         Ok(Entry { key: key.clone(), version, content })
     }
 
@@ -370,23 +404,6 @@ impl Reading<'_> {
         let (record, body) = self.record(ended)?;
         let reason = reason_of(delivery, &body.effects);
         Ok(DeadLetter { delivery, agent, seq, n, attempts, reason, at: record.at })
-    }
-
-    /// The newest record at a time. Times never go back within a space, so a binary search finds it.
-    fn seq_at(&self, time: Timestamp) -> Result<Seq, ReadError> {
-        let last: Option<i64> = self.connection.query_row(
-            "SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2",
-            (row_id(self.space, 0), row_id(self.space, LAST)),
-            |row| row.get(0),
-        )?;
-        let (mut low, mut high) = (0, last.map_or(0, |id| (id - row_id(self.space, 0)) as u64));
-        let mut statement = self.connection.prepare_cached("SELECT at FROM log WHERE id = ?1")?;
-        while low < high {
-            let middle = (low + high).div_ceil(2);
-            let at: u64 = statement.query_row([row_id(self.space, middle)], |row| row.get(0))?;
-            if at <= time.0 { low = middle } else { high = middle - 1 }
-        }
-        Ok(Seq(low))
     }
 }
 

@@ -119,6 +119,8 @@ CREATE TABLE entries (
     deleted INTEGER NOT NULL,
     entry_type TEXT NOT NULL,
     author TEXT NOT NULL,
+    -- How many entries it was built on.
+    depends INTEGER NOT NULL,
     PRIMARY KEY (space, key)
 ) STRICT, WITHOUT ROWID;
 

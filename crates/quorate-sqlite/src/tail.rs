@@ -57,6 +57,8 @@ pub(crate) struct ChangedEntry {
     pub(crate) head: EntryHead,
     pub(crate) entry_type: String,
     pub(crate) author: String,
+    /// How many entries it was built on.
+    pub(crate) depends: usize,
 }
 
 /// The record that last described an agent, and its presence.
@@ -193,15 +195,16 @@ impl Tail {
                 }
             }
             Effect::Redriven { delivery, agent, seq, n, .. } => {
-                self.open(working, *delivery);
-                // If it ended again in this very record, its end is noted below; that it was redriven stays true.
+                // One that ended again in the same record is noted there, as one that is no dead letter any more.
                 let open = Open::new(*agent, *seq, *n, OpenState::Ready { since: record.at });
-                let fate = Fate::Open { open, lease_ms: 0 };
-                let changed = ChangedDelivery { fate, redriven: false };
-                self.deliveries.entry(*delivery).or_insert(changed).redriven = true;
+                self.set(*delivery, Fate::Open { open, lease_ms: 0 });
+                self.open(working, *delivery);
+                if let Some(changed) = self.deliveries.get_mut(delivery) {
+                    changed.redriven = true;
+                }
             }
-            Effect::Written { key, version, entry_type, .. } => {
-                self.entry(working, record, (key, *version), Some(entry_type));
+            Effect::Written { key, version, entry_type, depends_on, .. } => {
+                self.entry(working, record, (key, *version), Some((entry_type, depends_on.len())));
             }
             Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
             Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
@@ -219,6 +222,7 @@ impl Tail {
                     self.items.insert(key, Some(item));
                 }
             }
+            Effect::WaitAborted { .. } => {}
         }
     }
 
@@ -239,14 +243,14 @@ impl Tail {
         working: &Working,
         record: &Record,
         (key, version): (&Key, Version),
-        live: Option<&String>,
+        live: Option<(&String, usize)>,
     ) {
         let generation = working.head.generation;
         let head = EntryHead { version, generation, seq: record.seq, deleted: live.is_none() };
-        let entry_type = live.cloned().unwrap_or_default();
+        let (entry_type, depends) = live.map(|(name, count)| (name.clone(), count)).unwrap_or_default();
         let author = record.principal.clone();
         self.versions.insert((key.clone(), version), head);
-        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author });
+        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author, depends });
     }
 
     /// Takes in what came after.
@@ -306,6 +310,7 @@ impl Tail {
                     let begin_so = later.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
                     part.entries.extend(begin_so.map(|(key, entry)| (key.clone(), entry.clone())));
                 }
+                Read::Built { .. } => part.entries.clone_from(&self.entries),
                 Read::MessageByClientId(id) => {
                     part.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
                 }
@@ -335,7 +340,7 @@ impl Tail {
                     let found = self.items_after(*kind, after.as_deref());
                     part.items.extend(found.map(|(key, item)| (key.clone(), item.cloned())));
                 }
-                Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) => {}
+                Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) | Read::Part { .. } => {}
             }
         }
         part

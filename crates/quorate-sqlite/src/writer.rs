@@ -397,6 +397,7 @@ impl Shared {
             agents: Arc::clone(working.agents()),
             eras: Arc::clone(working.eras()),
             counts: working.counts(),
+            tasks: working.task_counts(),
             wake: working.wake(),
         });
         let mut spaces = self.lock_spaces();

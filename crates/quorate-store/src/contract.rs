@@ -26,11 +26,15 @@ pub mod order;
 #[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
+pub mod rollback;
+#[allow(missing_docs)]
 pub mod sending;
 #[allow(missing_docs)]
 pub mod sessions;
 #[allow(missing_docs)]
 pub mod spaces;
+#[allow(missing_docs)]
+pub mod tasks;
 #[allow(missing_docs)]
 pub mod time;
 #[allow(missing_docs)]
@@ -56,6 +60,8 @@ macro_rules! contract_tests {
             limits {
                 an_inbox_holds_100_000,
                 a_space_knows_100_000_agents,
+                c4_a_space_has_10_000_open_tasks,
+                c4_at_most_4096_tasks_are_in_flight,
             }
         }
     };
@@ -130,6 +136,7 @@ macro_rules! contract_tests {
                 only_dead_letters_are_redriven,
                 a_redrive_sees_what_its_commit_did,
                 a_dead_letter_of_many_turns_keeps_its_last_reason,
+                a_redriven_letter_that_ends_in_the_same_commit_is_no_dead_letter,
                 a_purge_ends_everything_open,
                 every_token_is_above_the_ones_before,
                 the_counts_add_up,
@@ -241,6 +248,44 @@ macro_rules! contract_tests {
                 d9_what_is_held_may_expire_die_and_be_purged,
                 d9_sessions_survive_a_restart,
                 d9_a_session_has_limits,
+            }
+            tasks {
+                c4_a_graph_is_one_record,
+                c4_dependents_start_when_all_they_need_is_done,
+                c4_a_failure_means_what_each_task_said,
+                i10_circles_and_unknown_dependencies_are_refused,
+                i10_what_is_over_counts_when_a_task_is_made,
+                c4_tasks_go_by_priority_then_age,
+                c4_a_task_for_one_agent_goes_to_no_other,
+                c4_inputs_come_out_as_they_went_in,
+                c4_an_erased_input_is_not_handed_out,
+                i3_the_same_graph_again_is_made_once,
+                i8_tokens_rise_and_stale_ones_change_nothing,
+                i8_one_end_is_accepted_and_repeated,
+                i8_an_end_and_what_comes_with_it_are_one_commit,
+                i9_a_lease_ends_by_itself,
+                i9_leases_waits_and_counts_survive_a_restart,
+                c9_failures_are_retried_and_then_given_up,
+                c9_a_given_up_task_is_a_message_to_the_coordinators,
+                c9_the_next_try_is_preferably_somebody_elses,
+                c9_cancel_reaches_whoever_works_on_it,
+                c10_partial_results_are_kept,
+                c4_whoever_waits_gets_what_becomes_ready,
+                i13_a_new_start_loses_its_tasks_and_its_claims,
+                i3_keyed_commits_of_tasks_are_repeated,
+                c4_at_most_256_claims_of_an_agent_wait,
+                i16_tasks_are_of_one_space,
+            }
+            rollback {
+                i11_a_rollback_is_a_new_version,
+                c11_back_to_a_record_a_time_or_a_snapshot,
+                c11_a_prefix_goes_back_in_one_commit,
+                c11_a_rollback_sees_what_its_commit_did,
+                c11_what_was_erased_does_not_come_back,
+                c11_a_rollback_is_refused_as_a_whole,
+                c11_a_rollback_changes_at_most_4096_entries,
+                c11_a_snapshot_is_a_name_for_a_position,
+                c11_entries_say_what_they_were_built_on,
             }
         }
     };

@@ -11,7 +11,7 @@ mod store;
 
 pub use chance::Chance;
 pub use clock::{Clock, SetClock, SystemClock};
-pub use read::{DeadLetter, DeliveryState, Entry, Page, Read, Rows, StoredMessage, When};
+pub use read::{Built, DeadLetter, DeliveryState, Entry, Page, PartBytes, Read, Rows, StoredMessage, When};
 pub use reference::Reference;
 pub use store::{
     BoxFuture, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,

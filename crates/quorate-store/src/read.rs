@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use quorate_core::{
-    AgentNo, ClientId, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind, Message,
-    OpenState, Payload, Record, Seq, Timestamp, Version,
+    AgentNo, ClientId, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind,
+    Message, OpenState, Payload, Record, Seq, Timestamp, Version,
 };
 
 /// Which version of an entry.
@@ -90,6 +91,13 @@ pub enum Read {
         /// How many at most.
         limit: usize,
     },
+    /// The live entries that were built on others, by key.
+    Built {
+        /// Only later keys than this.
+        after: Option<Key>,
+        /// How many at most.
+        limit: usize,
+    },
     /// One record.
     Record(Seq),
     /// The records in which something happened to a session, or a message named it.
@@ -102,6 +110,17 @@ pub enum Read {
         page: Page,
         /// How many at most.
         limit: usize,
+    },
+    /// Some bytes of a payload part.
+    Part {
+        /// The record.
+        seq: Seq,
+        /// Which part of it.
+        part: u32,
+        /// From which byte of the part on.
+        start: u64,
+        /// How many bytes at most.
+        length: u64,
     },
 }
 
@@ -133,10 +152,34 @@ pub enum Rows {
     Item(Option<Item>),
     /// Of [`Read::Items`].
     Items(Vec<Item>),
+    /// Of [`Read::Built`].
+    Built(Vec<Built>),
     /// Of [`Read::Record`].
     Record(Option<Record>),
     /// Of [`Read::Timeline`]: each record once.
     Timeline(Vec<Seq>),
+    /// Of [`Read::Part`]; `None` if there is no such part.
+    Part(Option<PartBytes>),
+}
+
+/// Bytes of a payload part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartBytes {
+    /// The bytes; zeros if the part was erased.
+    pub bytes: Bytes,
+    /// Whether the part was erased.
+    pub erased: bool,
+}
+
+/// What the newest version of an entry was built on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Built {
+    /// Which entry.
+    pub key: Key,
+    /// Its newest version.
+    pub version: Version,
+    /// What it was built on, with the version that it had then and what it is now.
+    pub depends_on: Vec<(Key, Version, Option<EntryHead>)>,
 }
 
 /// One version of an entry, with its content.

@@ -15,10 +15,13 @@ mod policy;
 mod presence;
 mod reads;
 mod requests;
+mod rollback;
 mod send;
 mod sessions;
 mod space;
 mod step;
+mod tasks;
+mod waits;
 
 use std::future::ready;
 use std::path::Path;

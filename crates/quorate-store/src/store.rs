@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, Receipt, Record, Refused, Seq, SpaceId,
-    SpaceName, SpaceNo, Told, Wake,
+    SpaceName, SpaceNo, TaskCounts, Told, Wake,
 };
 use tokio::sync::watch;
 
@@ -110,6 +110,8 @@ pub struct Published {
     pub eras: Arc<Eras>,
     /// Deliveries by state.
     pub counts: Counts,
+    /// Tasks by state.
+    pub tasks: TaskCounts,
     /// When time alone will next change something.
     pub wake: Wake,
 }

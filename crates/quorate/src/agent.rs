@@ -19,6 +19,7 @@ use crate::run::{self, Running};
 use crate::send::Sending;
 use crate::session::Session;
 use crate::step::Step;
+use crate::task::{TaskHandler, TaskWork, task_handler};
 
 /// Describes an agent before it joins.
 #[must_use]
@@ -29,6 +30,7 @@ pub struct AgentBuilder {
     role: Role,
     capabilities: Vec<String>,
     handlers: HashMap<String, Arc<dyn Handler>>,
+    task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
     at_once: u32,
     lease: Duration,
 }
@@ -42,6 +44,7 @@ impl AgentBuilder {
             role: Role::default(),
             capabilities: Vec::new(),
             handlers: HashMap::new(),
+            task_handlers: HashMap::new(),
             at_once: 1,
             lease: Duration::from_millis(LEASE_MS_DEFAULT),
         }
@@ -78,7 +81,24 @@ impl AgentBuilder {
         self
     }
 
-    /// How many deliveries it works on at once; one if nothing is said.
+    /// How it does tasks of a type: a plain async function with a typed input. What it returns is the result, in the commit
+    /// that ends the task. An agent that does tasks of a type has that capability.
+    pub fn on_task<P, R, F, Fut>(mut self, task_type: impl Into<String>, function: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(TaskWork<P>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        let task_type = task_type.into();
+        if !self.capabilities.contains(&task_type) {
+            self.capabilities.push(task_type.clone());
+        }
+        self.task_handlers.insert(task_type, task_handler(function));
+        self
+    }
+
+    /// How many deliveries and tasks it works on at once; one if nothing is said.
     pub fn at_once(mut self, count: u32) -> Self {
         self.at_once = count.max(1);
         self
@@ -105,7 +125,7 @@ impl AgentBuilder {
     /// The refusal, or a failure of the storage.
     pub async fn run(self) -> Result<Running, Error> {
         let agent = self.register().await?;
-        run::start(agent, self.handlers, self.at_once).await
+        run::start(agent, self.handlers, self.task_handlers, self.at_once).await
     }
 
     /// Makes the agent known as it is described.

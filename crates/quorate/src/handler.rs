@@ -63,13 +63,18 @@ impl<P> Work<P> {
     }
 
     fn add(&self, op: Result<Op, Error>) {
-        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&mut *extra, op) {
-            (Ok(ops), Ok(op)) => ops.push(op),
-            (Ok(_), Err(error)) => *extra = Err(error),
-            // The first mistake is the one to tell.
-            (Err(_), _) => {}
-        }
+        add(&self.extra, op);
+    }
+}
+
+/// Adds to what a handler does in the commit that ends its work.
+pub(crate) fn add(extra: &Extra, op: Result<Op, Error>) {
+    let mut extra = extra.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&mut *extra, op) {
+        (Ok(ops), Ok(op)) => ops.push(op),
+        (Ok(_), Err(error)) => *extra = Err(error),
+        // The first mistake is the one to tell.
+        (Err(_), _) => {}
     }
 }
 

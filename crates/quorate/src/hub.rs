@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Principal, SpaceName};
 use quorate_engine::{Engine, Error, Space};
@@ -11,6 +12,9 @@ use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock
 use crate::agent::AgentBuilder;
 use crate::memory::Memory;
 use crate::session::Session;
+
+/// How often the shared memory is looked through.
+const CHECK_EVERY: Duration = Duration::from_secs(600);
 
 /// How to open a hub.
 #[derive(Clone)]
@@ -23,6 +27,8 @@ pub struct Settings {
     pub chance: Arc<Chance>,
     /// How the data is kept.
     pub store: Options,
+    /// How often to look whether the shared memory fits together; `None` is only when asked. See [`Memory::check`].
+    pub check_every: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -32,6 +38,7 @@ impl Default for Settings {
             clock: SystemClock::new(),
             chance: Chance::system(),
             store: Options::default(),
+            check_every: Some(CHECK_EVERY),
         }
     }
 }
@@ -72,6 +79,7 @@ impl Hub {
             SqliteStore::open(directory.as_ref(), settings.store, wiring).map(|store| store as _)
         })?;
         let space = engine.space(name).await?;
+        settings.check_every.into_iter().for_each(|every| space.check_every(every));
         Ok(Self { space })
     }
 

@@ -30,10 +30,12 @@ mod handler;
 mod hub;
 mod lock;
 mod memory;
+mod rollback;
 mod run;
 mod send;
 mod session;
 mod step;
+mod task;
 
 pub use agent::{Agent, AgentBuilder, Received};
 pub use handler::{Failure, Work};
@@ -44,12 +46,16 @@ pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
+pub use task::{TakenTask, TaskDraft, TaskWork};
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, Priority, Refused, Role, Seq,
-    SessionStatus,
+    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority, Refused,
+    Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
 };
-pub use quorate_engine::{Error, Happening, TimelineLine};
+pub use quorate_engine::{
+    BuiltOn, Check, Error, Finding, Happening, RolledBack, TaskFilter, TaskPage, TaskView, TimelineLine,
+    Turned,
+};
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};
 

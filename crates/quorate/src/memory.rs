@@ -14,10 +14,10 @@ use crate::agent::{from_json, to_json};
 /// Shared memory, in somebody's name.
 #[derive(Clone)]
 pub struct Memory {
-    space: Space,
-    principal: Principal,
-    epoch: Option<Epoch>,
-    fence: Option<FenceRef>,
+    pub(crate) space: Space,
+    pub(crate) principal: Principal,
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) fence: Option<FenceRef>,
 }
 
 /// One version of an entry.
@@ -37,6 +37,8 @@ pub struct MemoryEntry {
     pub seq: Seq,
     /// The entries it was built on, with the versions they had.
     pub depends_on: Vec<(String, u64)>,
+    /// The earlier version that it brought back, if it was a rollback.
+    pub restores: Option<u64>,
     content: Option<Payload>,
 }
 
@@ -55,6 +57,7 @@ impl MemoryEntry {
                 .into_iter()
                 .map(|(key, version)| (key.to_string(), version.0))
                 .collect(),
+            restores: version.restores.map(|version| version.0),
             content,
         }
     }

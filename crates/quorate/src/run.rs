@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::agent::{Agent, Received};
 use crate::handler::{Extra, Failure, Handler};
 use crate::send::Draft;
+use crate::task::{TaskHandler, work_on_tasks};
 
 /// Waits before the second, third and fourth try.
 const RETRY_MS: [u64; 5] = [1_000, 2_000, 4_000, 8_000, 16_000];
@@ -60,32 +61,58 @@ impl Drop for Running {
 pub(crate) async fn start(
     agent: Agent,
     handlers: HashMap<String, Arc<dyn Handler>>,
+    task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
     at_once: u32,
 ) -> Result<Running, Error> {
-    let consumer = agent
-        .space
-        .consume(&agent.principal(), Some(agent.epoch), &agent.id, at_once, agent.lease_ms)
-        .await?;
     let (stop, stopped) = watch::channel(false);
-    let desk = Arc::new(Desk { agent: agent.clone(), handlers });
-    let task = tokio::spawn(desk.work(consumer, at_once, stopped));
+    let hands = Arc::new(Semaphore::new(at_once as usize));
+    let tasks = if task_handlers.is_empty() {
+        None
+    } else {
+        let claim = agent.task_claim(task_handlers.keys().cloned().collect());
+        let consumer = agent.space.consume_tasks(&claim, at_once).await?;
+        let (hands, stopped) = (Arc::clone(&hands), stopped.clone());
+        Some(work_on_tasks(agent.clone(), task_handlers, consumer, hands, stopped))
+    };
+    // An agent that only does tasks leaves its messages to whoever receives them in its name.
+    let messages = if handlers.is_empty() && tasks.is_some() {
+        None
+    } else {
+        let consumer = agent
+            .space
+            .consume(&agent.principal(), Some(agent.epoch), &agent.id, at_once, agent.lease_ms)
+            .await?;
+        let desk = Arc::new(Desk { agent: agent.clone(), handlers, hands });
+        Some(desk.work(consumer, stopped))
+    };
+    let task = tokio::spawn(async {
+        let (messages, tasks) = tokio::join!(or_done(messages), or_done(tasks));
+        messages.and(tasks)
+    });
     Ok(Running { agent, stop, task: Some(task) })
+}
+
+async fn or_done(work: Option<impl Future<Output = Result<(), Error>>>) -> Result<(), Error> {
+    match work {
+        Some(work) => work.await,
+        None => Ok(()),
+    }
 }
 
 /// Where an agent works.
 struct Desk {
     agent: Agent,
     handlers: HashMap<String, Arc<dyn Handler>>,
+    /// How many things it works on at once.
+    hands: Arc<Semaphore>,
 }
 
 impl Desk {
     async fn work(
         self: Arc<Self>,
         mut consumer: Consumer,
-        at_once: u32,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<(), Error> {
-        let hands = Arc::new(Semaphore::new(at_once as usize));
         let mut running = JoinSet::new();
         loop {
             let next = tokio::select! {
@@ -95,13 +122,9 @@ impl Desk {
             };
             // Nothing more comes: the agent was started again elsewhere, or the hub is closed.
             let Some(delivery) = next else { break };
-            let Ok(hand) = Arc::clone(&hands).acquire_owned().await else { break };
             let desk = Arc::clone(&self);
             let more = consumer.grant(1);
-            running.spawn(async move {
-                desk.one(Received(delivery), more).await;
-                drop(hand);
-            });
+            running.spawn(async move { desk.one(Received(delivery), more).await });
             while running.try_join_next().is_some() {}
         }
         while running.join_next().await.is_some() {}
@@ -142,8 +165,11 @@ impl Desk {
         }
     }
 
-    /// Runs the handler. A panic is a failure that may pass.
+    /// Runs the handler as soon as a hand is free. A panic is a failure that may pass.
     async fn handle(&self, received: &Received, extra: Extra) -> Result<Vec<u8>, Failure> {
+        let Ok(_hand) = Arc::clone(&self.hands).acquire_owned().await else {
+            return Err(Failure::retry("the agent is stopped"));
+        };
         let action = received.action();
         let Some(handler) = self.handlers.get(action) else {
             return Err(Failure::dead(format!("agent {} has no handler for {action:?}", self.agent.id())));
@@ -228,7 +254,7 @@ fn wants_answer(message: &Message) -> Option<String> {
     }
 }
 
-struct AbortOnDrop(JoinHandle<Result<Vec<u8>, Failure>>);
+pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<Result<Vec<u8>, Failure>>);
 
 impl Future for AbortOnDrop {
     type Output = Result<Vec<u8>, Failure>;

@@ -13,7 +13,7 @@ use crate::send::Draft;
 /// A commit in the making: all of it happens, or nothing.
 #[must_use = "a step takes effect when it is committed"]
 pub struct Step {
-    agent: Agent,
+    pub(crate) agent: Agent,
     ops: Result<Vec<Op>, Error>,
     key: Option<String>,
     fence: Option<FenceRef>,
@@ -24,7 +24,7 @@ impl Step {
         Self { agent, ops: Ok(done.map(Op::Ack).into_iter().collect()), key: None, fence: None }
     }
 
-    fn add(mut self, op: Result<Op, Error>) -> Self {
+    pub(crate) fn add(mut self, op: Result<Op, Error>) -> Self {
         self.ops = self.ops.and_then(|mut ops| {
             ops.push(op?);
             Ok(ops)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::{Reader, Unreadable, Writer, item, message, presence, session};
-use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
+use crate::effect::{Effect, NewDelivery, Next, Restored, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
@@ -46,18 +46,27 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             session.iter().for_each(|session| out.number(session.0));
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => out.number(delivery.0),
-        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+        Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             write_version(out, key, *version);
             out.text(entry_type);
             out.text(content_type.as_deref().unwrap_or(""));
             out.numbers(&[u64::from(*part), depends_on.len() as u64]);
             depends_on.iter().for_each(|(key, version)| write_version(out, key, *version));
+            // Last and only if there is one: most bring back nothing.
+            restores.iter().for_each(|restored| out.numbers(&[restored.seq.0, restored.version.0]));
         }
         Effect::Deleted { key, version } => write_version(out, key, *version),
         Effect::Erased { seq, part } => out.numbers(&[seq.0, u64::from(*part)]),
         Effect::Changed { verb, item } => {
             out.numbers(&[verb.number(), u64::from(item.key().kind.number())]);
             item::write(out, item);
+        }
+        Effect::WaitAborted { cycle } => {
+            out.number(cycle.len() as u64);
+            for (agent, waits_for) in cycle {
+                out.number(agent.0);
+                out.text(waits_for);
+            }
         }
         Effect::SessionAdded { .. } => session::write_added(out, effect),
         Effect::AgentStatus { number, presence } => {
@@ -86,6 +95,7 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Deleted { .. } => 13,
         Effect::Erased { .. } => 14,
         Effect::Changed { .. } => 15,
+        Effect::WaitAborted { .. } => 18,
         Effect::SessionAdded { .. } => 16,
         Effect::AgentStatus { .. } => 17,
     }
@@ -154,6 +164,14 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         13 => Effect::Deleted { key: input.id()?, version: Version(input.number()?) },
         14 => Effect::Erased { seq: Seq(input.number()?), part: input.narrow()? },
         15 => read_changed(input)?,
+        18 => {
+            let count = input.count(2)?;
+            let mut cycle = Vec::with_capacity(count);
+            for _ in 0..count {
+                cycle.push((AgentNo(input.number()?), input.text()?.to_owned()));
+            }
+            Effect::WaitAborted { cycle }
+        }
         16 => session::read_added(input)?,
         17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
         _ => return input.wrong("an effect that this release knows"),
@@ -250,7 +268,11 @@ fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     for _ in 0..count {
         depends_on.push((input.id()?, Version(input.number()?)));
     }
-    Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on })
+    let restores = match input.is_done() {
+        true => None,
+        false => Some(Restored { seq: Seq(input.number()?), version: Version(input.number()?) }),
+    };
+    Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on, restores })
 }
 
 fn write_next(out: &mut Writer, next: Next) {

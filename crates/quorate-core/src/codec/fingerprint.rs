@@ -1,9 +1,11 @@
 //! The fingerprint of what was asked for: the same request twice has the same one, another request another. It covers
 //! the decoded commit with the raw payloads; salts and the sender's clock are not part of it.
 
+mod task;
+
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message, session};
+use crate::codec::{Writer, item, message, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::effect::Effect;
 use crate::ids::{AgentId, MessageId};
@@ -125,6 +127,19 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::OpenSession(open) => session::print_open(out, open),
         Op::ChangeSession(change) => session::print_change(out, change),
         Op::AddToSession(add) => session::print_add(out, add),
+        Op::CreateTasks(create) => task::write_create(out, create),
+        Op::ClaimTasks(claim) => task::write_claim(out, claim),
+        Op::HeartbeatTask(heartbeat) => task::write_heartbeat(out, heartbeat),
+        Op::CompleteTask(complete) => task::write_complete(out, complete),
+        Op::FailTask(fail) => task::write_fail(out, fail),
+        Op::ReleaseTask(lease) => task::write_lease(out, 35, lease),
+        Op::CancelTask(cancel) => task::write_cancel(out, cancel),
+        Op::MakeSnapshot(make) => snapshot::print_make(out, make),
+        Op::DropSnapshot { name } => snapshot::print_drop(out, name),
+        Op::Rollback(rollback) => {
+            snapshot::print_rollback(out, rollback);
+            write_fences(out, rollback.fence.as_slice());
+        }
         Op::Request(ask) => {
             out.number(25);
             write_question(out, &ask.message);

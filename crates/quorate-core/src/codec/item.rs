@@ -4,6 +4,8 @@ mod lock;
 mod policy;
 mod request;
 mod session;
+mod snapshot;
+mod task;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
@@ -14,6 +16,8 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Policy(policy) => policy::write(out, policy),
         Item::Lock(lock) => lock::write(out, lock),
         Item::Session(session) => session::write(out, session),
+        Item::Task(task) => task::write(out, task),
+        Item::Snapshot(snapshot) => snapshot::write(out, snapshot),
         Item::Request(request) => request::write(out, request),
     }
 }
@@ -24,6 +28,8 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
         ItemKind::Session => Item::Session(session::read(input)?),
+        ItemKind::Task => Item::Task(task::read(input)?),
+        ItemKind::Snapshot => Item::Snapshot(snapshot::read(input)?),
         ItemKind::Request => Item::Request(request::read(input)?),
     })
 }

@@ -1,10 +1,12 @@
 //! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{Reader, Unreadable, Writer, item};
 use crate::commit::{Locked, OpResult};
 use crate::decide::Handed;
 use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
+use crate::item::{Item, ItemKind};
 use crate::lock::FenceRef;
+use crate::task::TaskHanded;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -73,6 +75,18 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(26);
             out.number(*n);
         }
+        OpResult::TasksCreated { generation, seq, first, count } => {
+            out.numbers(&[17, generation.0, seq.0, u64::from(*first), u64::from(*count)]);
+        }
+        OpResult::TasksClaimed(handed) => {
+            out.numbers(&[18, handed.len() as u64]);
+            handed.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
+        }
+        OpResult::TaskAccepted { seq, token } => out.numbers(&[19, seq.0, token.0]),
+        OpResult::SnapshotMade { seq } => out.numbers(&[28, seq.0]),
+        OpResult::RolledBack { to, written, deleted } => {
+            out.numbers(&[29, to.0, u64::from(*written), u64::from(*deleted)]);
+        }
         OpResult::Requested { id, first, count, is_open } => {
             let numbers = [14, id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)];
             out.numbers(&numbers);
@@ -131,6 +145,20 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         23 => OpResult::InLine,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
+        17 => OpResult::TasksCreated {
+            generation: Generation(input.number()?),
+            seq: Seq(input.number()?),
+            first: input.narrow()?,
+            count: input.narrow()?,
+        },
+        18 => OpResult::TasksClaimed(read_tasks(input)?),
+        19 => OpResult::TaskAccepted { seq: Seq(input.number()?), token: Token(input.number()?) },
+        28 => OpResult::SnapshotMade { seq: Seq(input.number()?) },
+        29 => OpResult::RolledBack {
+            to: Seq(input.number()?),
+            written: input.narrow()?,
+            deleted: input.narrow()?,
+        },
         14 => OpResult::Requested {
             id: read_message_id(input)?,
             first: DeliveryNo(input.number()?),
@@ -150,6 +178,18 @@ fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
         locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
     }
     Ok(Locked { locks, ttl_ms })
+}
+
+/// Tasks as they were handed over. Their inputs are read from the log.
+fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<TaskHanded>, Unreadable> {
+    let mut handed = Vec::new();
+    for _ in 0..input.count(8)? {
+        match item::read(ItemKind::Task, input)? {
+            Item::Task(task) => handed.push(TaskHanded { task, input: None }),
+            _ => return input.wrong("a task"),
+        }
+    }
+    Ok(handed)
 }
 
 fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {

@@ -4,6 +4,7 @@
 mod locks;
 mod requests;
 mod sessions;
+mod snapshots;
 
 use std::sync::Arc;
 
@@ -108,6 +109,7 @@ fn one_of_each() -> Vec<Effect> {
             content_type: Some("text/plain".into()),
             part: 1,
             depends_on: vec![("plan/b".parse().unwrap(), Version(2))],
+            restores: None,
         },
         Effect::Deleted { key, version: Version(4) },
         Effect::Erased { seq: Seq(5), part: 0 },

@@ -1,7 +1,7 @@
 //! Agents: who acts, registration, removal.
 
 use crate::commit::{Op, OpResult, Principal, RegisterAgent};
-use crate::decide::Draft;
+use crate::decide::{Draft, No};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentId, AgentNo, Epoch};
 use crate::limits::AGENTS_MAX;
@@ -40,23 +40,26 @@ impl Draft<'_> {
         self.working.agents().number(agent).ok_or_else(|| unknown_agent(agent))
     }
 
-    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, Refused> {
+    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, No> {
         self.require_own(&new.id, "register")?;
         let known = self.working.agents().number(&new.id);
         let current = known.and_then(|number| self.working.agents().get(number)).cloned();
         let epoch = match (&current, new.epoch) {
-            (Some(agent), Some(epoch)) if epoch != agent.epoch => return Err(stale_epoch(agent, epoch)),
+            (Some(agent), Some(epoch)) if epoch != agent.epoch => {
+                return Err(stale_epoch(agent, epoch).into());
+            }
             (Some(agent), Some(_)) => agent.epoch,
-            (None, Some(_)) => return Err(unknown_agent(&new.id)),
+            (None, Some(_)) => return Err(unknown_agent(&new.id).into()),
             (_, None) => self.working.next_epoch(self.seq),
         };
         let number = known.unwrap_or_else(|| self.working.agents().next_number());
         if number.0 as usize > AGENTS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the space has as many agents as it may have")
-                .limit(AGENTS_MAX as u64));
+                .limit(AGENTS_MAX as u64)
+                .into());
         }
         if let (Some(_), None) = (&current, new.epoch) {
-            self.release_all_of(number, ReturnCause::EpochEnded);
+            self.release_all_of(number, ReturnCause::EpochEnded)?;
         }
         let same_start = current.as_ref().filter(|agent| agent.epoch == epoch);
         let agent = Agent {
@@ -81,27 +84,38 @@ impl Draft<'_> {
         Ok(OpResult::Registered { epoch })
     }
 
-    pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
+    pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, No> {
         self.require_own(agent, "remove")?;
         let number = self.known(agent)?;
         let open = self.working.inbox(number).open;
         if open > 0 {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
-                .hint("let it finish them, or purge its inbox first"));
+                .hint("let it finish them, or purge its inbox first")
+                .into());
         }
-        self.release_all_of(number, ReturnCause::EpochEnded);
+        let named = self.working.tasks().named_count(number);
+        if named > 0 {
+            return Err(Refused::new(
+                Code::Conflict,
+                format!("{named} open tasks are for agent {agent} alone"),
+            )
+            .hint("let it finish them, or cancel them first")
+            .into());
+        }
+        self.release_all_of(number, ReturnCause::EpochEnded)?;
         self.cancel_requests_of(number);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }
 
     /// The agent is gone, or was started again: whatever it held comes back, and it waits for nothing any more.
-    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) {
+    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) -> Result<(), No> {
         self.dismissed.extend(self.working.dismiss_consumers(agent));
         for delivery in self.working.inbox(agent).leased.clone() {
             self.give_back(delivery, cause, String::new(), None);
         }
         self.return_locks_of(agent);
+        self.release_tasks_of(agent)
     }
 }
 

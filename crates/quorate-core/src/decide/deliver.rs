@@ -49,6 +49,9 @@ impl Draft<'_> {
 
     /// More credit for a consumer. One that is gone is not an error: the agent was started again meanwhile.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
+        if self.grant_tasks(id, credit) {
+            return OpResult::Done;
+        }
         if let Some(consumer) = self.working.consumer(id).copied() {
             let credit = consumer.credit.saturating_add(credit);
             let turn = if consumer.credit == 0 { self.working.next_turn() } else { consumer.turn };
@@ -147,8 +150,9 @@ impl Draft<'_> {
         for delivery in self.working.expired(self.now.wall, SWEEP_MAX) {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
-        self.sweep_items();
+        self.sweep_items()?;
         self.sweep_presence()?;
+        self.sweep_waits();
         Ok(OpResult::Done)
     }
 

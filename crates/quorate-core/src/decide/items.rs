@@ -2,7 +2,7 @@
 
 use crate::decide::{Draft, No};
 use crate::effect::Effect;
-use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::item::{Item, ItemKey, ItemKind, Keep, Verb};
 use crate::limits::SWEEP_MAX;
 
 impl Draft<'_> {
@@ -11,29 +11,34 @@ impl Draft<'_> {
         if let Some(item) = self.working.items().get(key) {
             return Ok(Some(item));
         }
-        let here = self.effects.iter().rev().find_map(|effect| match effect {
-            Effect::Changed { item, .. } if item.key() == *key => Some(item.clone()),
-            _ => None,
-        });
-        match here {
-            Some(item) => Ok(Some(item)),
+        match self.items_over.get(key) {
+            Some(over) => Ok(over.clone()),
             None => Ok(self.rows.item(key)?),
         }
     }
 
     /// Gives an item its new state.
     pub(super) fn change(&mut self, verb: Verb, item: Item) {
+        match item.keep() {
+            // It may have been over, and is open again.
+            Keep::AtHand if self.items_over.is_empty() => {}
+            Keep::AtHand => drop(self.items_over.remove(&item.key())),
+            Keep::Stored => drop(self.items_over.insert(item.key(), Some(item.clone()))),
+            Keep::Gone => drop(self.items_over.insert(item.key(), None)),
+        }
         self.emit(Effect::Changed { verb, item });
     }
 
     /// Lets every alarm that went off do its work. Bounded: what is left over is found by the next sweep, at once.
-    pub(super) fn sweep_items(&mut self) {
+    pub(super) fn sweep_items(&mut self) -> Result<(), No> {
         for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
                 ItemKind::Lock => self.expire_lock(&key, part),
-                ItemKind::Policy | ItemKind::Session => {}
+                ItemKind::Policy | ItemKind::Session | ItemKind::Snapshot => {}
+                ItemKind::Task => self.sweep_task(&key, part)?,
                 ItemKind::Request => self.time_out(&key),
             }
         }
+        Ok(())
     }
 }

@@ -61,7 +61,7 @@ impl Draft<'_> {
                     .hint("ask again later; you hold nothing and are not in line"));
             }
         }
-        self.working.set_waiter(id, Some(waiter));
+        self.working.set_waiter(id, Some(waiter), self.now);
         Ok(())
     }
 
@@ -69,7 +69,7 @@ impl Draft<'_> {
     pub(super) fn wait_no_longer(&mut self, id: ConsumerId) {
         if let Some(waiter) = self.working.locks().waiter(id) {
             self.stirred_locks.extend(waiter.names.iter().cloned());
-            self.working.set_waiter(id, None);
+            self.working.set_waiter(id, None, self.now);
         }
     }
 

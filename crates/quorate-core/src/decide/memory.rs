@@ -28,6 +28,7 @@ impl Draft<'_> {
             content_type: put.content_type.clone(),
             part,
             depends_on,
+            restores: None,
         });
         Ok(OpResult::Written { version })
     }
@@ -61,14 +62,19 @@ impl Draft<'_> {
     }
 
     /// The newest version of an entry, as this commit left it.
-    fn entry(&self, key: &Key) -> Result<Option<EntryHead>, No> {
+    pub(super) fn entry(&self, key: &Key) -> Result<Option<EntryHead>, No> {
         match self.entries.get(key) {
             Some(head) => Ok(Some(*head)),
             None => Ok(self.rows.entry(key)?),
         }
     }
 
-    fn write_entry(&mut self, key: &Key, head: Option<EntryHead>, deleted: bool) -> Result<Version, Refused> {
+    pub(super) fn write_entry(
+        &mut self,
+        key: &Key,
+        head: Option<EntryHead>,
+        deleted: bool,
+    ) -> Result<Version, Refused> {
         let generation = self.working.head.generation;
         let version = EntryHead::next_version(head.as_ref(), generation);
         if version.0 > NUMBER_MAX {
@@ -80,7 +86,11 @@ impl Draft<'_> {
     }
 }
 
-fn expect_version(key: &Key, head: Option<&EntryHead>, expect: Option<Version>) -> Result<(), Refused> {
+pub(super) fn expect_version(
+    key: &Key,
+    head: Option<&EntryHead>,
+    expect: Option<Version>,
+) -> Result<(), Refused> {
     let current = EntryHead::expected(head);
     match expect {
         Some(expected) if expected.0 != current => {

@@ -59,7 +59,7 @@ impl Draft<'_> {
             let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
             let presence = Presence { status: Status::Offline, health, available: false };
             self.emit(Effect::AgentStatus { number, presence });
-            self.release_all_of(number, ReturnCause::Offline);
+            self.release_all_of(number, ReturnCause::Offline)?;
         }
         for delivery in self.working.displaced(SWEEP_MAX) {
             self.displace(delivery)?;

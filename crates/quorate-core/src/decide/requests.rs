@@ -41,7 +41,7 @@ impl Draft<'_> {
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.working.agents().number(agent));
-        self.dispatch(&Arc::new(message), recipients);
+        self.post(&Arc::new(message), &recipients);
         let request = Request {
             id,
             from,
@@ -121,7 +121,7 @@ impl Draft<'_> {
     pub(super) fn cancel_request(&mut self, id: MessageId) -> Result<OpResult, No> {
         let request = self.own_request(id)?;
         match &request.state {
-            RequestState::Waiting => self.call_off(request),
+            RequestState::Waiting => self.withdraw(request),
             // Said once or twice, it is the same.
             RequestState::Cancelled => {}
             over => {
@@ -150,7 +150,7 @@ impl Draft<'_> {
     }
 
     /// Nobody wants the answer any more: what nobody took yet is withdrawn.
-    fn call_off(&mut self, request: Request) {
+    fn withdraw(&mut self, request: Request) {
         let waiting = self.untaken(&request);
         let id = request.id;
         self.end_request(Verb::RequestCancelled, request, RequestState::Cancelled, || {
@@ -164,7 +164,7 @@ impl Draft<'_> {
     /// An agent is removed: nobody is left who could hear the answers.
     pub(super) fn cancel_requests_of(&mut self, agent: AgentNo) {
         let open: Vec<_> = self.working.items().requests.of_asker(agent).cloned().collect();
-        open.into_iter().for_each(|request| self.call_off(request));
+        open.into_iter().for_each(|request| self.withdraw(request));
     }
 
     /// The time for answers is over. Whoever was asked alone and said nothing is away until its next sign of life.
@@ -301,7 +301,7 @@ impl Draft<'_> {
     pub(super) fn take_answer(&mut self, message: &Arc<Message>, answer: Answer) -> OpResult {
         let Answer { request, index } = answer;
         let id = self.next_message_id();
-        self.dispatch(message, Vec::new());
+        self.post(message, &[]);
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
         if !late {
             let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });

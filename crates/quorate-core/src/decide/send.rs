@@ -28,10 +28,7 @@ impl Draft<'_> {
             None => {
                 let recipients = self.reachable(message, recipients)?;
                 self.check_room(&recipients)?;
-                let (id, first) = (self.next_message_id(), self.working.next_delivery());
-                let count = recipients.len() as u32;
-                self.dispatch(message, recipients);
-                OpResult::Sent { id, first, count }
+                self.post(message, &recipients)
             }
         };
         self.remember_sent(message, fingerprint, result.clone());
@@ -69,9 +66,11 @@ impl Draft<'_> {
         }
     }
 
-    /// Makes a message and its deliveries, each leased at once where somebody waits for it.
-    pub(super) fn dispatch(&mut self, message: &Arc<Message>, recipients: Vec<AgentNo>) {
+    /// Sends a message to those who were found to be its recipients, leased at once where somebody waits for it.
+    pub(super) fn post(&mut self, message: &Arc<Message>, recipients: &[AgentNo]) -> OpResult {
+        let id = self.next_message_id();
         let first = self.working.next_delivery();
+        let count = recipients.len() as u32;
         let held = self.working.holds(self.working.session_of(message));
         let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
@@ -84,8 +83,9 @@ impl Draft<'_> {
         }
         self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
         for agent in recipients {
-            self.working.stir(agent);
+            self.working.stir(*agent);
         }
+        OpResult::Sent { id, first, count }
     }
 
     /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.

@@ -67,8 +67,11 @@ impl Working {
                 open.expires = expires_at.unwrap_or(Open::NEVER);
                 self.set_delivery(*delivery, Some((open, None)));
             }
-            Effect::Written { .. } | Effect::Deleted { .. } | Effect::Erased { .. } => {}
+            Effect::Written { .. } | Effect::Deleted { .. } => {}
+            Effect::Erased { seq, part } => self.forget_inputs(*seq, *part),
             Effect::Changed { item, .. } => self.set_item(item, now),
+            // Waits are in memory only, and those who wait were told.
+            Effect::WaitAborted { .. } => {}
             Effect::SessionAdded { session, kind, n, .. } => {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
                     session.take_in(*kind, *n);
@@ -155,8 +158,9 @@ impl Working {
             | Effect::Deleted { .. }
             | Effect::Erased { .. }
             | Effect::Changed { .. }
-            | Effect::SessionAdded { .. }
+            | Effect::WaitAborted { .. }
             | Effect::AgentStatus { .. } => {}
+            Effect::SessionAdded { .. } => {}
         }
     }
 

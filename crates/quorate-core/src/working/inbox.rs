@@ -20,8 +20,13 @@ pub(crate) struct Fairness {
 
 impl Fairness {
     /// Whether a lower one that has waited since then has its turn now.
-    fn is_lower_turn(self, since: Timestamp, now: Timestamp) -> bool {
-        self.passed_over >= STARVATION_COUNT || since.max(self.turn_at).plus_ms(STARVATION_MS) <= now
+    pub(super) fn is_lower_turn(self, since: Timestamp, now: Timestamp) -> bool {
+        self.passed_over >= STARVATION_COUNT || self.has_waited(since, now)
+    }
+
+    /// Whether what has waited since then, and since the last turn of a lower one, has waited long enough.
+    pub(super) fn has_waited(self, since: Timestamp, now: Timestamp) -> bool {
+        since.max(self.turn_at).plus_ms(STARVATION_MS) <= now
     }
 }
 

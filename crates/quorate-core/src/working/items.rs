@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::ids::TaskId;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::Policy;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
+use crate::working::tasks::Tasks;
 use crate::working::{Map, Undo, Working};
 
 /// One part of an item.
@@ -19,6 +21,7 @@ pub(crate) struct Items {
     pub(crate) policy: Policy,
     pub(super) locks: Locks,
     pub(crate) sessions: Sessions,
+    pub(super) tasks: Tasks,
     pub(crate) requests: Requests,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
@@ -51,6 +54,15 @@ impl Items {
                 };
                 self.sessions.place(&key.id, new).map(Item::Session)
             }
+            ItemKind::Task => {
+                let new = match new {
+                    Some(Item::Task(task)) => Some(task),
+                    _ => None,
+                };
+                self.tasks.place(&TaskId::of_key(key), new).map(Item::Task)
+            }
+            // No decision needs one at hand.
+            ItemKind::Snapshot => None,
             ItemKind::Request => {
                 let new = match new {
                     Some(Item::Request(request)) => Some(request),
@@ -67,6 +79,8 @@ impl Items {
             ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
+            ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
+            ItemKind::Snapshot => None,
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
         }
     }
@@ -78,7 +92,9 @@ impl Items {
 
     /// The soonest alarms, by clock.
     pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
-        (self.by_time.first().map(|(at, _)| *at), self.by_deadline.first().map(|(at, _)| *at))
+        let stirred = self.tasks.is_stirred().then_some(Timestamp(0));
+        let by_time = stirred.or_else(|| self.by_time.first().map(|(at, _)| *at));
+        (by_time, self.by_deadline.first().map(|(at, _)| *at))
     }
 
     /// The first alarms that went off, soonest first.
@@ -153,7 +169,11 @@ impl Working {
 
     /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.
     pub fn load_item(&mut self, item: Item, now: Now) {
-        self.put_item(item, now.mono);
+        match &item {
+            _ if item.keep() == Keep::AtHand => drop(self.put_item(item, now.mono)),
+            Item::Task(task) => self.load_over(task),
+            _ => {}
+        }
     }
 
     /// Puts the new state of an item in its place. A part that runs already keeps its deadline.
@@ -162,6 +182,9 @@ impl Working {
         self.journal.push(Undo::Item(Box::new(before)));
         if let Item::Session(session) = item {
             self.hold_or_release(session.number);
+        }
+        if let Item::Task(task) = item {
+            self.note_task(task);
         }
     }
 

@@ -74,6 +74,7 @@ impl Working {
         for id in &gone {
             self.set_consumer(*id, None);
         }
+        gone.extend(self.dismiss_claimers(agent));
         gone
     }
 }

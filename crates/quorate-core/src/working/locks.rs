@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, LockName, Seq};
 use crate::lock::Lock;
 use crate::message::Priority;
+use crate::time::Now;
 use crate::working::{Map, Undo, Working};
 
 /// Somebody who waits for locks.
@@ -113,6 +114,11 @@ impl Locks {
         self.queues.get(name).map_or(0, BTreeSet::len)
     }
 
+    /// The locks that somebody waits for.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &LockName> {
+        self.queues.keys()
+    }
+
     /// Who waits for a lock, first to last.
     pub(crate) fn queue(&self, name: &LockName) -> impl Iterator<Item = ConsumerId> {
         self.queues.get(name).into_iter().flatten().map(|(_, _, id)| *id)
@@ -167,7 +173,8 @@ impl Working {
     }
 
     /// Lets somebody wait for locks, or wait no longer.
-    pub(crate) fn set_waiter(&mut self, id: ConsumerId, new: Option<Waiter>) {
+    pub(crate) fn set_waiter(&mut self, id: ConsumerId, new: Option<Waiter>, now: Now) {
+        self.wait_begins(now.mono);
         let before = self.items.locks.put_waiter(id, new);
         self.journal.push(Undo::Waiter(Box::new((id, before))));
     }

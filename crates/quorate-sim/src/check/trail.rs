@@ -129,7 +129,8 @@ impl Trails {
                 | Effect::SessionAdded { .. }
                 | Effect::Deleted { .. }
                 | Effect::Erased { .. }
-                | Effect::Changed { .. } => {}
+                | Effect::Changed { .. }
+                | Effect::WaitAborted { .. } => {}
             }
         }
     }

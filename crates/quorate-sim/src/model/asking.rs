@@ -11,9 +11,10 @@ use quorate_core::{
 
 use super::plan::{AGENTS, Letter, Named, Who};
 use super::resolve::{Sight, Told, client_id, consumer, id, message, payload};
+use super::tasks::described;
 
 /// Consumers from here on wait for answers, not for deliveries.
-const WAITERS: u64 = 5;
+const WAITERS: u64 = 7;
 
 /// A question that was asked.
 pub(super) struct Question {
@@ -75,10 +76,15 @@ pub(super) enum Asking {
 }
 
 /// An agent as it is at the start: it can do what the others can, and all but alice are watched.
-pub(super) fn at_start(id: AgentId) -> RegisterAgent {
-    let heartbeat_ms = if id.as_str() == AGENTS[0] { 0 } else { 10_000 };
-    let (capabilities, supported_actions) = (vec!["cooking".into()], vec!["work".into()]);
-    RegisterAgent { heartbeat_ms, capabilities, supported_actions, ..RegisterAgent::named(id) }
+pub(super) fn at_start(mut new: RegisterAgent) -> RegisterAgent {
+    new.heartbeat_ms = if new.id.as_str() == AGENTS[0] { 0 } else { 10_000 };
+    skilled(new)
+}
+
+fn skilled(mut new: RegisterAgent) -> RegisterAgent {
+    new.capabilities.push("cooking".into());
+    new.supported_actions.push("work".into());
+    new
 }
 
 /// What an agent does, mostly.
@@ -185,14 +191,10 @@ impl Asking {
                 Op::Heartbeat(Heartbeat { agent: id(*agent), status: *status, health })
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
-                let mut new = RegisterAgent::named(id(*agent));
+                let mut new = described(*agent);
                 new.epoch = told.epoch(*agent, *epoch, sight);
                 new.heartbeat_ms = *heartbeat_ms;
-                if *skilled {
-                    new.capabilities = vec!["cooking".into()];
-                    new.supported_actions = vec!["work".into()];
-                }
-                Op::RegisterAgent(new)
+                Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
             Self::Look { what, number } => Op::Inspect(look(told, *what, *number)),
         }

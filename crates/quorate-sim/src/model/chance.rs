@@ -8,7 +8,7 @@ use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{locks, sessions};
+use super::{locks, rollback, sessions, tasks};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -90,6 +90,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         2 => extend(),
         4 => put(),
         5 => sessions::acts().prop_map(Do::Session),
+        3 => rollback::acts(expect()).prop_map(Do::Memory),
         2 => delete(),
         2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| Do::Grant { agent, slot, credit }),
         1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| Do::Close { agent, slot }),
@@ -97,6 +98,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
             .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
+        30 => tasks::work(agent).prop_map(Do::Task),
         14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
@@ -111,6 +113,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         2 => (0..4usize, prop_oneof![3 => Just(0u32), 1 => Just(1)]).prop_map(|(back, part)| Do::Erase { back, part }),
         2 => letter().prop_map(Do::Send),
         3 => sessions::acts().prop_map(Do::Session),
+        1 => rollback::acts(expect()).prop_map(Do::Memory),
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| Do::Remove { agent }),
         2 => agent().prop_map(|agent| Do::Register { agent, epoch: Named::Nothing, renamed: false }),

@@ -5,17 +5,18 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Commit, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, Token};
+use quorate_core::{Commit, Item, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, TaskInput, Token};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
-    Chance, Clock as _, DeliveryState, Handover, Published, Read, Reference, Rows, SetClock, Store, When,
-    Wiring,
+    Chance, Clock as _, DeliveryState, Handover, PartBytes, Published, Read, Reference, Rows, SetClock,
+    Store, When, Wiring,
 };
 use tempfile::TempDir;
 
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
-use super::resolve::{Sight, Told, id, key_of};
-use super::views::{Handovers, Heard, long_reads, outcome, settled, short_reads, state};
+use super::resolve::{Sight, Told, key_of};
+use super::tasks::{self, described};
+use super::views::{Handovers, Heard, Inputs, inputs_of, long_reads, outcome, settled, short_reads, state};
 use super::{asking, plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
@@ -63,7 +64,7 @@ fn sunk() -> (Sunk, quorate_store::Sink) {
     (sunk, Arc::new(move |one| into.lock().unwrap_or_else(PoisonError::into_inner).push(one)))
 }
 
-fn take(sunk: &Sunk) -> Handovers {
+fn take(sunk: &Sunk) -> (Handovers, Inputs) {
     Handovers::of(std::mem::take(&mut *sunk.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
@@ -98,7 +99,7 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(asking::at_start(id(agent)));
+            let register = |agent| Op::RegisterAgent(asking::at_start(described(agent)));
             let known = (0..AGENTS.len() - 1).map(register).collect();
             let commits = vec![Commit::new(Principal::System, known)];
             pair.transact(space, commits).await.expect("the start is the same");
@@ -155,7 +156,7 @@ impl Pair {
         reads.extend(short_reads(published.counts));
         let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
         let mut versions = [0; KEYS.len()];
-        let (mut dead, mut held) = (Vec::new(), BTreeSet::new());
+        let (mut dead, mut held, mut held_tasks) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for (index, rows) in rows.into_iter().enumerate() {
             match rows {
                 Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
@@ -163,11 +164,17 @@ impl Pair {
                 }
                 Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
                 Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
+                Rows::Items(items) => {
+                    held_tasks = tasks::held(items.iter().filter_map(|item| match item {
+                        Item::Task(task) => Some(task),
+                        _ => None,
+                    }));
+                }
                 _ => {}
             }
         }
         let agents = (*published.agents).clone();
-        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held }
+        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held, held_tasks }
     }
 
     async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {
@@ -177,10 +184,11 @@ impl Pair {
         let real_told: Vec<_> = real.iter().map(outcome).collect();
         let model_told: Vec<_> = model.iter().map(outcome).collect();
         same("outcomes", &real_told, &model_told)?;
-        let handed = take(&self.real_sunk);
-        same("hand-overs", &handed, &take(&self.model_sunk))?;
+        let (handed, mut inputs) = take(&self.real_sunk);
+        same("hand-overs", &handed, &take(&self.model_sunk).0)?;
         for (commit, outcome) in commits.iter().zip(&real) {
             if let Ok(receipt) = outcome {
+                inputs.extend(inputs_of(receipt));
                 self.told[space].learn(commit, receipt);
             }
         }
@@ -189,6 +197,15 @@ impl Pair {
             if let Heard::Yes(told) = heard {
                 self.told[space].learn_heard(*consumer, told);
             }
+        }
+        for (_, consumer, one) in &handed.told {
+            if let Heard::Yes(told) = one {
+                self.told[space].learn_told(*consumer, told);
+            }
+        }
+        // Later in the same batch what was handed out may have been erased.
+        if !commits.iter().flat_map(|commit| &commit.ops).any(|op| matches!(op, Op::Erase(_))) {
+            self.compare_inputs(number, inputs).await?;
         }
         let published = self.published(number);
         self.looks[space].insert(published.head.seq, published);
@@ -205,6 +222,18 @@ impl Pair {
         let real = self.real().published(space).expect("the space is there");
         let real = state(&real.borrow());
         same(&format!("what is published of space {space}"), &real, &state(&self.published(space)))
+    }
+
+    /// An input that came with its task is the one that was given when the task was made, and was not erased.
+    async fn compare_inputs(&self, space: SpaceNo, inputs: Inputs) -> Result<(), String> {
+        for (spec, input) in inputs {
+            let TaskInput { part, start, length } = spec.input.ok_or("an input that nobody gave")?;
+            let read = Read::Part { seq: spec.no.seq, part, start, length };
+            let rows = self.model.read(space, vec![read]).await.expect("the model works");
+            let given = Rows::Part(Some(PartBytes { bytes: input, erased: false }));
+            same(&format!("the input of {}", spec.id), &given, &rows[0])?;
+        }
+        Ok(())
     }
 
     async fn compare_reads(&self, space: SpaceNo, reads: Vec<Read>) -> Result<(), String> {

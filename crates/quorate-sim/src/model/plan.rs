@@ -4,7 +4,10 @@ use std::fmt;
 
 use super::asking::Asking;
 use super::locks::{Fenced, Wanted};
+use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
+
+use super::tasks::TaskDo;
 
 /// Steps, one after the other.
 #[derive(Clone)]
@@ -76,6 +79,8 @@ pub(super) enum Do {
     Renew(Fenced),
     Unlock(Fenced),
     Session(SessionDo),
+    Task(TaskDo),
+    Memory(MemoryDo),
     Asking(Asking),
 }
 
@@ -256,6 +261,8 @@ impl fmt::Display for Do {
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
             Self::Session(what) => what.fmt(f),
+            Self::Task(what) => what.fmt(f),
+            Self::Memory(what) => what.fmt(f),
             Self::Asking(asking) => asking.fmt(f),
         }
     }

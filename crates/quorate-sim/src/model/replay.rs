@@ -39,6 +39,7 @@ pub(super) async fn compare(
             same::<Agents>(&format!("the agents after #{seq}"), &look.agents, folded.agents())?;
             let counts = (by_record(look.counts), by_record(folded.counts()));
             same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
+            same(&format!("the tasks after #{seq}"), &look.tasks, &folded.task_counts())?;
         }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
@@ -50,7 +51,14 @@ pub(super) async fn compare(
     same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
     deliveries(store, info, &world).await?;
     items(store, info, &world).await?;
+    tasks(store, info, &world).await?;
     entries(store, info, &world).await
+}
+
+async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+    let live = read(store, info, Read::Items { kind: ItemKind::Task, after: None, limit: 100_000 }).await?;
+    let folded = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
+    same("folded tasks", &live, &Rows::Items(folded.map(|(_, item)| item.clone()).collect()))
 }
 
 /// Counts as far as records say: that something fell due, no record says.
@@ -111,7 +119,7 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(
             return Err("not a history".into());
         };
         for entry in found {
-            let place = entry.version.part.map(|part| (entry.version.head.seq, part));
+            let place = entry.version.place;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
             same("what was erased", &erased, &place.is_some_and(|place| world.erased.contains(&place)))?;
             live.entry(key.clone()).or_default().push(entry.version);

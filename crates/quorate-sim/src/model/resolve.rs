@@ -6,13 +6,14 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
     ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack,
-    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp,
-    Token, Version, Waiting,
+    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, Seq, Timestamp, Token, Version,
+    Waiting,
 };
 
 use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::sessions::NAMES;
+use super::tasks::{TaskTold, described};
 
 /// What a space told so far: what later steps refer to.
 #[derive(Default)]
@@ -30,6 +31,7 @@ pub(super) struct Told {
     last_token: u64,
     /// Every fence that was given out, with its holder.
     pub(super) fences: Vec<(usize, FenceRef)>,
+    pub(super) tasks: TaskTold,
     /// Every question that was asked.
     pub(super) asked: Vec<Question>,
 }
@@ -46,6 +48,8 @@ pub(super) struct Sight {
     pub(super) dead: Vec<DeliveryNo>,
     /// The tokens of the leases that are not over.
     pub(super) held: BTreeSet<Token>,
+    /// The tokens of tasks that are held.
+    pub(super) held_tasks: BTreeSet<Token>,
 }
 
 impl Told {
@@ -56,6 +60,7 @@ impl Told {
         }
         self.learn_asked(commit, receipt);
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
+            self.tasks.learn(op, result);
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
                     let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
@@ -78,6 +83,13 @@ impl Told {
     /// Takes note of what went to a consumer.
     pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &Handed) {
         self.hold((consumer.0 / SLOTS) as usize, handed);
+    }
+
+    /// Takes note of what somebody was told who waits.
+    pub(super) fn learn_told(&mut self, consumer: ConsumerId, told: &quorate_core::Told) {
+        if let quorate_core::Told::TaskHanded(handed) = told {
+            self.tasks.hold((consumer.0 / SLOTS) as usize, handed);
+        }
     }
 
     fn hold(&mut self, agent: usize, handed: &Handed) {
@@ -128,7 +140,7 @@ impl Told {
     fn op(&self, who: Who, what: &Do, sight: &Sight) -> Op {
         match what {
             Do::Register { agent, epoch, renamed } => {
-                let mut new = RegisterAgent::named(id(*agent));
+                let mut new = described(*agent);
                 new.epoch = self.epoch(*agent, *epoch, sight);
                 if *renamed {
                     new.name = "somebody".into();
@@ -196,6 +208,8 @@ impl Told {
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
+            Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
+            Do::Memory(what) => what.op(sight),
             Do::Asking(asking) => asking.op(self, who, sight),
         }
     }
@@ -252,7 +266,7 @@ pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [9; 16])
 }
 
-fn expected(expect: Expect, current: u64) -> Option<Version> {
+pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
     match expect {
         Expect::Anything => None,
         Expect::Nothing => Some(Version(0)),

@@ -1,10 +1,13 @@
 //! What two stores must agree on, made comparable.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKind,
-    OpenState, Receipt, RequestState, Seq, Timestamp, Told, Version, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKey,
+    ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts, TaskHanded, TaskId,
+    TaskSpec, Timestamp, Told, Version, Waits, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -20,8 +23,23 @@ pub(super) enum Answer {
 
 pub(super) fn outcome(outcome: &Outcome) -> Answer {
     match outcome {
-        Ok(receipt) => Answer::Yes(receipt.clone()),
-        Err(refused) => Answer::No(refused.code, (*refused.facts).clone()),
+        Ok(receipt) => {
+            let mut receipt = receipt.clone();
+            handed_tasks_mut(&mut receipt).for_each(|handed| handed.input = None);
+            Answer::Yes(receipt)
+        }
+        Err(refused) => {
+            let mut facts = (*refused.facts).clone();
+            // There may be several circles; any will do.
+            if refused.code == Code::Invalid {
+                facts.cycle.truncate(1);
+                facts
+                    .cycle
+                    .iter_mut()
+                    .for_each(|one| *one = Waits { agent: "some".into(), waits_for: "other".into() });
+            }
+            Answer::No(refused.code, facts)
+        }
     }
 }
 
@@ -50,19 +68,52 @@ impl Heard {
     }
 }
 
+/// Inputs that came with tasks. Which ones do is not promised: any may be read from the log.
+pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
+
+/// The inputs that came with tasks which a claim took at once.
+pub(super) fn inputs_of(receipt: &Receipt) -> Inputs {
+    let mut receipt = receipt.clone();
+    let with_input = |handed: &mut TaskHanded| Some((handed.task.spec.clone(), handed.input.take()?));
+    handed_tasks_mut(&mut receipt).filter_map(with_input).collect()
+}
+
+fn handed_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHanded> {
+    receipt.results.iter_mut().flat_map(|result| match result {
+        OpResult::TasksClaimed(handed) => handed.iter_mut(),
+        _ => [].iter_mut(),
+    })
+}
+
 impl Handovers {
-    pub(super) fn of(all: Vec<Handover>) -> Self {
-        let mut whole = Self::default();
+    pub(super) fn of(all: Vec<Handover>) -> (Self, Inputs) {
+        let (mut whole, mut inputs) = (Self::default(), Vec::new());
         for one in all {
             let space = one.space.0;
-            whole.handed.extend(one.handed.into_iter().map(|(consumer, handed)| (space, consumer, handed)));
+            let handed = one.handed.into_iter();
+            whole.handed.extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
+            for (consumer, mut told) in one.told {
+                if let Told::TaskHanded(handed) = &mut told {
+                    inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
+                }
+                whole.told.push((space, consumer, Heard::of(told)));
+            }
             whole.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
-            let told = one.told.into_iter().map(|(consumer, told)| (space, consumer, Heard::of(told)));
-            whole.told.extend(told);
         }
         whole.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
-        whole
+        (whole, inputs)
     }
+}
+
+/// Which salt the hub takes for what it says itself is its own business.
+fn without_salt(mut handed: Handed) -> Handed {
+    if let Some((_, message)) = &mut handed.message
+        && message.from.is_none()
+    {
+        let message = Arc::make_mut(message);
+        message.payload = Payload::seal(message.payload.bytes.clone(), [9; 16]);
+    }
+    handed
 }
 
 /// What is published, but for the hash: the model has no chain.
@@ -73,6 +124,7 @@ pub(super) struct State {
     generation: Generation,
     agents: Agents,
     counts: Counts,
+    tasks: TaskCounts,
     wake: Wake,
 }
 
@@ -83,6 +135,7 @@ pub(super) fn state(published: &Published) -> State {
         generation: published.head.generation,
         agents: (*published.agents).clone(),
         counts: published.counts,
+        tasks: published.tasks,
         wake: published.wake,
     }
 }
@@ -101,6 +154,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
         Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
         Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
     ]
 }
@@ -109,6 +163,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
 pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
     reads.extend(super::sessions::reads(published.head.seq));
+    reads.extend(super::rollback::reads());
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
     reads.push(Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
@@ -133,6 +188,16 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
     let sent: BTreeSet<_> = told.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
     reads.push(Read::Message { seq: published.head.seq, n: 9 });
+    for id in &told.tasks.made {
+        reads.push(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
+    }
+    let after = told.tasks.made.iter().nth(1).map(TaskId::to_shared);
+    reads.push(Read::Items { kind: ItemKind::Task, after, limit: 3 });
+    for seq in (1..=published.head.seq.0 + 1).map(Seq) {
+        for (part, start, length) in [(0, 0, u64::MAX), (0, 3, 4), (1, 0, 9)] {
+            reads.push(Read::Part { seq, part, start, length });
+        }
+    }
     reads
 }
 

@@ -6,7 +6,8 @@ use std::str::SplitWhitespace;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, ClientId, DeleteEntry, ErasePayload, Extend, FenceRef, IfUnavailable, Key, LeaseRef, Message,
-    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, Timestamp, Version, Waiting, limits,
+    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Role, Timestamp, Version,
+    Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -34,7 +35,12 @@ impl<'a> Words<'a> {
         Some(self.must("a word"))
     }
 
-    fn number(&mut self) -> Option<u32> {
+    /// The next word, unless it is this one.
+    pub(super) fn next_unless(&mut self, word: &str) -> Option<&'a str> {
+        self.0.next_if(|next| *next != word)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u32> {
         let number = self.0.peek()?.parse().ok()?;
         self.0.next();
         Some(number)
@@ -71,7 +77,7 @@ pub(super) fn because(words: &mut Words<'_>) -> String {
     words.after("because").unwrap_or("").replace('_', " ")
 }
 
-fn expecting(words: &mut Words<'_>) -> Option<Version> {
+pub(super) fn expecting(words: &mut Words<'_>) -> Option<Version> {
     words.after("expecting").map(|number| Version(number.parse().expect("a version")))
 }
 
@@ -131,16 +137,34 @@ impl Stage {
             "locks" => self.acquire(who, words),
             "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
+            "snapshots" => super::rollback::make(words),
+            "forgets" => super::rollback::forget(words),
+            "restores" => super::rollback::restore(self, words),
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::op(verb, words)
             }
-            other => panic!("{other} is not a verb"),
+            "can" => self.redescribe(who, |new| {
+                new.capabilities = words.must("capabilities").split(',').map(str::to_owned).collect();
+            }),
+            "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),
+            other => match self.asked_of_tasks(who, other, words) {
+                Some(op) => op,
+                None => panic!("{other} is not a verb"),
+            },
         };
         let twice = words.after_word("twice");
         if let Some(rest) = words.next() {
             panic!("{rest} is too much in {part}");
         }
         Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
+    }
+
+    /// An agent says something else of itself, and goes on under its epoch.
+    fn redescribe(&mut self, who: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
+        let mut new = self.cast().description(who);
+        change(&mut new);
+        self.cast_mut().describe(who, new.clone());
+        Op::RegisterAgent(RegisterAgent { epoch: Some(self.cast().epoch(who, 0)), ..new })
     }
 
     fn lease(&self, who: &str, text: &str) -> LeaseRef {
@@ -196,7 +220,7 @@ impl Stage {
         })
     }
 
-    fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
+    pub(super) fn under(&self, words: &mut Words<'_>) -> Option<FenceRef> {
         words.after("under").map(|lock| self.fence(lock))
     }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use quorate_core::{
     ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Fence, Generation, Handed, Key, LeaseRef,
-    MessageId, Seq, Token, Version,
+    MessageId, RegisterAgent, Seq, Token, Version,
 };
+
+use super::asked::agent;
+use super::tasks::TaskTokens;
 
 /// The names of one space.
 #[derive(Default)]
@@ -21,6 +24,10 @@ pub(super) struct Cast {
     written: BTreeMap<(Key, Version), (Seq, u32)>,
     /// The newest fence of each lock.
     fences: BTreeMap<String, Fence>,
+    /// What each agent said of itself, if it said anything.
+    descriptions: BTreeMap<String, RegisterAgent>,
+    /// The leases of tasks.
+    pub(super) tokens: TaskTokens,
 }
 
 struct Named {
@@ -86,6 +93,16 @@ impl Cast {
         if epochs.last() != Some(&epoch) {
             epochs.push(epoch);
         }
+    }
+
+    pub(super) fn describe(&mut self, agent: &str, description: RegisterAgent) {
+        self.descriptions.insert(agent.to_owned(), description);
+    }
+
+    /// What an agent said of itself.
+    pub(super) fn description(&self, name: &str) -> RegisterAgent {
+        let plain = || RegisterAgent::named(agent(name));
+        self.descriptions.get(name).cloned().unwrap_or_else(plain)
     }
 
     /// The epoch of a start: the newest is 0, the one before it 1.

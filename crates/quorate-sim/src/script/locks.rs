@@ -81,6 +81,12 @@ impl Stage {
         format!("{} {}: {}", verb.as_str(), lock.name, self.holders(lock))
     }
 
+    /// Whose wait was called off, and why.
+    pub(super) fn cycle_line(&self, cycle: &[(AgentNo, String)]) -> String {
+        let one = |(agent, what): &(AgentNo, String)| format!("{} for {what}", self.agent_name(*agent));
+        format!("wait called off: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
+    }
+
     /// Notes the fences that somebody was given.
     pub(super) fn learn_locked(&mut self, locked: &Locked) {
         for one in &locked.locks {
@@ -104,6 +110,10 @@ impl Stage {
                 let cycle = refused.facts.cycle.iter();
                 let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
+            }
+            Told::TaskHanded(handed) => self.handed_task(who, handed),
+            Told::TaskLost { task, token, loss } => {
+                format!("{who} loses {task} (token {token}, {})", loss.as_str())
             }
         }
     }

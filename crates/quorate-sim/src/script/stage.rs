@@ -98,9 +98,8 @@ impl Stage {
             "in" => self.enter(words.must("a space")).await,
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
-            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" => {
-                self.look(statement).await
-            }
+            "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
+            | "tasks" => self.look(statement).await,
             "agents" => self.tell_agents(statement).await,
             "inbox" => self.tell_inbox(words.must("an agent")).await,
             "request" => self.tell_request(words.must("a question")).await,
@@ -157,10 +156,16 @@ impl Stage {
     async fn let_time_work(&mut self) {
         let published = self.store().published(self.space()).expect("the space is there");
         for _ in 0..SWEEPS_MAX {
-            if !{ published.borrow().wake }.is_due(self.clock.now()) {
+            let (wake, now) = (published.borrow().wake, self.clock.now());
+            if !wake.is_due(now) {
                 return;
             }
             self.act("hub", "hub sweeps", 0).await;
+            // A look at who waits for whom that finds nothing is not worth a line.
+            let look = wake.wall.is_none_or(|at| at > now.wall);
+            if look && self.lines.last().is_some_and(|line| line == "hub: nothing to write") {
+                self.lines.pop();
+            }
         }
         panic!("{SWEEPS_MAX} sweeps did not do what was due");
     }
@@ -228,6 +233,9 @@ impl Stage {
             }
             (_, OpResult::Locked(locked)) => self.learn_locked(locked),
             (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
+            (_, OpResult::TasksClaimed(taken)) => {
+                taken.iter().for_each(|one| self.cast_mut().tokens.hold(one));
+            }
             _ => {}
         }
     }
@@ -265,6 +273,8 @@ impl Stage {
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
+            "task" => return self.tell_task(words.must("a task")).await,
+            "tasks" => return self.tell_task_counts(),
             "text" => return self.tell_text(words.must("a message")).await,
             _ => return self.tell_where(words.must("a message")).await,
         };

@@ -1,8 +1,8 @@
 //! From what happened to words.
 
 use quorate_core::{
-    Code, DeliveryNo, Effect, EndState, Handed, Item, Next, OpResult, OpenState, Payload, Receipt, Refused,
-    Seq, Timestamp, codec,
+    Code, DeliveryNo, Effect, EndState, Generation, Handed, Item, MessageId, Next, OpResult, OpenState,
+    Payload, Receipt, Refused, Seq, Timestamp, codec,
 };
 use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 
@@ -68,6 +68,14 @@ impl Stage {
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
+            OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
+                self.task_result(who, result, Some(*seq) == receipt.seq)
+            }
+            OpResult::TasksClaimed(_) => self.task_result(who, result, true),
+            OpResult::SnapshotMade { .. } => None,
+            OpResult::RolledBack { to, written, deleted } => {
+                Some(format!("back to #{to}: {written} written, {deleted} deleted"))
+            }
             OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => {
                 Some(format!("asked already by #{}, {}", id.seq, if *is_open { "open" } else { "over" }))
             }
@@ -84,9 +92,20 @@ impl Stage {
     async fn tell_record(&mut self, seq: Seq) {
         let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
         let body = codec::read_body(&records[0]).expect("the record is readable");
+        let mut n = 0;
         for effect in &body.effects {
-            if let Effect::Written { key, version, part, .. } = effect {
-                self.cast_mut().name_version(key, *version, (seq, *part));
+            if let Effect::Written { key, version, part, restores, .. } = effect {
+                let place = (restores.map_or(seq, |restored| restored.seq), *part);
+                self.cast_mut().name_version(key, *version, place);
+            }
+            if let Effect::Sent { message, first, .. } = effect {
+                // What the hub says of a task is called after it.
+                if message.action == "task.escalated" {
+                    let name = format!("!{}", message.correlation_id.as_deref().unwrap_or("?"));
+                    let id = MessageId { generation: Generation(0), seq, n };
+                    self.cast_mut().name_message(&name, id, *first, &message.to);
+                }
+                n += 1;
             }
             if let Some(line) = self.effect(effect) {
                 self.say(format!("#{seq} {line}"));
@@ -132,10 +151,15 @@ impl Stage {
             Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
             Effect::Purged { delivery } => format!("{} purged", called(*delivery)),
+            Effect::Written { key, version, restores: Some(restored), .. } => {
+                format!("{key} is at v{version}, as v{} was", restored.version)
+            }
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
+            Effect::WaitAborted { cycle } => self.cycle_line(cycle),
+            Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect(*verb, task),
             Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
@@ -157,6 +181,11 @@ impl Stage {
         if facts.stale.len() > 1 {
             let stale = facts.stale.iter().map(|one| format!(", op {} {} {}", one.op, one.item, one.code));
             line.extend(stale);
+        }
+        if !facts.cycle.is_empty() {
+            let cycle: Vec<_> =
+                facts.cycle.iter().map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
+            line.push_str(&format!(", circle: {}", cycle.join(", ")));
         }
         if refused.code == Code::UnknownRecipient {
             line.push_str(&format!(": {}", refused.detail));

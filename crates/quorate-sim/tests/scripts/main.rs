@@ -1,6 +1,7 @@
 //! Scripts: what happens, and what came of it. Each test is small, and above each stands the mutation of the code that it
 //! finds. `UPDATE_EXPECT=1` writes down what came out; read it before it is kept.
 
+mod deadlocks;
 mod deliveries;
 mod leases;
 mod locks;
@@ -8,8 +9,14 @@ mod memory;
 mod order;
 mod repeats;
 mod restarts;
+mod rollback;
 mod sessions;
 mod starts;
+mod task_failures;
+mod task_graphs;
+mod task_leases;
+mod task_time;
+mod task_waiting;
 mod time;
 mod waiting;
 

@@ -3,9 +3,11 @@
 mod lock;
 mod sessions;
 
+mod task;
+
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, IfUnavailable, Item, Key, Message, NewDelivery, Next,
-    Presence, Priority, Reply, Request, RequestState, Timestamp, Token, Version,
+    Presence, Priority, Reply, Request, RequestState, Restored, Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -84,17 +86,26 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
             fields
         }
-        Effect::Written { key, version, entry_type, content_type, part, depends_on } => {
+        Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             let mut fields = entry(key, *version);
             fields.push(("type", text(entry_type)));
             fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
             let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
             fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
+            if let Some(Restored { seq, version }) = restores {
+                fields.extend([("restores", number(version.0)), ("contentSeq", number(seq.0))]);
+            }
             fields
         }
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
         Effect::Changed { item, .. } => item_fields(item, agents),
+        Effect::WaitAborted { cycle } => {
+            let one = |(agent, what): &(AgentNo, String)| {
+                Value::Group(vec![("agent", text(agents(*agent))), ("waitsFor", text(what))])
+            };
+            vec![("cycle", Value::List(cycle.iter().map(one).collect()))]
+        }
         Effect::SessionAdded { .. } => sessions::added(effect),
         Effect::AgentStatus { number: agent, presence } => status(agents(*agent), presence),
     };
@@ -107,6 +118,14 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Session(session) => sessions::session(session),
+        Item::Task(task) => task::fields(task, agents),
+        Item::Snapshot(snapshot) => vec![
+            ("snapshot", text(&snapshot.name)),
+            ("prefix", text(&snapshot.prefix)),
+            ("seq", number(snapshot.seq.0)),
+            ("atMs", number(snapshot.at.0)),
+            ("by", text(&snapshot.by)),
+        ],
         Item::Request(request) => request_fields(request, agents),
     }
 }

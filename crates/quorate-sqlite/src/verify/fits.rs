@@ -98,8 +98,12 @@ impl<'w> Draft<'w> {
                 self.deliveries.insert(*delivery, Standing::Waiting { attempt: 0 });
                 Ok(())
             }
-            Effect::Written { key, version, part, .. } => {
-                require(u64::from(*part) < self.parts, "the record has no such part")?;
+            Effect::Written { key, version, part, restores, .. } => {
+                let earlier = restores.filter(|restored| restored.seq < self.seq);
+                let own = earlier.is_some() || u64::from(*part) < self.parts;
+                require(own, "the record has no such part")?;
+                let before = restores.is_none_or(|one| one.seq <= self.seq && one.version < *version);
+                require(before, "only an earlier version is brought back")?;
                 self.version(key, *version)
             }
             Effect::Deleted { key, version } => self.version(key, *version),
@@ -109,6 +113,7 @@ impl<'w> Draft<'w> {
                 require(new && *seq < self.seq, "the part is not one that can be erased")
             }
             // The effect holds the whole new state, so it fits whatever came before.
+            Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
             Effect::Changed { .. } => Ok(()),
             Effect::SessionAdded { part, .. } => {
                 require(u64::from(*part) < self.parts, "the record has no such part")

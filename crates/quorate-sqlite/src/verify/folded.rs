@@ -111,8 +111,9 @@ impl<'a> Folded<'a> {
                 | Effect::Returned { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
-                | Effect::SessionAdded { .. }
+                | Effect::WaitAborted { .. }
                 | Effect::AgentStatus { .. } => {}
+                Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {

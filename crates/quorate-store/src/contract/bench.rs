@@ -95,6 +95,7 @@ impl Bench {
         let after = self.published();
         assert_eq!(before.head, after.head, "a refusal leaves no record");
         assert_eq!(before.agents, after.agents, "a refusal changes no agent");
+        assert_eq!(before.tasks, after.tasks, "a refusal moves no task");
         assert_eq!(
             open_and_ended(before.counts),
             open_and_ended(after.counts),

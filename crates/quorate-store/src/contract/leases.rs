@@ -4,9 +4,9 @@ use quorate_core::{
     Code, DeliveryNo, EndState, Message, NackThen, Op, OpResult, OpenState, Principal, Seq, Token, Waiting,
 };
 
-use super::bench::{Bench, claimed};
+use super::bench::{Bench, START_MS, claimed};
 use super::words::{
-    ack, agent, claim, deliver_to, extend, give_up, lease_of, nack, put_at, redrive, retry, send,
+    ack, agent, claim, deliver_to, expiring, extend, give_up, lease_of, nack, put_at, redrive, retry, send,
 };
 use crate::DeliveryState;
 
@@ -305,4 +305,16 @@ pub async fn one_step_is_all_or_nothing(bench: Bench) {
     assert_eq!(receipt.seq, Some(Seq(bench.head().0)));
     assert_eq!((bench.counts().acked, bench.counts().ready), (1, 1));
     assert_eq!(claimed(&receipt), vec![]);
+}
+
+pub async fn a_redriven_letter_that_ends_in_the_same_commit_is_no_dead_letter(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", expiring("bob", START_MS + 10_000)).await;
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    bench.pass(10);
+    bench.ok(Principal::System, vec![redrive(held.delivery), Op::Sweep]).await;
+    assert_eq!(bench.dead_letters().await, vec![]);
+    assert_eq!((bench.counts().dead, bench.counts().expired), (0, 1));
+    bench.refused_with(Code::NotFound, Principal::System, vec![redrive(held.delivery)]).await;
 }

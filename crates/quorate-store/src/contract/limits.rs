@@ -1,6 +1,9 @@
 //! Limits that take many rows to reach: for stores that are made for many rows.
 
-use quorate_core::{Code, Op, OpResult, Principal, limits};
+use quorate_core::{
+    ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, Dependency, NewTask, Op, OpResult, Principal,
+    TaskHanded, TaskStatus, Told, Waiting, limits,
+};
 
 use super::bench::Bench;
 use super::words::{agent, deliver_to, id, register, send};
@@ -32,4 +35,61 @@ pub async fn a_space_knows_100_000_agents(bench: Bench) {
     let refused = bench.refused(Principal::System, vec![register("one-more")]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::AGENTS_MAX as u64)));
     bench.start("a7").await;
+}
+
+fn make(tasks: Vec<NewTask>) -> Op {
+    Op::CreateTasks(CreateTasks { tasks, inputs: None })
+}
+
+fn claim(name: &str, max: u32, waiting: Waiting) -> Op {
+    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
+}
+
+fn done(held: &TaskHanded) -> Op {
+    Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
+}
+
+pub async fn c4_a_space_has_10_000_open_tasks(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let most = limits::TASKS_OPEN_MAX;
+    // One that all the others but the last need, and the last needs them all.
+    let mut graph = vec![NewTask::new("work"); most];
+    graph[1..most - 1].iter_mut().for_each(|task| task.depends_on = vec![Dependency::Nth(0)]);
+    graph[most - 1].depends_on = (1..most as u32 - 1).map(Dependency::Nth).collect();
+    let one_more = || make(vec![NewTask::new("work")]);
+    let refused = bench.refused(agent("alice"), vec![one_more(), make(graph.clone())]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::QueueFull, Some(most as u64)));
+    bench.ok(agent("alice"), vec![make(graph)]).await;
+    bench.refused_with(Code::QueueFull, agent("alice"), vec![one_more()]).await;
+    let mut finished = 0;
+    while finished < most {
+        if finished == most / 2 {
+            bench.reopen().await;
+        }
+        let receipt = bench.ok(agent("bob"), vec![claim("bob", 200, Waiting::No)]).await;
+        let [OpResult::TasksClaimed(held)] = &receipt.results[..] else { panic!("{receipt:?}") };
+        assert!(!held.is_empty(), "something is ready after {finished}");
+        bench.ok(agent("bob"), held.iter().map(done).collect()).await;
+        finished += held.len();
+    }
+    assert_eq!(bench.published().tasks.of(TaskStatus::Done), most as u64);
+    bench.ok(agent("alice"), vec![one_more()]).await;
+}
+
+pub async fn c4_at_most_4096_tasks_are_in_flight(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let extra = 3;
+    bench.ok(agent("alice"), vec![make(vec![NewTask::new("work"); limits::IN_FLIGHT_MAX + extra])]).await;
+    let mut held = Vec::new();
+    for _ in 0..limits::IN_FLIGHT_MAX / 256 {
+        let receipt = bench.ok(agent("bob"), vec![claim("bob", 256, Waiting::No)]).await;
+        let [OpResult::TasksClaimed(taken)] = &receipt.results[..] else { panic!("{receipt:?}") };
+        held.extend(taken.clone());
+    }
+    assert_eq!(held.len(), limits::IN_FLIGHT_MAX);
+    let receipt = bench.ok(agent("bob"), vec![claim("bob", 9, Waiting::Standing(ConsumerId(1)))]).await;
+    assert_eq!(receipt.results, [OpResult::TasksClaimed(vec![])], "no more, though {extra} are ready");
+    bench.ok(agent("bob"), vec![done(&held[0])]).await;
+    let told = bench.told();
+    assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "room was made: {told:?}");
 }

@@ -91,7 +91,7 @@ pub async fn a_tombstone_is_history_and_not_an_entry(bench: Bench) {
     bench.ok(agent("alice"), vec![delete("k", None)]).await;
     let newest = entry(&bench, "k", When::Now).await.expect("its tombstone");
     assert!(newest.version.head.deleted);
-    assert_eq!((newest.version.part, newest.content), (None, None));
+    assert_eq!((newest.version.place, newest.content), (None, None));
     let all = Read::Entries { prefix: String::new(), entry_type: None, author: None, after: None, limit: 9 };
     assert_eq!(listed(&bench, all).await, [""; 0]);
     let versions: Vec<_> =
@@ -113,10 +113,12 @@ pub async fn an_entry_says_who_wrote_what_when(bench: Bench) {
     };
     let receipt = bench.ok(agent("alice"), vec![send("alice", deliver_to("alice")), Op::Put(whole)]).await;
     let found = entry(&bench, "k", When::Now).await.expect("it is there");
-    let EntryVersion { head, at, author, entry_type, content_type, part, depends_on } = found.version;
+    let EntryVersion { head, at, author, entry_type, content_type, place, depends_on, restores } =
+        found.version;
     assert_eq!((Some(head.seq), Timestamp(START_MS + 3_000)), (receipt.seq, at));
     assert_eq!((author.as_str(), entry_type.as_str()), ("agent:alice", "decision"));
-    assert_eq!((content_type.as_deref(), part), (Some("text/xml"), Some(1)));
+    assert_eq!((content_type.as_deref(), place), (Some("text/xml"), Some((head.seq, 1))));
+    assert_eq!(restores, None);
     assert_eq!(depends_on, [(key("base"), Version(1)), (key("missing"), Version(0))]);
     assert_eq!(found.content, Some(payload("<yes/>")));
 }

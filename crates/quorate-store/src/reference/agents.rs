@@ -63,6 +63,7 @@ impl Step<'_> {
                 self.come_back(delivery, "its holder was started again during the last try");
             }
             self.return_locks(number);
+            self.release_tasks_of(number);
         }
         let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
@@ -106,9 +107,13 @@ impl Step<'_> {
         if self.space.open_count(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
+        if self.space.named_tasks(number) > 0 {
+            return Err(Refused::new(Code::Conflict, format!("{agent} has open tasks")));
+        }
         self.call_off_all_of(number);
         self.dismiss(number);
         self.return_locks(number);
+        self.release_tasks_of(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)
@@ -127,6 +132,8 @@ impl Step<'_> {
         gone.sort_unstable();
         self.space.consumers.retain(|one| one.agent != agent);
         self.dismissed.append(&mut gone);
+        let claimers = self.space.dismiss_claimers(agent);
+        self.dismissed.extend(claimers);
     }
 }
 

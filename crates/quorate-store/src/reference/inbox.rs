@@ -37,6 +37,9 @@ impl Step<'_> {
 
     /// More credit. Whoever had none goes to the end of the line.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
+        if self.grant_tasks(id, credit) {
+            return OpResult::Done;
+        }
         if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
             let mut consumer = self.space.consumers.remove(at);
             let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
@@ -50,6 +53,7 @@ impl Step<'_> {
     /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.leave_line(id);
+        self.close_claim(id);
         if let Some(consumer) = self.space.consumers.iter().find(|one| one.id == id).copied() {
             self.hear_of(consumer.agent);
             self.space.consumers.retain(|one| one.id != id);
@@ -181,6 +185,8 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
         }
         self.expire_holds();
+        self.look_at_waits();
+        self.sweep_tasks();
         self.time_out_requests();
         self.look_for_the_silent();
         Ok(OpResult::Done)

@@ -108,6 +108,9 @@ impl Step<'_> {
         if waiter.names.iter().any(|name| self.space.waiting_for(name) >= limits::LOCK_QUEUE_MAX) {
             return Err(Refused::new(Code::QueueFull, "too many wait").limit(limits::LOCK_QUEUE_MAX as u64));
         }
+        if self.space.lock_waiters.is_empty() {
+            self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
+        }
         self.space.lock_waiters.push(waiter);
         Ok(OpResult::InLine)
     }

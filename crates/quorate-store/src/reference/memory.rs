@@ -19,8 +19,9 @@ impl Step<'_> {
             author: self.commit.principal.to_string(),
             entry_type: put.entry_type.clone(),
             content_type: put.content_type.clone(),
-            part: Some(self.parts.len() as u32),
+            place: Some((self.seq, self.parts.len() as u32)),
             depends_on,
+            restores: None,
         };
         self.parts.push(put.content.clone());
         Ok(self.write(&put.key, version))
@@ -32,16 +33,22 @@ impl Step<'_> {
         if self.live_version(&delete.key) == Version(0) {
             return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key)));
         }
-        let tombstone = EntryVersion {
-            head: self.next_head(&delete.key, true),
+        let tombstone = self.tombstone(&delete.key);
+        Ok(self.write(&delete.key, tombstone))
+    }
+
+    /// The version that ends an entry.
+    pub(super) fn tombstone(&self, key: &Key) -> EntryVersion {
+        EntryVersion {
+            head: self.next_head(key, true),
             at: self.now.wall,
             author: self.commit.principal.to_string(),
             entry_type: String::new(),
             content_type: None,
-            part: None,
+            place: None,
             depends_on: Vec::new(),
-        };
-        Ok(self.write(&delete.key, tombstone))
+            restores: None,
+        }
     }
 
     /// Blanks a payload of an earlier record. What is blank already stays so, without a record.
@@ -65,6 +72,7 @@ impl Step<'_> {
                     sent.fingerprint = [0; 32];
                 }
             }
+            self.space.forget_inputs(erase.seq);
         }
         Ok(OpResult::Done)
     }
@@ -75,7 +83,7 @@ impl Step<'_> {
         newest.filter(|newest| !newest.head.deleted).map_or(Version(0), |newest| newest.head.version)
     }
 
-    fn expect(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
+    pub(super) fn expect(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
         let current = self.live_version(key);
         match expect {
             Some(expected) if expected != current => {
@@ -87,13 +95,13 @@ impl Step<'_> {
     }
 
     /// One more than any version before, tombstones included.
-    fn next_head(&self, key: &Key, deleted: bool) -> EntryHead {
+    pub(super) fn next_head(&self, key: &Key, deleted: bool) -> EntryHead {
         let newest = self.space.entries.get(key).and_then(|versions| versions.last());
         let version = Version(newest.map_or(0, |newest| newest.head.version.0) + 1);
         EntryHead { version, generation: Generation(0), seq: self.seq, deleted }
     }
 
-    fn write(&mut self, key: &Key, version: EntryVersion) -> OpResult {
+    pub(super) fn write(&mut self, key: &Key, version: EntryVersion) -> OpResult {
         let number = version.head.version;
         self.space.entries.entry(key.clone()).or_default().push(version);
         self.changed = true;

@@ -38,7 +38,7 @@ impl Step<'_> {
         self.space.heard[agent.0 as usize - 1] = self.now.mono;
         if let Some(silence_ms) = self.space.silence_ms(agent) {
             let by = self.now.mono.plus_ms(silence_ms);
-            self.space.look_at = Some(self.space.look_at.map_or(by, |at| at.min(by)));
+            self.space.presence_at = Some(self.space.presence_at.map_or(by, |at| at.min(by)));
         }
     }
 
@@ -83,7 +83,7 @@ impl Step<'_> {
     /// When it is time to look: whoever was silent for three heartbeats and has nobody listening is offline.
     pub(super) fn look_for_the_silent(&mut self) {
         let now = self.now.mono;
-        if self.space.look_at.is_some_and(|at| at <= now) {
+        if self.space.presence_at.is_some_and(|at| at <= now) {
             let mut next = None;
             for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
                 let Some(silence_ms) = self.space.silence_ms(number) else { continue };
@@ -99,7 +99,7 @@ impl Step<'_> {
                 }
             }
             let soonest = now.plus_ms(limits::PRESENCE_LOOK_MS);
-            self.space.look_at = next.map(|next| next.max(soonest));
+            self.space.presence_at = next.map(|next| next.max(soonest));
         }
         for number in self.space.displaced() {
             self.displace(number);

@@ -8,7 +8,7 @@ use quorate_core::{
     codec,
 };
 
-use crate::read::{DeadLetter, DeliveryState, Entry, Read, Rows, StoredMessage, When};
+use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {
@@ -48,6 +48,7 @@ impl Space {
                 let newest = self.records.iter().rposition(|record| record.at <= *time);
                 Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
             }
+            Read::Built { after, limit } => Rows::Built(self.built(after.as_ref(), *limit)),
             Read::Record(seq) => Rows::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq)),
             Read::Timeline { session, kind, page, limit } => {
                 Rows::Timeline(self.timeline(session, *kind, *page, *limit))
@@ -58,7 +59,28 @@ impl Space {
                 let of_kind = self.items.iter().filter(|(key, _)| key.kind == *kind && later(key));
                 Rows::Items(of_kind.take(*limit).map(|(_, item)| item.clone()).collect())
             }
+            Read::Part { seq, part, start, length } => {
+                Rows::Part(self.part_bytes(*seq, *part, *start, *length))
+            }
         }
+    }
+
+    fn built(&self, after: Option<&Key>, limit: usize) -> Vec<Built> {
+        let newest = |key: &Key| self.entries.get(key).and_then(|versions| versions.last());
+        let mut built = Vec::new();
+        for key in self.entries.keys().filter(|key| after.is_none_or(|after| *key > after)) {
+            if let Some(version) = newest(key)
+                && !version.depends_on.is_empty()
+            {
+                let on = |(key, version): &(Key, Version)| {
+                    (key.clone(), *version, newest(key).map(|newest| newest.head))
+                };
+                let depends_on = version.depends_on.iter().map(on).collect();
+                built.push(Built { key: key.clone(), version: version.head.version, depends_on });
+            }
+        }
+        built.truncate(limit);
+        built
     }
 
     fn entry(&self, key: &Key, when: When) -> Option<Entry> {
@@ -79,12 +101,22 @@ impl Space {
     }
 
     fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
-        let content = version.part.map(|part| self.part(version.head.seq, part));
+        let content = version.place.map(|(seq, part)| self.part(seq, part));
         Entry { key: key.clone(), version: version.clone(), content }
     }
 
     fn part(&self, seq: Seq, part: u32) -> Payload {
         self.records[seq.0 as usize - 1].parts[part as usize].clone()
+    }
+
+    fn part_bytes(&self, seq: Seq, part: u32, start: u64, length: u64) -> Option<PartBytes> {
+        let record = self.records.get(usize::try_from(seq.0).ok()?.checked_sub(1)?)?;
+        let payload = record.parts.get(part as usize)?;
+        let whole = payload.bytes.len() as u64;
+        let start = start.min(whole);
+        let end = start + length.min(whole - start);
+        let bytes = payload.bytes.slice(start as usize..end as usize);
+        Some(PartBytes { bytes, erased: payload.is_erased() })
     }
 
     fn stored(&self, sent: &Sent) -> StoredMessage {

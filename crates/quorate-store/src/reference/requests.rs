@@ -78,8 +78,7 @@ impl Step<'_> {
         let asked = recipients.iter().map(|agent| Asked { agent: *agent, reply: Reply::Open }).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
-        let sent = OpResult::Sent { id, first, count };
-        self.post(&Arc::new(message), &ask.fingerprint, recipients, &sent);
+        self.post(&Arc::new(message), ask.fingerprint, recipients);
         let state = RequestState::Waiting;
         let request =
             Request { id, from, reply_to, correlation, length_ms, first, asked, state, waiter: None };
@@ -243,7 +242,10 @@ impl Step<'_> {
         let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
         let result = OpResult::Replied { id, late };
-        self.post(message, fingerprint, Vec::new(), &result);
+        self.post(message, *fingerprint, Vec::new());
+        if let Some(sent) = self.space.messages.last_mut() {
+            sent.result = result.clone();
+        }
         if late {
             return result;
         }

@@ -28,11 +28,7 @@ impl Step<'_> {
         }
         let recipients = self.within_reach(message, recipients)?;
         self.check_room(&recipients)?;
-        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
-        let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
-        let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
-        self.post(message, fingerprint, recipients, &result);
-        Ok(result)
+        Ok(self.post(message, *fingerprint, recipients))
     }
 
     /// The answer that the same message already has.
@@ -49,15 +45,16 @@ impl Step<'_> {
         Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
     }
 
-    /// Writes down a message and makes its deliveries.
+    /// Makes one delivery for each recipient.
     pub(super) fn post(
         &mut self,
         message: &Arc<Message>,
-        fingerprint: &[u8; 32],
+        fingerprint: [u8; 32],
         recipients: Vec<AgentNo>,
-        result: &OpResult,
-    ) {
+    ) -> OpResult {
+        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
         let mut made = Vec::new();
         for (index, agent) in recipients.iter().enumerate() {
             made.push(self.deliver(message, *agent, DeliveryNo(first.0 + index as u64)));
@@ -70,7 +67,7 @@ impl Step<'_> {
             at: self.now.wall,
             part: self.parts.len() as u32,
             message: Arc::clone(message),
-            fingerprint: *fingerprint,
+            fingerprint,
             principal: self.commit.principal.clone(),
             first,
             recipients,
@@ -83,6 +80,7 @@ impl Step<'_> {
         }
         self.messages += 1;
         self.changed = true;
+        result
     }
 
     fn sent_as(&self, id: &ClientId) -> Option<&Sent> {

@@ -12,6 +12,7 @@ use quorate_core::{
 
 use crate::reference::locks::{Hold, LockWaiter};
 use crate::reference::sessions::{Line, Opening};
+use crate::reference::tasks::TaskMemory;
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -44,14 +45,17 @@ pub(super) struct Space {
     pub(super) holds: Vec<Hold>,
     /// Who waits for locks, in the order in which they came.
     pub(super) lock_waiters: Vec<LockWaiter>,
+    /// When to look who waits for whom.
+    pub(super) look_at: Option<Mono>,
     /// How each session was opened.
     pub(super) openings: Vec<Opening>,
     /// What belongs to the timeline of a session.
     pub(super) lines: Vec<Line>,
+    pub(super) task_memory: TaskMemory,
     /// When each agent was last heard of; as long as `agents`.
     pub(super) heard: Vec<Mono>,
     /// When to look for who was silent for too long.
-    pub(super) look_at: Option<Mono>,
+    pub(super) presence_at: Option<Mono>,
     /// When each open request is over.
     pub(super) deadlines: BTreeMap<MessageId, Mono>,
     /// Who is told of each open request, if anybody is.
@@ -203,13 +207,15 @@ impl Space {
             items: BTreeMap::new(),
             openings: Vec::new(),
             lines: Vec::new(),
+            task_memory: TaskMemory::default(),
             heard: Vec::new(),
-            look_at: None,
+            presence_at: None,
             deadlines: BTreeMap::new(),
             waiters: BTreeMap::new(),
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
+            look_at: None,
         }
     }
 
@@ -217,6 +223,7 @@ impl Space {
         self.consumers.clear();
         self.stirred.clear();
         self.fairness.fill(Fairness::default());
+        self.restart_tasks(now.mono);
         let newest_at = self.newest_at();
         self.lock_waiters.clear();
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
@@ -240,7 +247,7 @@ impl Space {
         self.heard.fill(now.mono);
         let agents = (1..=self.agents.len() as u64).map(AgentNo);
         let silences = agents.filter_map(|agent| self.silence_ms(agent));
-        self.look_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
+        self.presence_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
     }
 
     pub(super) fn newest(&self) -> Seq {
@@ -339,7 +346,10 @@ impl Space {
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
         }
-        let soonest = [wake.mono, self.look_at, self.deadlines.values().min().copied()];
+        if let (Some(look), false) = (self.look_at, self.lock_waiters.is_empty()) {
+            wake.mono = Some(wake.mono.map_or(look, |old| old.min(look)));
+        }
+        let soonest = [wake.mono, self.presence_at, self.deadlines.values().min().copied()];
         wake.mono = soonest.into_iter().flatten().min();
         if !self.displaced().is_empty() {
             wake.mono = Some(Mono(0));
@@ -358,7 +368,8 @@ impl Space {
             agents: Arc::new(self.agents.iter().cloned().collect()),
             eras: Arc::new(Eras(vec![era])),
             counts: self.counts(),
-            wake: self.wake(),
+            tasks: self.task_counts(),
+            wake: self.wake_for_tasks(self.wake()),
         }
     }
 }

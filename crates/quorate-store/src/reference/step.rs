@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
-    Receipt, RecordKind, Refused, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -26,6 +26,8 @@ pub(super) struct Step<'a> {
     pub(super) handed: Vec<(ConsumerId, Handed)>,
     pub(super) dismissed: Vec<ConsumerId>,
     pub(super) told: Vec<(ConsumerId, Told)>,
+    /// Tasks made so far.
+    pub(super) tasks: u32,
     /// What whoever asked is told when its question is lost.
     pub(super) lost_with: Code,
 }
@@ -102,6 +104,7 @@ impl<'a> Step<'a> {
             handed: Vec::new(),
             dismissed: Vec::new(),
             told: Vec::new(),
+            tasks: 0,
             lost_with: Code::Cancelled,
         }
     }
@@ -132,6 +135,7 @@ impl<'a> Step<'a> {
         }
         self.serve_locks();
         self.hand_out();
+        self.hand_out_tasks();
         if let Some(actor) = self.actor {
             self.hear_of(actor);
         }
@@ -162,6 +166,16 @@ impl<'a> Step<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
+            Op::CreateTasks(create) => self.create_tasks(create),
+            Op::ClaimTasks(claim) => self.claim_tasks(claim),
+            Op::HeartbeatTask(beat) => self.heartbeat_task(beat),
+            Op::CompleteTask(done) => self.complete_task(done),
+            Op::FailTask(fail) => self.fail_task(fail),
+            Op::ReleaseTask(lease) => self.release_task(lease),
+            Op::CancelTask(cancel) => self.cancel_task(cancel),
+            Op::MakeSnapshot(make) => self.make_snapshot(make),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+            Op::Rollback(rollback) => self.rollback(rollback),
             Op::Request(ask) => self.ask(ask),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel(*request),
@@ -188,7 +202,7 @@ impl<'a> Step<'a> {
                 principal: self.commit.principal.clone(),
                 key: key.clone(),
                 fingerprint: *fingerprint,
-                receipt: receipt.clone(),
+                receipt: kept(&receipt),
             });
         }
         receipt
@@ -216,6 +230,17 @@ impl<'a> Step<'a> {
     }
 }
 
+/// An answer as it is kept: inputs of tasks are in the log already.
+fn kept(receipt: &Receipt) -> Receipt {
+    let mut kept = receipt.clone();
+    for result in &mut kept.results {
+        if let OpResult::TasksClaimed(handed) = result {
+            handed.iter_mut().for_each(|one| one.input = None);
+        }
+    }
+    kept
+}
+
 /// How a refusal names what an operation is about.
 fn item(op: &Op) -> String {
     match op {
@@ -227,6 +252,11 @@ fn item(op: &Op) -> String {
         Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
+        Op::HeartbeatTask(beat) => beat.lease.task.to_string(),
+        Op::CompleteTask(done) => done.lease.task.to_string(),
+        Op::FailTask(fail) => fail.lease.task.to_string(),
+        Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }
 }

@@ -180,7 +180,7 @@ impl Comparing<'_> {
     }
 
     fn entries(&self) -> rusqlite::Result<Option<Difference>> {
-        let columns = ["key", "version", "generation", "seq", "deleted", "entry_type", "author"];
+        let columns = ["key", "version", "generation", "seq", "deleted", "entry_type", "author", "depends"];
         let which = "space = ?1 ORDER BY key";
         let table = Table { name: "entries", columns: &columns, key: 1, which, settle: as_stored };
         let entries = self.folded.world.entries.iter();
@@ -195,6 +195,7 @@ impl Comparing<'_> {
                 number(u64::from(head.deleted)),
                 Value::Text(version.entry_type.clone()),
                 Value::Text(version.author.clone()),
+                number(version.depends_on.len() as u64),
             ];
             Expected { columns, seq: head.seq }
         });

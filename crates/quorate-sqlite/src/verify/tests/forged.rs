@@ -60,6 +60,7 @@ fn effects_that_do_not_fit_are_forked() {
         content_type: None,
         part,
         depends_on: Vec::new(),
+        restores: None,
     };
     let forged = [
         registered(0),

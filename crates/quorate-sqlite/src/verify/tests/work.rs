@@ -151,6 +151,7 @@ impl Hub {
         self.deaths();
         self.memory();
         self.sessions();
+        self.going_back();
         self.requests();
         self.last_things();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();

@@ -1,7 +1,8 @@
-//! Sessions: one is paused with deliveries in every state, one is over.
+//! Sessions: one is paused with deliveries in every state, one is over. And memory that went back.
 
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, NackThen, Op, OpenSession, Principal, SessionChange, SessionId,
+    AddKind, AddToSession, ChangeSession, MakeSnapshot, NackThen, Op, OpenSession, Principal, Rollback,
+    RollbackTo, RollbackWhat, SessionChange, SessionId,
 };
 
 use super::{Hub, agent, by};
@@ -46,5 +47,20 @@ impl Hub {
         self.commit(Principal::System, vec![change("over", SessionChange::Fail)]);
         // Whatever bob holds comes back; what is of the paused session is held.
         self.commit(by("bob"), vec![Op::RegisterAgent(quorate_core::RegisterAgent::named(agent("bob")))]);
+    }
+
+    /// Snapshots and a rollback: contents that lie in an earlier record.
+    pub(super) fn going_back(&self) {
+        let name = quorate_core::SnapshotName::new("before").unwrap();
+        let make = MakeSnapshot { name: name.clone(), prefix: "back/".into() };
+        self.commit(by("alice"), vec![self.put("back/a", "1"), self.put("back/b", "1")]);
+        self.commit(by("alice"), vec![Op::MakeSnapshot(make)]);
+        self.commit(by("alice"), vec![self.put("back/a", "2"), self.put("back/c", "1")]);
+        let what = RollbackWhat::Prefix("back/".into());
+        let rollback = Rollback { what, to: RollbackTo::Snapshot(name), fence: None };
+        self.commit(by("alice"), vec![Op::Rollback(rollback)]);
+        let name = quorate_core::SnapshotName::new("gone").unwrap();
+        let make = MakeSnapshot { name: name.clone(), prefix: String::new() };
+        self.commit(by("alice"), vec![Op::MakeSnapshot(make), Op::DropSnapshot { name }]);
     }
 }

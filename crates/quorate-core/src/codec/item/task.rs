@@ -1,0 +1,344 @@
+//! The bytes of a task: what was asked for as numbered fields, of which only those are written that differ from their
+//! default; then what became of it. All numbers are frozen.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::ids::{AgentNo, Generation, MessageId, Seq, TaskId, Token};
+use crate::limits::{ATTEMPTS_DEFAULT, BACKOFF_MS_DEFAULT, LEASE_MS_DEFAULT};
+use crate::message::Priority;
+use crate::task::{
+    Cancellation, Completion, Escalate, Escalation, GivenUp, OnDependencyFailure, PartRef, Setback,
+    SetbackKind, Task, TaskInput, TaskLease, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus,
+};
+use crate::time::Timestamp;
+
+pub(super) fn write(out: &mut Writer, task: &Task) {
+    let mut fields = Writer(Vec::with_capacity(96));
+    write_spec(&mut fields, &task.spec);
+    out.bytes(&fields.0);
+    out.numbers(&[u64::from(task.attempt), u64::from(task.status().number())]);
+    write_state(out, &task.state);
+    out.number(u64::from(task.setback.is_some()));
+    if let Some(setback) = &task.setback {
+        write_setback(out, setback);
+    }
+    out.number(task.partials.len() as u64);
+    for partial in &task.partials {
+        out.numbers(&[u64::from(partial.attempt), partial.at.0]);
+        write_part(out, partial.part);
+    }
+    write_ids(out, &task.missing);
+}
+
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, Unreadable> {
+    let spec = Arc::new(read_spec(&mut input.nested()?)?);
+    let attempt = input.narrow()?;
+    let state = read_state(input)?;
+    let setback = match input.number()? {
+        0 => None,
+        1 => Some(Box::new(read_setback(input)?)),
+        _ => return input.wrong("a setback or none"),
+    };
+    let count = input.count(4)?;
+    let mut partials = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (attempt, at) = (input.narrow()?, Timestamp(input.number()?));
+        partials.push(TaskPartial { attempt, at, part: read_part(input)? });
+    }
+    Ok(Task { spec, attempt, state, setback, partials, missing: read_ids(input)? })
+}
+
+fn write_spec(out: &mut Writer, spec: &TaskSpec) {
+    let mut text = |field: u64, value: Option<&str>| {
+        if let Some(value) = value {
+            out.number(field);
+            out.text(value);
+        }
+    };
+    text(1, Some(spec.id.as_str()));
+    text(6, Some(&*spec.task_type).filter(|word| !word.is_empty()));
+    text(9, spec.content_type.as_deref());
+    spec.depends_on.iter().for_each(|id| text(11, Some(id.as_str())));
+    text(18, spec.session.as_deref());
+    let mut number = |field: u64, value: Option<u64>| {
+        if let Some(value) = value {
+            out.numbers(&[field, value]);
+        }
+    };
+    number(2, Some(spec.no.seq.0));
+    number(3, Some(u64::from(spec.no.n)).filter(|n| *n != 0));
+    number(4, Some(spec.created_at.0));
+    number(5, spec.creator.map(|agent| agent.0));
+    number(7, spec.agent.map(|agent| agent.0));
+    let priority = u64::from(spec.priority.level) << 8 | u64::from(spec.priority.rank);
+    number(10, Some(priority).filter(|_| spec.priority != Priority::NORMAL));
+    number(12, spec.timeout_ms.map(NonZeroU64::get));
+    number(13, Some(spec.lease_ms.get()).filter(|ms| *ms != LEASE_MS_DEFAULT));
+    number(14, Some(u64::from(spec.attempts_max)).filter(|max| *max != u64::from(ATTEMPTS_DEFAULT)));
+    number(15, Some(spec.backoff_ms).filter(|ms| *ms != BACKOFF_MS_DEFAULT));
+    number(16, Some(policy_number(spec.on_dependency_failure)).filter(|policy| *policy != 0));
+    number(
+        17,
+        match spec.escalate {
+            Escalate::Coordinators => None,
+            Escalate::Nobody => Some(0),
+            Escalate::To(agent) => Some(agent.0),
+        },
+    );
+    if let Some(TaskInput { part, start, length }) = spec.input {
+        out.numbers(&[8, u64::from(part), start, length]);
+    }
+}
+
+fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
+    let mut id = None;
+    let mut spec = TaskSpec {
+        id: TaskId::made_by_hub(Generation(0), Seq(0), 0),
+        no: TaskNo { seq: Seq(0), n: 0 },
+        created_at: Timestamp(0),
+        creator: None,
+        task_type: "".into(),
+        agent: None,
+        input: None,
+        content_type: None,
+        priority: Priority::NORMAL,
+        depends_on: Vec::new(),
+        timeout_ms: None,
+        lease_ms: NonZeroU64::new(LEASE_MS_DEFAULT).expect("the default is a time"),
+        attempts_max: ATTEMPTS_DEFAULT,
+        backoff_ms: BACKOFF_MS_DEFAULT,
+        on_dependency_failure: OnDependencyFailure::Fail,
+        escalate: Escalate::Coordinators,
+        session: None,
+    };
+    while !input.is_done() {
+        match input.number()? {
+            1 => id = Some(input.id()?),
+            2 => spec.no.seq = Seq(input.number()?),
+            3 => spec.no.n = input.narrow()?,
+            4 => spec.created_at = Timestamp(input.number()?),
+            5 => spec.creator = Some(AgentNo(input.number()?)),
+            6 => spec.task_type = input.text()?.into(),
+            7 => spec.agent = Some(AgentNo(input.number()?)),
+            8 => {
+                let (part, start, length) = (input.narrow()?, input.number()?, input.number()?);
+                spec.input = Some(TaskInput { part, start, length });
+            }
+            9 => spec.content_type = Some(input.text()?.into()),
+            10 => {
+                let [level, rank] = input.narrow::<u16>()?.to_be_bytes();
+                spec.priority = Priority { level, rank };
+            }
+            11 => spec.depends_on.push(input.id()?),
+            12 => spec.timeout_ms = Some(read_length(input)?),
+            13 => spec.lease_ms = read_length(input)?,
+            14 => spec.attempts_max = input.narrow()?,
+            15 => spec.backoff_ms = input.number()?,
+            16 => spec.on_dependency_failure = read_policy(input)?,
+            17 => {
+                spec.escalate = match input.number()? {
+                    0 => Escalate::Nobody,
+                    agent => Escalate::To(AgentNo(agent)),
+                }
+            }
+            18 => spec.session = Some(input.text()?.into()),
+            _ => return input.wrong("a field of a task that this release knows"),
+        }
+    }
+    let Some(id) = id else { return input.wrong("the id of a task") };
+    Ok(TaskSpec { id, ..spec })
+}
+
+/// A time that is not none: a lease that never ends cannot be read.
+fn read_length(input: &mut Reader<'_>) -> Result<NonZeroU64, Unreadable> {
+    NonZeroU64::new(input.number()?).map_or_else(|| input.wrong("a time that ends"), Ok)
+}
+
+fn write_state(out: &mut Writer, state: &TaskState) {
+    match state {
+        TaskState::Blocked { held_by } => write_ids(out, held_by),
+        TaskState::Ready { since } => out.number(since.0),
+        TaskState::Scheduled { due } => out.number(due.0),
+        TaskState::Leased(lease) => out.numbers(&[
+            lease.by.0,
+            lease.token.0,
+            lease.length_ms.get(),
+            lease.ready_since.0,
+            lease.since.0,
+        ]),
+        TaskState::AwaitingApproval { approval } => out.text(approval),
+        TaskState::Done(end) | TaskState::Partial(end) => {
+            out.numbers(&[end.by.0, end.token.0, end.seq.0, end.at.0]);
+            out.option(end.result.map(|result| result.seq.0));
+            out.number(end.result.map_or(0, |result| u64::from(result.part)));
+            out.text(end.content_type.as_deref().unwrap_or(""));
+            out.option(end.confidence.map(f64::to_bits));
+            out.text(end.rationale.as_deref().unwrap_or(""));
+        }
+        TaskState::Failed(end) => {
+            out.numbers(&[end.seq.0, end.at.0]);
+            out.text(end.because_of.as_ref().map_or("", TaskId::as_str));
+        }
+        TaskState::Cancelled(end) => {
+            out.numbers(&[end.seq.0, end.at.0]);
+            out.option(end.by.map(|agent| agent.0));
+            out.text(&end.reason);
+            out.option(end.token.map(|token| token.0));
+        }
+        TaskState::Escalated(end) => {
+            let MessageId { generation, seq, n } = end.message;
+            out.numbers(&[end.at.0, generation.0, seq.0, u64::from(n)]);
+        }
+    }
+}
+
+fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
+    let Some(status) = TaskStatus::from_number(input.narrow()?) else {
+        return input.wrong("a state of a task");
+    };
+    Ok(match status {
+        TaskStatus::Blocked => TaskState::Blocked { held_by: read_ids(input)? },
+        TaskStatus::Ready => TaskState::Ready { since: Timestamp(input.number()?) },
+        TaskStatus::Scheduled => TaskState::Scheduled { due: Timestamp(input.number()?) },
+        TaskStatus::Leased => TaskState::Leased(TaskLease {
+            by: AgentNo(input.number()?),
+            token: Token(input.number()?),
+            length_ms: read_length(input)?,
+            ready_since: Timestamp(input.number()?),
+            since: Timestamp(input.number()?),
+        }),
+        TaskStatus::AwaitingApproval => TaskState::AwaitingApproval { approval: input.text()?.into() },
+        TaskStatus::Done => TaskState::Done(Box::new(read_completion(input)?)),
+        TaskStatus::Partial => TaskState::Partial(Box::new(read_completion(input)?)),
+        TaskStatus::Failed => TaskState::Failed(GivenUp {
+            seq: Seq(input.number()?),
+            at: Timestamp(input.number()?),
+            because_of: read_optional_id(input)?,
+        }),
+        TaskStatus::Cancelled => TaskState::Cancelled(Box::new(Cancellation {
+            seq: Seq(input.number()?),
+            at: Timestamp(input.number()?),
+            by: input.option()?.map(AgentNo),
+            reason: input.text()?.into(),
+            token: input.option()?.map(Token),
+        })),
+        TaskStatus::Escalated => TaskState::Escalated(Escalation {
+            at: Timestamp(input.number()?),
+            message: MessageId {
+                generation: Generation(input.number()?),
+                seq: Seq(input.number()?),
+                n: input.narrow()?,
+            },
+        }),
+    })
+}
+
+fn read_completion(input: &mut Reader<'_>) -> Result<Completion, Unreadable> {
+    let (by, token) = (AgentNo(input.number()?), Token(input.number()?));
+    let (seq, at) = (Seq(input.number()?), Timestamp(input.number()?));
+    let (record, part) = (input.option()?, input.narrow()?);
+    let result = record.map(|record| PartRef { seq: Seq(record), part });
+    let content_type = some_text(input)?;
+    let confidence = input.option()?.map(f64::from_bits);
+    let rationale = some_text(input)?;
+    Ok(Completion { by, token, seq, at, result, content_type, confidence, rationale })
+}
+
+fn write_setback(out: &mut Writer, setback: &Setback) {
+    out.numbers(&[
+        setback_number(setback.kind),
+        setback.by.0,
+        setback.token.0,
+        u64::from(setback.attempt),
+        setback.seq.0,
+        setback.at.0,
+    ]);
+    out.text(&setback.reason);
+    out.option(setback.details.map(|details| u64::from(details.part)));
+}
+
+fn read_setback(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
+    let number = input.number()?;
+    let Some(kind) = SETBACKS.into_iter().find(|kind| setback_number(*kind) == number) else {
+        return input.wrong("why a try came to nothing");
+    };
+    let (by, token, attempt) = (AgentNo(input.number()?), Token(input.number()?), input.narrow()?);
+    let (seq, at, reason) = (Seq(input.number()?), Timestamp(input.number()?), input.text()?.into());
+    // What a holder leaves behind is in the very record that says so.
+    let details = match input.option()? {
+        Some(part) => match u32::try_from(part) {
+            Ok(part) => Some(PartRef { seq, part }),
+            Err(_) => return input.wrong("a smaller number"),
+        },
+        None => None,
+    };
+    Ok(Setback { kind, by, token, attempt, seq, at, reason, details })
+}
+
+const SETBACKS: [SetbackKind; 5] = [
+    SetbackKind::Failed,
+    SetbackKind::Hopeless,
+    SetbackKind::TimedOut,
+    SetbackKind::Lapsed,
+    SetbackKind::HolderGone,
+];
+
+fn setback_number(kind: SetbackKind) -> u64 {
+    match kind {
+        SetbackKind::Failed => 0,
+        SetbackKind::Hopeless => 1,
+        SetbackKind::TimedOut => 2,
+        SetbackKind::Lapsed => 3,
+        SetbackKind::HolderGone => 4,
+    }
+}
+
+fn policy_number(policy: OnDependencyFailure) -> u64 {
+    match policy {
+        OnDependencyFailure::Fail => 0,
+        OnDependencyFailure::Skip => 1,
+        OnDependencyFailure::Wait => 2,
+    }
+}
+
+fn read_policy(input: &mut Reader<'_>) -> Result<OnDependencyFailure, Unreadable> {
+    let number = input.number()?;
+    let all = [OnDependencyFailure::Fail, OnDependencyFailure::Skip, OnDependencyFailure::Wait];
+    let found = all.into_iter().find(|policy| policy_number(*policy) == number);
+    found.map_or_else(|| input.wrong("what a failed dependency means"), Ok)
+}
+
+fn write_part(out: &mut Writer, part: PartRef) {
+    out.numbers(&[part.seq.0, u64::from(part.part)]);
+}
+
+fn read_part(input: &mut Reader<'_>) -> Result<PartRef, Unreadable> {
+    Ok(PartRef { seq: Seq(input.number()?), part: input.narrow()? })
+}
+
+fn write_ids(out: &mut Writer, ids: &[TaskId]) {
+    out.number(ids.len() as u64);
+    ids.iter().for_each(|id| out.text(id));
+}
+
+fn read_ids(input: &mut Reader<'_>) -> Result<Vec<TaskId>, Unreadable> {
+    let count = input.count(2)?;
+    (0..count).map(|_| input.id()).collect()
+}
+
+fn read_optional_id(input: &mut Reader<'_>) -> Result<Option<TaskId>, Unreadable> {
+    let text = input.text()?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map_or_else(|_| input.wrong("an id"), |id| Ok(Some(id)))
+}
+
+fn some_text(input: &mut Reader<'_>) -> Result<Option<String>, Unreadable> {
+    Ok(Some(input.text()?).filter(|text| !text.is_empty()).map(Into::into))
+}
+
+#[cfg(test)]
+mod tests;

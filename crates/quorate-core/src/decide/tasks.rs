@@ -1,0 +1,52 @@
+//! Tasks: made as a graph, taken under a lease, ended once. Each file is one part of a task's life.
+
+mod claim;
+mod create;
+mod cycle;
+mod escalate;
+mod holder;
+mod lapse;
+mod over;
+
+use crate::decide::{Draft, No};
+use crate::ids::TaskId;
+use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::refused::{Code, Refused};
+use crate::task::{Task, TaskState};
+
+impl Draft<'_> {
+    /// A task as this commit left it, open or over.
+    fn task(&self, id: &TaskId) -> Result<Option<Task>, No> {
+        match self.item(&ItemKey::new(ItemKind::Task, id.to_shared()))? {
+            Some(Item::Task(task)) => Ok(Some(task)),
+            _ => Ok(None),
+        }
+    }
+
+    fn known_task(&self, id: &TaskId) -> Result<Task, No> {
+        self.task(id)?.ok_or_else(|| no_such_task(id).into())
+    }
+
+    /// Gives a task its new state. Whoever waits for it, or for the room that it leaves, is looked at before the commit
+    /// ends.
+    fn move_task(&mut self, verb: Verb, task: Task) {
+        let no = task.spec.no;
+        let holder = self.working.tasks().by_number(no).and_then(Task::lease).map(|lease| lease.by);
+        let was_full = holder.filter(|agent| !self.has_room_for_tasks(*agent));
+        let target = matches!(task.state, TaskState::Ready { .. }).then(|| task.spec.target());
+        if holder.is_some() && task.lease().is_none() {
+            self.working.set_taker(no, None);
+        }
+        self.change(verb, Item::Task(task));
+        if let Some(target) = target {
+            self.working.stir_task(&target);
+        }
+        if let Some(agent) = was_full {
+            self.working.stir_tasks_of(agent);
+        }
+    }
+}
+
+fn no_such_task(id: &TaskId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no task {id}"))
+}

@@ -1,0 +1,141 @@
+//! Handing tasks out: to whoever asks, and to whoever waits.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use crate::commit::{OpResult, Told, Waiting};
+use crate::decide::Draft;
+use crate::ids::{AgentNo, ConsumerId};
+use crate::item::Verb;
+use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX};
+use crate::refused::{Code, Refused};
+use crate::task::{ClaimTasks, Task, TaskHanded, TaskLease, TaskNo, TaskState, TaskTarget};
+use crate::working::{Claimer, Next};
+
+impl Draft<'_> {
+    pub(in crate::decide) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
+        self.require_own(&claim.agent, "claim tasks for")?;
+        let agent = self.known(&claim.agent)?;
+        // Those who waited come first.
+        self.hand_out_tasks();
+        let targets = self.targets(agent, &claim.types);
+        let mut taken = Vec::new();
+        while taken.len() < claim.max as usize
+            && self.has_room_for_tasks(agent)
+            && let Some(next) = self.working.tasks().next_of(&*targets, self.now.wall)
+        {
+            taken.extend(self.lease_task(next, agent, claim.lease_ms));
+        }
+        let credit = claim.max - taken.len() as u32;
+        let (id, once) = match claim.waiting {
+            Waiting::Once(id) if taken.is_empty() => (id, true),
+            Waiting::Standing(id) => (id, false),
+            Waiting::Once(_) | Waiting::No => return Ok(OpResult::TasksClaimed(taken)),
+        };
+        if self.working.tasks().line().count_of(agent) >= CONSUMERS_PER_AGENT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many claims wait for tasks of this agent")
+                .limit(CONSUMERS_PER_AGENT_MAX as u64)
+                .hint("let fewer claims wait, each for more tasks"));
+        }
+        let turn = self.working.next_turn();
+        let claimer = Claimer { agent, targets, credit, lease_ms: claim.lease_ms, once, turn };
+        self.working.set_claimer(id, Some(claimer));
+        Ok(OpResult::TasksClaimed(taken))
+    }
+
+    /// What an agent takes: what is for it by name, and the types that it names, or all that it said it can do.
+    fn targets(&self, agent: AgentNo, types: &[String]) -> Arc<[TaskTarget]> {
+        let known = self.working.agents().get(agent);
+        let own = known.map_or(&[][..], |agent| &agent.capabilities);
+        let mut targets = vec![TaskTarget::Agent(agent)];
+        for word in if types.is_empty() { own } else { types } {
+            let target = TaskTarget::Can(word.as_str().into());
+            if !word.is_empty() && !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        targets.into()
+    }
+
+    pub(super) fn has_room_for_tasks(&self, agent: AgentNo) -> bool {
+        self.working.tasks().held_count(agent) < IN_FLIGHT_MAX
+    }
+
+    /// More credit for a standing claim; `false` if there is none of that id.
+    pub(in crate::decide) fn grant_tasks(&mut self, id: ConsumerId, credit: u32) -> bool {
+        let Some(claimer) = self.working.tasks().line().get(id).cloned() else { return false };
+        let turn = if claimer.credit == 0 { self.working.next_turn() } else { claimer.turn };
+        let credit = claimer.credit.saturating_add(credit);
+        let targets = Arc::clone(&claimer.targets);
+        self.working.set_claimer(id, Some(Claimer { credit, turn, ..claimer }));
+        targets.iter().for_each(|target| self.working.stir_task(target));
+        true
+    }
+
+    /// Hands out what became ready to those who wait for it: the task that goes first to whoever is first in line, each
+    /// one task at a time, so that all have something to do.
+    pub(in crate::decide) fn hand_out_tasks(&mut self) {
+        let mut stirred = self.working.take_stirred_tasks();
+        let mut served = Vec::new();
+        while let Some((next, id)) = self.pair(&mut stirred) {
+            let Some(claimer) = self.working.tasks().line().get(id) else { break };
+            let (agent, lease_ms, once) = (claimer.agent, claimer.lease_ms, claimer.once);
+            let no = next.no;
+            let Some(handed) = self.lease_task(next, agent, lease_ms) else { break };
+            self.working.spend_task_credit(id);
+            self.working.set_taker(no, Some(id));
+            self.told.push((id, Told::TaskHanded(Box::new(handed))));
+            if once && !served.contains(&id) {
+                served.push(id);
+            }
+        }
+        for id in served {
+            self.working.set_claimer(id, None);
+        }
+    }
+
+    /// The task that goes out next and who gets it. Targets for which nobody can take anything are let go.
+    fn pair(&self, stirred: &mut Vec<TaskTarget>) -> Option<(Next, ConsumerId)> {
+        loop {
+            let next = self.working.tasks().next_of(&*stirred, self.now.wall)?;
+            if let Some(id) = self.taker_for(&next) {
+                return Some((next, id));
+            }
+            stirred.retain(|target| *target != next.target);
+        }
+    }
+
+    /// Who is first in line for a task: preferably somebody else than the one whose try came to nothing.
+    fn taker_for(&self, next: &Next) -> Option<ConsumerId> {
+        let tasks = self.working.tasks();
+        let avoided = tasks.by_number(next.no).and_then(Task::avoids);
+        let mut second = None;
+        for (id, claimer) in tasks.line().waiting_for(&next.target) {
+            if !self.has_room_for_tasks(claimer.agent) {
+                continue;
+            }
+            if Some(claimer.agent) != avoided {
+                return Some(id);
+            }
+            second = second.or(Some(id));
+        }
+        second
+    }
+
+    /// Leases a ready task.
+    fn lease_task(&mut self, next: Next, by: AgentNo, lease_ms: Option<u64>) -> Option<TaskHanded> {
+        let mut task = self.working.tasks().by_number(next.no).cloned()?;
+        let TaskState::Ready { since: ready_since } = task.state else { return None };
+        self.working.set_task_fairness(&next.target, next.fairness);
+        let token = self.working.next_token();
+        let length_ms = lease_ms.and_then(NonZeroU64::new).unwrap_or(task.spec.lease_ms);
+        task.attempt += 1;
+        task.state = TaskState::Leased(TaskLease { by, token, length_ms, ready_since, since: self.now.wall });
+        self.move_task(Verb::TaskLeased, task.clone());
+        Some(self.handed(task, next.no))
+    }
+
+    fn handed(&self, task: Task, no: TaskNo) -> TaskHanded {
+        TaskHanded { task, input: self.working.tasks().input(no) }
+    }
+}

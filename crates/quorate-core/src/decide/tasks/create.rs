@@ -1,0 +1,277 @@
+//! Making tasks: one, or a whole graph at once.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::commit::OpResult;
+use crate::decide::tasks::{cycle, no_such_task};
+use crate::decide::{Draft, No};
+use crate::ids::{Seq, TaskId};
+use crate::item::Verb;
+use crate::limits::{INPUT_AT_HAND_BYTES, TASKS_OPEN_MAX};
+use crate::message::Payload;
+use crate::refused::{Code, Refused, Waits};
+use crate::task::{
+    CreateTasks, Dependency, Escalate, EscalateTo, NewTask, OnDependencyFailure, Task, TaskInput, TaskNo,
+    TaskSpec, TaskState, TaskStatus,
+};
+use crate::time::Timestamp;
+
+/// Names that a refusal lists.
+const NAMED: usize = 16;
+
+/// Tasks of one operation with their ids, and what they need of each other and of others.
+struct Graph {
+    ids: Vec<TaskId>,
+    /// For each task what it needs, each once.
+    depends_on: Vec<Vec<TaskId>>,
+    /// How each earlier task stands that one of them needs.
+    earlier: HashMap<TaskId, TaskStatus>,
+}
+
+impl Draft<'_> {
+    pub(in crate::decide) fn make_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, No> {
+        if let Some(again) = self.made_before(create)? {
+            return Ok(again);
+        }
+        let count = create.tasks.len();
+        let open = self.working.task_counts().open();
+        if open + count as u64 > TASKS_OPEN_MAX as u64 {
+            return Err(Refused::new(
+                Code::QueueFull,
+                format!("the space has {open} open tasks, and {count} more are too many"),
+            )
+            .limit(TASKS_OPEN_MAX as u64)
+            .hint("wait until some of them are over, or cancel what nobody needs; no task was made")
+            .into());
+        }
+        let first = TaskNo { seq: self.seq, n: self.tasks };
+        let graph = self.graph(create, first)?;
+        let part = self.parts.len() as u32;
+        let mut specs = Vec::with_capacity(count);
+        for (index, new) in create.tasks.iter().enumerate() {
+            let no = TaskNo { n: first.n + index as u32, ..first };
+            specs.push(self.spec(new, &graph, index, no, (part, self.now.wall))?);
+        }
+        self.parts.extend(create.inputs.clone());
+        self.tasks += count as u32;
+        for (spec, new) in specs.iter().zip(&create.tasks) {
+            let satisfied = |id: &TaskId| graph.earlier.get(id) == Some(&TaskStatus::Done);
+            let state = if spec.depends_on.iter().all(satisfied) {
+                TaskState::Ready { since: self.now.wall }
+            } else {
+                TaskState::Blocked { held_by: Vec::new() }
+            };
+            self.make_task(spec, state, create.input_of(new));
+        }
+        for spec in specs {
+            self.start(&spec, &graph)?;
+        }
+        let generation = self.working.head.generation;
+        Ok(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count: count as u32 })
+    }
+
+    fn make_task(&mut self, spec: &Arc<TaskSpec>, state: TaskState, input: Option<Bytes>) {
+        self.move_task(
+            Verb::TaskCreated,
+            Task {
+                spec: Arc::clone(spec),
+                attempt: 0,
+                state,
+                setback: None,
+                partials: Vec::new(),
+                missing: Vec::new(),
+            },
+        );
+        if let Some(input) = input.filter(|input| input.len() <= INPUT_AT_HAND_BYTES) {
+            // A copy: a slice would keep the inputs of the whole graph in memory.
+            self.working.keep_input(spec.no, Bytes::copy_from_slice(&input));
+        }
+    }
+
+    /// Moves a new task on if what it needs was over before.
+    fn start(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), No> {
+        let Some(task) = self.working.tasks().by_number(spec.no).cloned() else { return Ok(()) };
+        if !matches!(task.state, TaskState::Blocked { .. }) {
+            return Ok(());
+        }
+        let given_up = |id: &&TaskId| {
+            graph.earlier.get(*id).is_some_and(|status| status.is_over() && *status != TaskStatus::Done)
+        };
+        if spec.on_dependency_failure == OnDependencyFailure::Fail
+            && let Some(id) = spec.depends_on.iter().find(given_up)
+        {
+            return self.fail_because_of(task, id);
+        }
+        if self.working.tasks().pending(spec.no) == 0 {
+            self.unblock(task)?;
+        }
+        Ok(())
+    }
+
+    /// Resolves ids and dependencies. Refuses ids that are taken, unknown dependencies and circles.
+    fn graph(&self, create: &CreateTasks, first: TaskNo) -> Result<Graph, No> {
+        let generation = self.working.head.generation;
+        let mut ids = Vec::with_capacity(create.tasks.len());
+        let mut places = HashMap::with_capacity(create.tasks.len());
+        for (index, new) in create.tasks.iter().enumerate() {
+            let made = || TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
+            let id = new.id.clone().unwrap_or_else(made);
+            if places.insert(id.clone(), index as u32).is_some()
+                || (new.id.is_some() && self.task(&id)?.is_some())
+            {
+                return Err(used_id(&id).into());
+            }
+            ids.push(id);
+        }
+        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
+        let mut needs = Vec::with_capacity(create.tasks.len());
+        let mut unknown = Vec::new();
+        for new in &create.tasks {
+            let mut depends_on = Vec::with_capacity(new.depends_on.len());
+            let mut here = Vec::new();
+            for id in graph.named(new) {
+                match places.get(&id) {
+                    Some(place) => here.push(*place),
+                    None if graph.earlier.contains_key(&id) => {}
+                    None => match self.task(&id)? {
+                        Some(task) => drop(graph.earlier.insert(id.clone(), task.status())),
+                        None if unknown.len() < NAMED && !unknown.contains(&id) => unknown.push(id.clone()),
+                        None => {}
+                    },
+                }
+                depends_on.push(id);
+            }
+            needs.push(here);
+            graph.depends_on.push(depends_on);
+        }
+        if let Some(first) = unknown.first() {
+            let names: Vec<&str> = unknown.iter().map(TaskId::as_str).collect();
+            let mut refused = no_such_task(first);
+            refused.detail = format!("there is no task {} to depend on", names.join(", "));
+            return Err(refused.hint("make it first, or in the same operation; no task was made").into());
+        }
+        match cycle::find(&needs) {
+            Some(circle) => Err(in_a_circle(&graph, &circle).into()),
+            None => Ok(graph),
+        }
+    }
+
+    fn spec(
+        &self,
+        new: &NewTask,
+        graph: &Graph,
+        index: usize,
+        no: TaskNo,
+        (part, created_at): (u32, Timestamp),
+    ) -> Result<Arc<TaskSpec>, Refused> {
+        let escalate = match &new.escalate_to {
+            EscalateTo::Nobody => Escalate::Nobody,
+            EscalateTo::Coordinators => Escalate::Coordinators,
+            EscalateTo::Agent(agent) => Escalate::To(self.known(agent)?),
+        };
+        Ok(Arc::new(TaskSpec {
+            id: graph.ids[index].clone(),
+            no,
+            created_at,
+            creator: self.actor,
+            task_type: new.task_type.as_str().into(),
+            agent: new.agent.as_ref().map(|agent| self.known(agent)).transpose()?,
+            input: new.input.map(|(start, length)| TaskInput { part, start, length }),
+            content_type: new.content_type.clone(),
+            priority: new.priority,
+            depends_on: graph.depends_on[index].clone(),
+            timeout_ms: new.timeout_ms.and_then(NonZeroU64::new),
+            lease_ms: NonZeroU64::new(new.lease_ms).unwrap_or(NonZeroU64::MIN),
+            attempts_max: new.attempts_max,
+            backoff_ms: new.backoff_ms,
+            on_dependency_failure: new.on_dependency_failure,
+            escalate,
+            session: new.session.clone(),
+        }))
+    }
+
+    /// The same operation again, told by the ids that its maker chose: the same answer, if it is the very same.
+    fn made_before(&self, create: &CreateTasks) -> Result<Option<OpResult>, No> {
+        let chosen = create.tasks.iter().enumerate().find_map(|(index, new)| Some((index, new.id.as_ref()?)));
+        let Some((index, id)) = chosen else { return Ok(None) };
+        let Some(found) = self.task(id)? else { return Ok(None) };
+        let no = found.spec.no;
+        let Some(n) = no.n.checked_sub(index as u32) else { return Err(used_id(id).into()) };
+        let first = TaskNo { n, ..no };
+        if !self.is_the_same(create, first)? {
+            return Err(used_id(id).into());
+        }
+        let generation = self.working.eras().of_seq(first.seq);
+        let count = create.tasks.len() as u32;
+        Ok(Some(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count }))
+    }
+
+    /// Whether the tasks from this one on are what the operation asks for, down to the bytes of their inputs.
+    fn is_the_same(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, No> {
+        let generation = self.working.eras().of_seq(first.seq);
+        let made = |index: usize| TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
+        let ids = create.tasks.iter().enumerate();
+        let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| made(index))).collect();
+        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
+        graph.depends_on = create.tasks.iter().map(|new| graph.named(new)).collect();
+        let mut part = None;
+        for (index, new) in create.tasks.iter().enumerate() {
+            let Some(found) = self.task(&graph.ids[index])? else { return Ok(false) };
+            let no = TaskNo { n: first.n + index as u32, ..first };
+            part = part.or(found.spec.input.map(|input| input.part));
+            let asked = self.spec(new, &graph, index, no, (part.unwrap_or(0), found.spec.created_at));
+            // Somebody who was named may be gone: then it was not what is asked for now.
+            if !asked.is_ok_and(|asked| asked == found.spec) {
+                return Ok(false);
+            }
+        }
+        // Bytes that no task points at are nobody's input.
+        let (Some(inputs), Some(part)) = (&create.inputs, part) else { return Ok(true) };
+        let before = self.part_of(first.seq, part)?;
+        Ok(before.is_some_and(|before| !before.is_erased() && before.bytes == inputs.bytes))
+    }
+
+    /// A payload part of this commit or an earlier record.
+    fn part_of(&self, seq: Seq, part: u32) -> Result<Option<Payload>, No> {
+        if seq == self.seq {
+            return Ok(self.parts.get(part as usize).cloned());
+        }
+        Ok(self.rows.part(seq, part)?)
+    }
+}
+
+impl Graph {
+    /// The ids of what a task needs, each once, in the order named.
+    fn named(&self, new: &NewTask) -> Vec<TaskId> {
+        let id = |dependency: &Dependency| match dependency {
+            Dependency::Task(id) => id.clone(),
+            Dependency::Nth(n) => self.ids[*n as usize].clone(),
+        };
+        let mut named: Vec<TaskId> = Vec::with_capacity(new.depends_on.len());
+        let mut seen = std::collections::HashSet::with_capacity(new.depends_on.len());
+        named.extend(new.depends_on.iter().map(id).filter(|id| seen.insert(id.clone())));
+        named
+    }
+}
+
+fn in_a_circle(graph: &Graph, circle: &[usize]) -> Refused {
+    let names: Vec<String> =
+        circle.iter().chain(circle.first()).map(|at| graph.ids[*at].to_string()).collect();
+    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = if names.len() > NAMED { " → …" } else { "" };
+    let detail = format!("the tasks wait for each other in a circle: {}{more}", shown.join(" → "));
+    let mut refused = Refused::new(Code::Invalid, detail)
+        .hint("let one of them start without the one it waits for; no task was made");
+    let waits = |pair: &[String]| Waits { agent: pair[0].clone(), waits_for: pair[1].clone() };
+    refused.facts.cycle = names.windows(2).map(waits).collect();
+    refused
+}
+
+fn used_id(id: &TaskId) -> Refused {
+    Refused::new(Code::Duplicate, format!("the task id {id} was used for another task"))
+        .hint("give each task an id of its own; repeat an operation only with the very same content")
+}

@@ -1,0 +1,120 @@
+//! Handing a task that was given up to a coordinator or a person: as a message, in the very commit that gives it up.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::commit::OpResult;
+use crate::decide::Draft;
+use crate::ids::AgentNo;
+use crate::limits::{DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
+use crate::message::{Destination, Message, MessageType, Payload};
+use crate::registry::Role;
+use crate::task::{Escalate, Escalation, Task};
+
+impl Draft<'_> {
+    /// Tells whoever shall know that a task was given up. `None` if there is nobody who could be told.
+    pub(super) fn escalate(&mut self, task: &Task) -> Option<Escalation> {
+        let recipients = self.to_be_told(task.spec.escalate);
+        let ids = recipients.iter().filter_map(|number| self.working.agents().get(*number));
+        let ids: Vec<_> = ids.map(|agent| agent.id.clone()).collect();
+        let to = match &ids[..] {
+            [] => return None,
+            [one] => Destination::Agent(one.clone()),
+            _ => Destination::Agents(ids),
+        };
+        let payload = Payload::seal(Bytes::from(in_words(task)), self.salt());
+        let mut message = Message::new(to, "task.escalated", payload);
+        message.kind = MessageType::Event;
+        message.priority = task.spec.priority;
+        message.correlation_id = Some(task.spec.id.to_string());
+        message.session_id.clone_from(&task.spec.session);
+        self.deliveries += recipients.len();
+        match self.post(&Arc::new(message), &recipients) {
+            OpResult::Sent { id, .. } => Some(Escalation { at: self.now.wall, message: id }),
+            _ => None,
+        }
+    }
+
+    /// Who can be told. Somebody who was removed or whose inbox is full cannot, and a commit makes so many deliveries and
+    /// no more: a task is given up in any case.
+    fn to_be_told(&self, escalate: Escalate) -> Vec<AgentNo> {
+        let room = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let can = |number: AgentNo| {
+            let there = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
+            there && self.working.inbox(number).open < INBOX_MAX
+        };
+        let coordinators = || {
+            let all = self.working.agents().iter().filter(|(_, agent)| agent.role == Role::Coordinator);
+            all.map(|(number, _)| number).filter(|number| can(*number)).take(room).collect()
+        };
+        match escalate {
+            Escalate::Nobody => Vec::new(),
+            Escalate::To(agent) if room > 0 && can(agent) => vec![agent],
+            Escalate::To(_) | Escalate::Coordinators => coordinators(),
+        }
+    }
+
+    /// A salt for what the hub itself says. It need not be secret: all of it is in the body of the record as well.
+    fn salt(&self) -> [u8; 16] {
+        let mut hasher = Sha256::new();
+        hasher.update(b"quorate.hub.1\0");
+        hasher.update(self.working.head.hash);
+        hasher.update(self.seq.0.to_be_bytes());
+        hasher.update((self.parts.len() as u64).to_be_bytes());
+        let digest: [u8; 32] = hasher.finalize().into();
+        let mut salt = [0; 16];
+        salt.copy_from_slice(&digest[..16]);
+        // Zeros would mean that it was erased.
+        salt[0] |= 1;
+        salt
+    }
+}
+
+/// What is said of a task that was given up, as JSON.
+fn in_words(task: &Task) -> String {
+    let mut text = String::from("{\"task\":");
+    quote(task.spec.id.as_str(), &mut text);
+    if !task.spec.task_type.is_empty() {
+        text.push_str(",\"type\":");
+        quote(&task.spec.task_type, &mut text);
+    }
+    text.push_str(&format!(",\"attempts\":{}", task.attempt));
+    if let Some(setback) = &task.setback {
+        text.push_str(",\"cause\":");
+        quote(setback.kind.as_str(), &mut text);
+        if !setback.reason.is_empty() {
+            text.push_str(",\"reason\":");
+            quote(&setback.reason, &mut text);
+        }
+    }
+    text.push('}');
+    text
+}
+
+/// A text as JSON has it.
+fn quote(text: &str, out: &mut String) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            letter if letter < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    #[test]
+    fn c9_a_reason_cannot_break_out_of_its_quotes() {
+        let mut text = String::new();
+        quote("say \"no\"\\\n\u{1}é", &mut text);
+        assert_eq!(text, "\"say \\\"no\\\"\\\\\\u000a\\u0001é\"");
+    }
+}

@@ -1,0 +1,158 @@
+//! What the holder of a task may say of it: that it is alive, done, or has failed. A stale token is refused and changes
+//! nothing.
+
+use crate::commit::{OpResult, Principal};
+use crate::decide::tasks::no_such_task;
+use crate::decide::{Draft, No};
+use crate::ids::{AgentNo, Token};
+use crate::item::{ItemKey, ItemKind, Verb};
+use crate::limits::PARTIALS_KEPT;
+use crate::message::Payload;
+use crate::refused::{Code, Refused};
+use crate::task::{
+    CompleteTask, Completion, FailTask, HeartbeatTask, PartRef, SetbackKind, Task, TaskLease, TaskLeaseRef,
+    TaskPartial, TaskState, TaskStatus,
+};
+
+impl Draft<'_> {
+    /// Keeps a task for as long again as its lease lasts. Only a partial result leaves a record.
+    pub(in crate::decide) fn heartbeat_task(&mut self, heartbeat: &HeartbeatTask) -> Result<OpResult, No> {
+        let (mut task, lease) = self.held_task(&heartbeat.lease)?;
+        if let Some(partial) = &heartbeat.partial {
+            let part = self.add_part(partial);
+            if task.partials.len() >= PARTIALS_KEPT {
+                task.partials.remove(0);
+            }
+            task.partials.push(TaskPartial { attempt: task.attempt, at: self.now.wall, part });
+            self.move_task(Verb::TaskProgressed, task);
+        }
+        let key = ItemKey::new(ItemKind::Task, heartbeat.lease.task.to_shared());
+        self.working.prolong_item(&key, lease.token.0, lease.length_ms.get(), self.now);
+        Ok(OpResult::Done)
+    }
+
+    pub(in crate::decide) fn complete_task(&mut self, complete: &CompleteTask) -> Result<OpResult, No> {
+        let token = complete.lease.token;
+        let (mut task, lease) = match self.held_task(&complete.lease) {
+            Ok(held) => held,
+            Err(no) => return self.completed_before(complete, no),
+        };
+        let completion = Box::new(Completion {
+            by: lease.by,
+            token,
+            seq: self.seq,
+            at: self.now.wall,
+            result: complete.result.as_ref().map(|result| self.add_part(result)),
+            content_type: complete.content_type.clone(),
+            confidence: complete.confidence,
+            rationale: complete.rationale.clone(),
+        });
+        task.state = match complete.status {
+            TaskStatus::Partial => TaskState::Partial(completion),
+            _ => TaskState::Done(completion),
+        };
+        self.end_task(Verb::TaskCompleted, task)?;
+        Ok(OpResult::TaskAccepted { seq: self.seq, token })
+    }
+
+    /// The same end again, by its token: the same answer.
+    fn completed_before(&self, complete: &CompleteTask, no: No) -> Result<OpResult, No> {
+        match self.task(&complete.lease.task)?.map(|task| task.state) {
+            Some(TaskState::Done(end) | TaskState::Partial(end))
+                if end.token == complete.lease.token && self.speaks_for(end.by) =>
+            {
+                Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token })
+            }
+            _ => Err(no),
+        }
+    }
+
+    pub(in crate::decide) fn fail_task(&mut self, fail: &FailTask) -> Result<OpResult, No> {
+        let token = fail.lease.token;
+        let (task, _) = match self.held_task(&fail.lease) {
+            Ok(held) => held,
+            Err(no) => return self.failed_before(&fail.lease, no),
+        };
+        let details = fail.details.as_ref().map(|details| self.add_part(details));
+        let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
+        self.set_back(task, kind, fail.reason.clone(), details)?;
+        Ok(OpResult::TaskAccepted { seq: self.seq, token })
+    }
+
+    /// The same failure again, by its token: the same answer.
+    fn failed_before(&self, lease: &TaskLeaseRef, no: No) -> Result<OpResult, No> {
+        match self.task(&lease.task)?.and_then(|task| task.setback) {
+            Some(setback)
+                if setback.token == lease.token
+                    && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
+                    && self.speaks_for(setback.by) =>
+            {
+                Ok(OpResult::TaskAccepted { seq: setback.seq, token: setback.token })
+            }
+            _ => Err(no),
+        }
+    }
+
+    /// Gives a task back untouched: this try does not count.
+    pub(in crate::decide) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, No> {
+        let (mut task, _) = self.held_task(lease)?;
+        task.attempt -= 1;
+        task.state = TaskState::Ready { since: self.now.wall };
+        self.move_task(Verb::TaskReleased, task);
+        Ok(OpResult::Done)
+    }
+
+    fn add_part(&mut self, payload: &Payload) -> PartRef {
+        let part = self.parts.len() as u32;
+        self.parts.push(payload.clone());
+        PartRef { seq: self.seq, part }
+    }
+
+    /// The task, if the caller holds it under this very token.
+    fn held_task(&self, lease: &TaskLeaseRef) -> Result<(Task, TaskLease), No> {
+        let open = self.working.tasks().get(&lease.task);
+        if let Some(task) = open
+            && let Some(held) = task.lease()
+        {
+            // Whoever held it before is told so, and not that it may not.
+            if held.token != lease.token {
+                return Err(stale_lease(lease, "leased again").into());
+            }
+            if !self.speaks_for(held.by) {
+                return Err(not_the_holder(lease).into());
+            }
+            return Ok((task.clone(), *held));
+        }
+        match self.task(&lease.task)? {
+            None => Err(no_such_task(&lease.task).into()),
+            Some(task) => Err(not_held(lease, &task).into()),
+        }
+    }
+
+    /// Whether the one who acts is this agent, or the hub.
+    fn speaks_for(&self, agent: AgentNo) -> bool {
+        self.commit.principal == Principal::System || self.actor == Some(agent)
+    }
+}
+
+fn not_held(lease: &TaskLeaseRef, task: &Task) -> Refused {
+    if let TaskState::Cancelled(end) = &task.state
+        && end.token == Some(lease.token).filter(|token| *token != Token(0))
+    {
+        let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
+        return Refused::new(Code::Cancelled, format!("task {} was cancelled{why}", lease.task))
+            .hint("drop this piece of work; nobody needs it any more");
+    }
+    stale_lease(lease, task.status().as_str())
+}
+
+fn stale_lease(lease: &TaskLeaseRef, state: &str) -> Refused {
+    let TaskLeaseRef { task, token } = lease;
+    Refused::new(Code::StaleLease, format!("lease {token} of task {task} is over: the task is {state}"))
+        .hint("drop this piece of work; if it is not done it is given out again with a new token")
+}
+
+fn not_the_holder(lease: &TaskLeaseRef) -> Refused {
+    Refused::new(Code::Forbidden, format!("task {} is held by another agent", lease.task))
+        .hint("only whoever holds a task may end it")
+}

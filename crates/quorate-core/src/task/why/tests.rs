@@ -1,0 +1,78 @@
+//! Why tasks are where they are.
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::*;
+use crate::codec::read_item;
+use crate::ids::{Seq, Token};
+use crate::item::{Item, ItemKind};
+use crate::task::{GivenUp, TaskLease};
+
+fn task(state: TaskState, attempt: u16) -> Task {
+    // The shortest task there is: an id, never tried, ready.
+    let Item::Task(task) = read_item(ItemKind::Task, b"\x03\x01\x01t\x00\x01\x00\x00\x00\x00").unwrap()
+    else {
+        panic!("not a task")
+    };
+    Task { state, attempt, ..task }
+}
+
+fn id(text: &str) -> TaskId {
+    text.parse().unwrap()
+}
+
+fn leased(attempt: u16) -> Task {
+    let lease = TaskLease {
+        by: AgentNo(2),
+        token: Token(1),
+        length_ms: NonZeroU64::new(30_000).unwrap(),
+        ready_since: Timestamp(0),
+        since: Timestamp(1_000),
+    };
+    task(TaskState::Leased(lease), attempt)
+}
+
+#[test]
+fn c4_a_blocked_task_says_what_it_waits_for() {
+    let why = task(TaskState::Blocked { held_by: vec![] }, 0).why(vec![id("a")], Timestamp(0));
+    assert_eq!(why.waits_for, TaskWaitsFor::Tasks(vec![id("a")]));
+    assert_eq!((why.next, why.at), (TaskNext::Starts, None));
+    let held = task(TaskState::Blocked { held_by: vec![id("b")] }, 0).why(vec![id("b")], Timestamp(0));
+    assert_eq!((held.waits_for, held.next), (TaskWaitsFor::Tasks(vec![id("b")]), TaskNext::Stays));
+}
+
+#[test]
+fn c4_a_ready_task_waits_for_somebody() {
+    let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 0);
+    Arc::make_mut(&mut ready.spec).task_type = "review".into();
+    let why = ready.why(vec![], Timestamp(0));
+    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Capability("review".into()), TaskNext::IsTaken));
+    Arc::make_mut(&mut ready.spec).agent = Some(AgentNo(7));
+    assert_eq!(ready.why(vec![], Timestamp(0)).waits_for, TaskWaitsFor::Agent(AgentNo(7)));
+}
+
+#[test]
+fn c9_a_scheduled_task_says_when() {
+    let why = task(TaskState::Scheduled { due: Timestamp(5_000) }, 1).why(vec![], Timestamp(0));
+    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Time, TaskNext::BecomesReady));
+    assert_eq!(why.at, Some(Timestamp(5_000)));
+}
+
+#[test]
+fn i9_a_leased_task_says_when_its_lease_ends_and_what_then() {
+    let why = leased(1).why(vec![], Timestamp(2_000));
+    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Agent(AgentNo(2)), TaskNext::ComesBack));
+    assert_eq!(why.at, Some(Timestamp(31_000)));
+    assert_eq!(leased(4).why(vec![], Timestamp(2_000)).next, TaskNext::IsGivenUp);
+    // It is past that time and still held: its holder said that it is alive, at the latest just now.
+    assert_eq!(leased(1).lease_until(Timestamp(40_000)), Some(Timestamp(70_000)));
+}
+
+#[test]
+fn i9_what_is_over_waits_for_nothing() {
+    let over = GivenUp { seq: Seq(1), at: Timestamp(0), because_of: None };
+    let why = task(TaskState::Failed(over), 4).why(vec![], Timestamp(0));
+    assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
+}

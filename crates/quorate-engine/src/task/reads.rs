@@ -1,0 +1,242 @@
+//! Looking at tasks: one, a list, why one is where it is, and until one is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Task, TaskCounts,
+    TaskId, TaskPartial, TaskState, TaskStatus, TaskWhy, Timestamp, Token,
+};
+use quorate_store::{Read, Rows};
+
+use crate::error::Error;
+use crate::reads::unexpected;
+use crate::space::Space;
+
+/// Tasks looked at for one page of a list; the cursor leads on.
+const LOOKED_AT_MAX: usize = 10_000;
+/// Tasks read at once.
+const PAGE: usize = 500;
+
+/// A task with all that is known of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskView {
+    /// The task.
+    pub task: Task,
+    /// What it waits for: tasks that it needs and that are not done.
+    pub blocked_on: Vec<TaskId>,
+    /// When its lease ends at the latest, if it is held.
+    pub lease_until: Option<Timestamp>,
+    /// The result, byte for byte as it was given.
+    pub result: Option<Bytes>,
+    /// What its holders had so far, oldest first.
+    pub partials: Vec<PartialResult>,
+    /// What the last holder that failed left for whoever looks into it.
+    pub failure_details: Option<Bytes>,
+}
+
+/// What the holder of a task had at some point of its try.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartialResult {
+    /// Whose try, and when.
+    pub partial: TaskPartial,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Which tasks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TaskFilter {
+    /// Only those in this state.
+    pub status: Option<TaskStatus>,
+    /// Only those of this type.
+    pub task_type: Option<String>,
+    /// Only those that are for this agent by name, or that it holds or ended.
+    pub agent: Option<AgentId>,
+}
+
+/// Some tasks, and where to go on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskPage {
+    /// The tasks, by id.
+    pub tasks: Vec<Task>,
+    /// Where the next page begins; `None` if there is none.
+    pub cursor: Option<TaskId>,
+}
+
+impl TaskView {
+    /// The one token under which its end was accepted.
+    #[must_use]
+    pub fn accepted_token(&self) -> Option<Token> {
+        self.task.accepted_token()
+    }
+}
+
+impl Space {
+    /// How many tasks are in each state.
+    #[must_use]
+    pub fn task_counts(&self) -> TaskCounts {
+        self.published().tasks
+    }
+
+    /// A task, open or over.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
+        let task = self.bare_task(id).await?;
+        let blocked_on = self.blocked_on(&task).await?;
+        let lease_until = task.lease_until(self.engine().clock().now().wall);
+        let result = match &task.state {
+            TaskState::Done(end) | TaskState::Partial(end) => end.result,
+            _ => None,
+        };
+        let result = self.bytes_of(result).await?;
+        let details = task.setback.as_ref().and_then(|setback| setback.details);
+        let failure_details = self.bytes_of(details).await?;
+        let mut partials = Vec::with_capacity(task.partials.len());
+        for partial in &task.partials {
+            let bytes = self.bytes_of(Some(partial.part)).await?.unwrap_or_default();
+            partials.push(PartialResult { partial: *partial, bytes });
+        }
+        Ok(TaskView { task, blocked_on, lease_until, result, partials, failure_details })
+    }
+
+    /// Why a task is where it is: what it waits for, what happens next, and when.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn task_why(&self, id: &TaskId) -> Result<TaskWhy, Error> {
+        let task = self.bare_task(id).await?;
+        let blocked_on = self.blocked_on(&task).await?;
+        Ok(task.why(blocked_on, self.engine().clock().now().wall))
+    }
+
+    /// Tasks by id, after one of them. A page may be short and still have a cursor: it looked at many that were not
+    /// wanted.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn tasks(
+        &self,
+        filter: &TaskFilter,
+        after: Option<&TaskId>,
+        limit: usize,
+    ) -> Result<TaskPage, Error> {
+        let agent = match &filter.agent {
+            Some(id) => match self.published().agents.number(id) {
+                Some(number) => Some(number),
+                None => return Ok(TaskPage { tasks: Vec::new(), cursor: None }),
+            },
+            None => None,
+        };
+        let mut page = TaskPage { tasks: Vec::new(), cursor: after.cloned() };
+        let mut looked_at = 0;
+        while page.tasks.len() < limit && looked_at < LOOKED_AT_MAX {
+            let after = page.cursor.as_ref().map(TaskId::to_shared);
+            let found = self.task_rows(after, PAGE).await?;
+            let more = found.len() == PAGE;
+            looked_at += found.len();
+            for task in found {
+                page.cursor = Some(task.spec.id.clone());
+                if filter.wants(&task, agent) {
+                    page.tasks.push(task);
+                    if page.tasks.len() == limit {
+                        return Ok(page);
+                    }
+                }
+            }
+            if !more {
+                page.cursor = None;
+                return Ok(page);
+            }
+        }
+        Ok(page)
+    }
+
+    /// Waits until a task is over, but not longer than this; then the task as it is.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
+        let mut follow = self.follow();
+        let waited = async {
+            loop {
+                let over = follow.borrow_and_update().tasks.over();
+                if self.bare_task(id).await?.status().is_over() {
+                    return Ok::<_, Error>(());
+                }
+                // Looked at again only when some task ended.
+                if follow.wait_for(|published| published.tasks.over() != over).await.is_err() {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::select! {
+            waited = waited => waited?,
+            () = self.pass(wait) => {}
+        }
+        self.task(id).await
+    }
+
+    async fn bare_task(&self, id: &TaskId) -> Result<Task, Error> {
+        match self.read_one(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).await? {
+            Rows::Item(Some(Item::Task(task))) => Ok(task),
+            Rows::Item(_) => Err(Refused::new(Code::NotFound, format!("there is no task {id}")).into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn task_rows(&self, after: Option<Arc<str>>, limit: usize) -> Result<Vec<Task>, Error> {
+        match self.read_one(Read::Items { kind: ItemKind::Task, after, limit }).await? {
+            Rows::Items(items) => Ok({ items }
+                .into_iter()
+                .filter_map(|item| match item {
+                    Item::Task(task) => Some(task),
+                    _ => None,
+                })
+                .collect()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What a blocked task needs and has not got. What it would do without does not block it.
+    async fn blocked_on(&self, task: &Task) -> Result<Vec<TaskId>, Error> {
+        if task.status() != TaskStatus::Blocked {
+            return Ok(Vec::new());
+        }
+        let needs = &task.spec.depends_on;
+        let reads = needs.iter().map(|id| Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).collect();
+        let rows = self.engine().store().read(self.number(), reads).await?;
+        let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
+        let blocks = |rows: &Rows| match rows {
+            Rows::Item(Some(Item::Task(needed))) => match needed.status() {
+                TaskStatus::Done => false,
+                status => waits || !status.is_over(),
+            },
+            _ => false,
+        };
+        Ok(needs.iter().zip(&rows).filter(|(_, rows)| blocks(rows)).map(|(id, _)| id.clone()).collect())
+    }
+
+    async fn bytes_of(&self, part: Option<PartRef>) -> Result<Option<Bytes>, Error> {
+        match part {
+            Some(PartRef { seq, part }) => Ok(Some(self.part(seq, part, (0, u64::MAX)).await?.bytes)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl TaskFilter {
+    fn wants(&self, task: &Task, agent: Option<AgentNo>) -> bool {
+        let holder = match &task.state {
+            TaskState::Leased(lease) => Some(lease.by),
+            TaskState::Done(end) | TaskState::Partial(end) => Some(end.by),
+            _ => None,
+        };
+        self.status.is_none_or(|status| status == task.status())
+            && self.task_type.as_deref().is_none_or(|word| *word == *task.spec.task_type)
+            && agent.is_none_or(|agent| task.spec.agent == Some(agent) || holder == Some(agent))
+    }
+}

@@ -1,0 +1,105 @@
+//! Snapshots and rollbacks in plans.
+
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    ItemKind, MakeSnapshot, Op, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName, Timestamp, Version,
+};
+use quorate_store::Read;
+
+use super::plan::{Expect, KEYS};
+use super::resolve::{Sight, expected, key_of};
+
+const NAMES: [&str; 2] = ["before", "after"];
+const PREFIXES: [&str; 3] = ["", "plan", "plan/"];
+
+#[derive(Clone, Debug)]
+pub(super) enum MemoryDo {
+    Make { name: usize, prefix: usize },
+    Drop { name: usize },
+    Key { key: usize, expect: Expect, to: To },
+    Prefix { prefix: usize, to: To },
+}
+
+/// Where to go back to, counted back from now.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum To {
+    Versions(u64),
+    Records(u64),
+    Ms(u64),
+    Snapshot(usize),
+}
+
+pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<MemoryDo> {
+    let name = || 0..NAMES.len();
+    let prefix = || prop_oneof![2 => Just(0usize), 1 => Just(1), 3 => Just(2)];
+    let point = || {
+        prop_oneof![
+            4 => (0..12u64).prop_map(To::Records),
+            2 => prop_oneof![Just(0u64), Just(1), Just(5_000), Just(60_000)].prop_map(To::Ms),
+            3 => name().prop_map(To::Snapshot),
+        ]
+    };
+    let to = prop_oneof![4 => (0..4u64).prop_map(To::Versions), 5 => point()];
+    prop_oneof![
+        3 => (name(), prefix()).prop_map(|(name, prefix)| MemoryDo::Make { name, prefix }),
+        1 => name().prop_map(|name| MemoryDo::Drop { name }),
+        4 => (0..KEYS.len(), weighted(0.5, expect), to).prop_map(|(key, expect, to)| {
+            MemoryDo::Key { key, expect: expect.unwrap_or(Expect::Anything), to }
+        }),
+        4 => (prefix(), point()).prop_map(|(prefix, to)| MemoryDo::Prefix { prefix, to }),
+    ]
+    .boxed()
+}
+
+fn name(index: usize) -> SnapshotName {
+    SnapshotName::new(NAMES[index]).expect("a good name")
+}
+
+impl MemoryDo {
+    pub(super) fn op(&self, sight: &Sight) -> Op {
+        let to = |to: &To, version: u64| match to {
+            To::Versions(back) => RollbackTo::Version(Version(version.saturating_sub(*back))),
+            To::Records(back) => RollbackTo::Seq(Seq(sight.head.0.saturating_sub(*back))),
+            To::Ms(back) => RollbackTo::Time(Timestamp(sight.now.0.saturating_sub(*back))),
+            To::Snapshot(index) => RollbackTo::Snapshot(name(*index)),
+        };
+        match self {
+            Self::Make { name: index, prefix } => {
+                Op::MakeSnapshot(MakeSnapshot { name: name(*index), prefix: PREFIXES[*prefix].into() })
+            }
+            Self::Drop { name: index } => Op::DropSnapshot { name: name(*index) },
+            Self::Key { key, expect, to: point } => {
+                let version = sight.versions[*key];
+                let what = RollbackWhat::Key { key: key_of(*key), expect: expected(*expect, version) };
+                Op::Rollback(Rollback { what, to: to(point, version), fence: None })
+            }
+            Self::Prefix { prefix, to: point } => {
+                let what = RollbackWhat::Prefix(PREFIXES[*prefix].into());
+                Op::Rollback(Rollback { what, to: to(point, 0), fence: None })
+            }
+        }
+    }
+}
+
+impl fmt::Display for MemoryDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Make { name, prefix } => write!(f, "snapshots {} of {:?}", NAMES[*name], PREFIXES[*prefix]),
+            Self::Drop { name } => write!(f, "forgets {}", NAMES[*name]),
+            Self::Key { key, expect, to } => write!(f, "restores {} {expect:?} to {to:?}", KEYS[*key]),
+            Self::Prefix { prefix, to } => write!(f, "restores {}* to {to:?}", PREFIXES[*prefix]),
+        }
+    }
+}
+
+/// Everything that can be asked about snapshots.
+pub(super) fn reads() -> Vec<Read> {
+    vec![
+        Read::Items { kind: ItemKind::Snapshot, after: None, limit: 1000 },
+        Read::Built { after: None, limit: 1000 },
+        Read::Built { after: Some(key_of(0)), limit: 1 },
+    ]
+}

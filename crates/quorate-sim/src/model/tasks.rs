@@ -1,0 +1,372 @@
+//! Tasks in plans: what can happen to them, how that is drawn, how it reads, and what it means where it stands.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use quorate_core::{
+    CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask,
+    NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, RegisterAgent, Role, Task, TaskHanded,
+    TaskId, TaskLeaseRef, TaskStatus, Token, Waiting,
+};
+
+use super::plan::{AGENTS, Wait, Who};
+use super::resolve::{consumer, id};
+
+/// Ids that tasks of a plan may have.
+const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
+const TYPES: [&str; 2] = ["x", "y"];
+
+#[derive(Clone, Debug)]
+pub(super) enum TaskDo {
+    Make { tasks: Vec<Wish> },
+    Claim { agent: usize, types: Vec<usize>, max: u32, lease_ms: Option<u64>, wait: Wait },
+    Grant { agent: usize, slot: u64, credit: u32 },
+    Close { agent: usize, slot: u64 },
+    Beat { lease: TaskLease, partial: bool },
+    Complete { lease: TaskLease, partly: bool, result: Option<u8> },
+    Fail { lease: TaskLease, hopeless: bool, details: bool },
+    Return { lease: TaskLease },
+    Cancel { task: usize },
+}
+
+/// A task to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    id: Option<usize>,
+    /// What it is about, or for whom it is.
+    task_type: Option<usize>,
+    agent: Option<usize>,
+    needs: Vec<Need>,
+    policy: OnDependencyFailure,
+    ten: u8,
+    tries: u16,
+    backoff_ms: u64,
+    timeout_ms: Option<u64>,
+    lease_ms: u64,
+    tells: Option<usize>,
+    input: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Need {
+    Id(usize),
+    /// The one so many places before in the same operation, if there is one.
+    Before(usize),
+    /// Any place of the same operation: circles come about.
+    Place(usize),
+}
+
+/// Which lease of a task is named: counted back from the newest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskLease {
+    own: bool,
+    held: bool,
+    back: usize,
+    twist: i8,
+}
+
+/// How an agent describes itself: alice leads, bob can do both kinds of work, carol one, dave none.
+pub(super) fn described(agent: usize) -> RegisterAgent {
+    let mut new = RegisterAgent::named(id(agent));
+    let can: &[&str] = [&["x"][..], &["x", "y"], &["y"], &[]][agent];
+    new.capabilities = can.iter().map(|word| (*word).to_owned()).collect();
+    new.role = if agent == 0 { Role::Coordinator } else { Role::Worker };
+    new
+}
+
+/// What an agent does to tasks in a day's work.
+pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
+    let slot = || 4..6u64;
+    prop_oneof![
+        6 => make(),
+        9 => claim(agent),
+        3 => (lease(), any::<bool>()).prop_map(|(lease, partial)| TaskDo::Beat { lease, partial }),
+        9 => complete(),
+        7 => (lease(), proptest::bool::weighted(0.25), any::<bool>())
+            .prop_map(|(lease, hopeless, details)| TaskDo::Fail { lease, hopeless, details }),
+        2 => lease().prop_map(|lease| TaskDo::Return { lease }),
+        2 => (0..TASKS.len()).prop_map(|task| TaskDo::Cancel { task }),
+        2 => (Just(agent), slot(), 0..3u32)
+            .prop_map(|(agent, slot, credit)| TaskDo::Grant { agent, slot, credit }),
+        1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskDo::Close { agent, slot }),
+    ]
+    .boxed()
+}
+
+fn make() -> BoxedStrategy<TaskDo> {
+    prop_oneof![3 => vec(wish(), 1..=1), 4 => vec(wish(), 2..=5)]
+        .prop_map(|tasks| TaskDo::Make { tasks })
+        .boxed()
+}
+
+fn wish() -> BoxedStrategy<Wish> {
+    let need = prop_oneof![
+        3 => (0..TASKS.len()).prop_map(Need::Id),
+        6 => (1..4usize).prop_map(Need::Before),
+        1 => (0..5usize).prop_map(Need::Place),
+    ];
+    let policy = prop_oneof![
+        2 => Just(OnDependencyFailure::Fail),
+        1 => Just(OnDependencyFailure::Skip),
+        1 => Just(OnDependencyFailure::Wait),
+    ];
+    let whom = prop_oneof![
+        8 => (0..TYPES.len()).prop_map(|word| (Some(word), None)),
+        1 => (0..3usize).prop_map(|agent| (None, Some(agent))),
+        1 => (0..AGENTS.len()).prop_map(|agent| (Some(0), Some(agent))),
+    ];
+    (
+        weighted(0.6, 0..TASKS.len()),
+        whom,
+        vec(need, 0..=3),
+        policy,
+        prop_oneof![3 => Just(5u8), 1 => 1..=10u8],
+        prop_oneof![Just(1u16), Just(2), Just(4)],
+        prop_oneof![Just(0u64), Just(1_000)],
+        (weighted(0.3, prop_oneof![Just(5_000u64), Just(30_000)]), prop_oneof![Just(30_000u64), Just(5_000)]),
+        weighted(0.2, 0..AGENTS.len() + 1),
+        weighted(0.5, 0..2u8),
+    )
+        .prop_map(|(id, whom, needs, policy, ten, tries, backoff_ms, times, tells, input)| Wish {
+            id,
+            task_type: whom.0,
+            agent: whom.1,
+            needs,
+            policy,
+            ten,
+            tries,
+            backoff_ms,
+            timeout_ms: times.0,
+            lease_ms: times.1,
+            tells,
+            input,
+        })
+        .boxed()
+}
+
+fn claim(agent: usize) -> BoxedStrategy<TaskDo> {
+    let wait = prop_oneof![
+        4 => Just(Wait::No),
+        2 => (4..6u64).prop_map(Wait::Once),
+        2 => (4..6u64).prop_map(Wait::Standing),
+    ];
+    let types = prop_oneof![4 => Just(vec![]), 1 => vec(0..TYPES.len(), 1..=2)];
+    let lease = weighted(0.3, prop_oneof![Just(1_000u64), Just(60_000)]);
+    (Just(agent), types, prop_oneof![Just(1u32), Just(2), Just(5)], lease, wait)
+        .prop_map(|(agent, types, max, lease_ms, wait)| TaskDo::Claim { agent, types, max, lease_ms, wait })
+        .boxed()
+}
+
+fn complete() -> BoxedStrategy<TaskDo> {
+    (lease(), proptest::bool::weighted(0.15), weighted(0.6, 0..2u8))
+        .prop_map(|(lease, partly, result)| TaskDo::Complete { lease, partly, result })
+        .boxed()
+}
+
+fn lease() -> BoxedStrategy<TaskLease> {
+    let likely = || proptest::bool::weighted(0.9);
+    let back = prop_oneof![4 => Just(0usize), 1 => 1..4usize];
+    let twist = prop_oneof![12 => Just(0i8), 1 => Just(1), 1 => Just(-1)];
+    (likely(), likely(), back, twist)
+        .prop_map(|(own, held, back, twist)| TaskLease { own, held, back, twist })
+        .boxed()
+}
+
+/// What a space told of tasks so far.
+#[derive(Default)]
+pub(super) struct TaskTold {
+    /// Every lease that was handed out, with its holder.
+    leases: Vec<(usize, TaskLeaseRef)>,
+    /// Every task that was made.
+    pub(super) made: BTreeSet<TaskId>,
+}
+
+impl TaskTold {
+    pub(super) fn learn(&mut self, op: &Op, result: &OpResult) {
+        match (op, result) {
+            (Op::ClaimTasks(claim), OpResult::TasksClaimed(taken)) => {
+                let agent = AGENTS.iter().position(|name| *name == claim.agent.as_str()).unwrap_or(0);
+                taken.iter().for_each(|one| self.hold(agent, one));
+            }
+            (Op::CreateTasks(create), OpResult::TasksCreated { generation, seq, first, .. }) => {
+                for (n, task) in create.tasks.iter().enumerate() {
+                    let made = || TaskId::made_by_hub(*generation, *seq, first + n as u32);
+                    self.made.insert(task.id.clone().unwrap_or_else(made));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn hold(&mut self, agent: usize, handed: &TaskHanded) {
+        self.leases.push((agent, handed.lease_ref()));
+    }
+
+    /// The operation that is meant. Who has no task yet claims first: a plan should get somewhere.
+    pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<Token>) -> Op {
+        let with_lease =
+            |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
+            {
+                (Some(found), _) => what(found),
+                (None, Who::Hub) => Op::Sweep,
+                (None, Who::Agent(agent)) => claim_op(agent, &[], 3, None, Wait::No),
+            };
+        match what {
+            TaskDo::Make { tasks } => make_op(tasks),
+            TaskDo::Claim { agent, types, max, lease_ms, wait } => {
+                claim_op(*agent, types, *max, *lease_ms, *wait)
+            }
+            TaskDo::Grant { agent, slot, credit } => {
+                Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
+            }
+            TaskDo::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
+            TaskDo::Beat { lease, partial } => with_lease(lease, &|lease| {
+                let partial = partial.then(|| payload("{\"so\":\"far\"}"));
+                Op::HeartbeatTask(HeartbeatTask { lease, partial })
+            }),
+            TaskDo::Complete { lease, partly, result } => with_lease(lease, &|lease| {
+                let result = result.map(|result| payload(&format!("{{\"result\":{result}}}")));
+                let mut complete = CompleteTask::done(lease, result);
+                if *partly {
+                    complete.status = TaskStatus::Partial;
+                    complete.confidence = Some(0.5);
+                }
+                Op::CompleteTask(complete)
+            }),
+            TaskDo::Fail { lease, hopeless, details } => with_lease(lease, &|lease| {
+                let details = details.then(|| payload("{\"line\":7}"));
+                Op::FailTask(FailTask { lease, reason: "busy".into(), details, recoverable: !*hopeless })
+            }),
+            TaskDo::Return { lease } => with_lease(lease, &Op::ReleaseTask),
+            TaskDo::Cancel { task } => {
+                Op::CancelTask(CancelTask { task: task_id(*task), reason: "late".into() })
+            }
+        }
+    }
+
+    fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<Token>) -> Option<TaskLeaseRef> {
+        let mine = |holder: usize| !lease.own || who == Who::Hub || who == Who::Agent(holder);
+        let meant = |(holder, one): &&(usize, TaskLeaseRef)| {
+            mine(*holder) && (!lease.held || held.contains(&one.token))
+        };
+        let found = self.leases.iter().rev().filter(meant).nth(lease.back);
+        let (_, mut found) = found.or_else(|| self.leases.iter().rev().find(meant))?.clone();
+        found.token = Token(found.token.0.saturating_add_signed(lease.twist.into()));
+        Some(found)
+    }
+}
+
+/// The tokens of tasks that are held.
+pub(super) fn held<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<Token> {
+    tasks.into_iter().filter_map(|task| task.lease()).map(|lease| lease.token).collect()
+}
+
+fn task_id(task: usize) -> TaskId {
+    TaskId::new(TASKS[task]).expect("a good id")
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::seal(Bytes::from(text.to_owned()), [9; 16])
+}
+
+fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait: Wait) -> Op {
+    let waiting = match wait {
+        Wait::No => Waiting::No,
+        Wait::Once(slot) => Waiting::Once(consumer(agent, slot)),
+        Wait::Standing(slot) => Waiting::Standing(consumer(agent, slot)),
+    };
+    let types = types.iter().map(|word| TYPES[*word].to_owned()).collect();
+    Op::ClaimTasks(ClaimTasks { agent: id(agent), types, max, lease_ms, waiting })
+}
+
+fn make_op(tasks: &[Wish]) -> Op {
+    let made = tasks.iter().enumerate().map(|(place, wish)| {
+        let mut new = NewTask::new(wish.task_type.map_or("", |word| TYPES[word]));
+        new.id = wish.id.map(task_id);
+        new.agent = wish.agent.map(id);
+        let need = |need: &Need| match need {
+            Need::Id(task) => Some(Dependency::Task(task_id(*task))),
+            Need::Before(back) => place.checked_sub(*back).map(|at| Dependency::Nth(at as u32)),
+            Need::Place(at) => Some(Dependency::Nth((at % tasks.len()) as u32)),
+        };
+        new.depends_on = wish.needs.iter().filter_map(need).collect();
+        new.on_dependency_failure = wish.policy;
+        new.priority = Priority::from_ten(wish.ten).expect("1 to 10");
+        new.attempts_max = wish.tries;
+        new.backoff_ms = wish.backoff_ms;
+        new.timeout_ms = wish.timeout_ms;
+        new.lease_ms = wish.lease_ms;
+        new.escalate_to = match wish.tells {
+            None => EscalateTo::Coordinators,
+            Some(agent) if agent == AGENTS.len() => EscalateTo::Nobody,
+            Some(agent) => EscalateTo::Agent(id(agent)),
+        };
+        (new, wish.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))
+    });
+    Op::CreateTasks(CreateTasks::pack(made, [9; 16]))
+}
+
+impl fmt::Display for TaskDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Make { tasks } => {
+                let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
+                write!(f, "makes {}", tasks.join(" + "))
+            }
+            Self::Claim { agent, types, max, lease_ms, wait } => {
+                let types: Vec<_> = types.iter().map(|word| TYPES[*word]).collect();
+                write!(f, "takes {max} tasks of {:?} for {} lease {lease_ms:?}", types, AGENTS[*agent])?;
+                match wait {
+                    Wait::No => Ok(()),
+                    Wait::Once(slot) => write!(f, " waiting as {slot}"),
+                    Wait::Standing(slot) => write!(f, " standing as {slot}"),
+                }
+            }
+            Self::Grant { agent, slot, credit } => {
+                write!(f, "grants {credit} tasks to {slot} of {}", AGENTS[*agent])
+            }
+            Self::Close { agent, slot } => write!(f, "closes {slot} of {}", AGENTS[*agent]),
+            Self::Beat { lease, partial } => {
+                write!(f, "beats {lease}{}", if *partial { " with a partial result" } else { "" })
+            }
+            Self::Complete { lease, partly, result } => {
+                write!(f, "completes {lease}{} {result:?}", if *partly { " partly" } else { "" })
+            }
+            Self::Fail { lease, hopeless, details } => {
+                write!(f, "fails {lease} hopeless {hopeless} details {details}")
+            }
+            Self::Return { lease } => write!(f, "returns {lease}"),
+            Self::Cancel { task } => write!(f, "cancels {}", TASKS[*task]),
+        }
+    }
+}
+
+impl fmt::Display for Wish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.id.map_or("_", |id| TASKS[id]))?;
+        if let Some(word) = self.task_type {
+            write!(f, " of {}", TYPES[word])?;
+        }
+        if let Some(agent) = self.agent {
+            write!(f, " for {}", AGENTS[agent])?;
+        }
+        if !self.needs.is_empty() {
+            write!(f, " needs {:?} else {}", self.needs, self.policy.as_str())?;
+        }
+        write!(f, " priority {} tries {} backoff {}ms", self.ten, self.tries, self.backoff_ms)?;
+        write!(f, " lease {}ms timeout {:?} tells {:?}", self.lease_ms, self.timeout_ms, self.tells)?;
+        self.input.map_or(Ok(()), |input| write!(f, " input {input}"))
+    }
+}
+
+impl fmt::Display for TaskLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = if self.held { "held" } else { "once held" };
+        write!(f, "{} task {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
+        if self.twist == 0 { Ok(()) } else { write!(f, " (token {:+})", self.twist) }
+    }
+}

@@ -1,0 +1,269 @@
+//! Tasks in scripts: what can be asked of them, and how what came of it reads.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{
+    AgentNo, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
+    HeartbeatTask, Item, ItemKey, ItemKind, NewTask, OnDependencyFailure, Op, OpResult, Priority, Task,
+    TaskHanded, TaskId, TaskLeaseRef, TaskState, TaskStatus, Token, Verb, Waiting,
+};
+use quorate_store::{Read, Rows, Store as _};
+
+use super::asked::{Words, agent, because, payload, span};
+use super::stage::Stage;
+use super::told::since_start;
+
+/// Every lease of each task, oldest first.
+#[derive(Default)]
+pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<Token>>);
+
+impl TaskTokens {
+    pub(super) fn hold(&mut self, handed: &TaskHanded) {
+        let TaskLeaseRef { task, token } = handed.lease_ref();
+        self.0.entry(task).or_default().push(token);
+    }
+
+    /// `t1`, `t1#1`: the newest lease of a task, or the n-th it ever had. Token 0 if it never had one.
+    fn lease(&self, text: &str) -> TaskLeaseRef {
+        let (name, nth) = match text.split_once('#') {
+            Some((name, nth)) => (name, Some(nth.parse::<usize>().expect("a number after #"))),
+            None => (text, None),
+        };
+        let task = task(name);
+        let tokens = self.0.get(&task).map_or(&[][..], Vec::as_slice);
+        let token = match nth {
+            Some(nth) => tokens.get(nth - 1),
+            None => tokens.last(),
+        };
+        TaskLeaseRef { token: token.copied().unwrap_or_default(), task }
+    }
+}
+
+fn task(name: &str) -> TaskId {
+    TaskId::new(name).expect("a good id")
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::to_owned).collect()
+}
+
+impl Stage {
+    /// The operation on tasks that a verb means, if it means one.
+    pub(super) fn asked_of_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
+        let lease = |stage: &Self, words: &mut Words<'_>| stage.cast().tokens.lease(words.must("a task"));
+        Some(match verb {
+            "makes" => make(words),
+            "takes" | "awaits" | "serves" => self.claim_tasks(who, verb, words),
+            "beats" => Op::HeartbeatTask(HeartbeatTask {
+                lease: lease(self, words),
+                partial: words.after("with").map(payload),
+            }),
+            "finishes" => complete(lease(self, words), words),
+            "flunks" => {
+                let lease = lease(self, words);
+                let hopeless = words.after_word("hopelessly");
+                let details = words.after("leaving").map(payload);
+                Op::FailTask(FailTask { lease, reason: because(words), details, recoverable: !hopeless })
+            }
+            "returns" => Op::ReleaseTask(lease(self, words)),
+            "cancels" => {
+                let task = task(words.must("a task"));
+                Op::CancelTask(CancelTask { task, reason: because(words) })
+            }
+            _ => return None,
+        })
+    }
+
+    fn claim_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
+        let max = words.number().unwrap_or(1);
+        let types = words.after("on").map(list).unwrap_or_default();
+        let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
+        let lease_ms = words.after("for").map(span);
+        let waiting = match (verb, consumer) {
+            ("awaits", Some(consumer)) => Waiting::Once(consumer),
+            ("serves", Some(consumer)) => Waiting::Standing(consumer),
+            ("takes", None) => Waiting::No,
+            _ => panic!("{who} {verb} as whom?"),
+        };
+        Op::ClaimTasks(ClaimTasks { agent: agent(who), types, max, lease_ms, waiting })
+    }
+
+    /// What an answer says of tasks that no effect of its record says.
+    pub(super) fn task_result(&self, who: &str, result: &OpResult, new: bool) -> Option<String> {
+        match result {
+            OpResult::TasksClaimed(taken) if taken.is_empty() => Some(format!("{who}: no task to take")),
+            OpResult::TasksClaimed(taken) if taken.len() > 9 => {
+                let (first, last) = (handed_line(&taken[0]), handed_line(&taken[taken.len() - 1]));
+                Some(format!("{who} takes {} from {first} to {last}", taken.len()))
+            }
+            OpResult::TasksClaimed(taken) => {
+                Some(format!("{who} takes {}", taken.iter().map(handed_line).collect::<Vec<_>>().join(", ")))
+            }
+            OpResult::TasksCreated { seq, .. } if !new => Some(format!("made already by #{seq}")),
+            OpResult::TaskAccepted { seq, .. } if !new => Some(format!("accepted already by #{seq}")),
+            _ => None,
+        }
+    }
+
+    /// What somebody got who waits for tasks.
+    pub(super) fn handed_task(&mut self, who: &str, handed: &TaskHanded) -> String {
+        self.cast_mut().tokens.hold(handed);
+        format!("{who} gets {}", handed_line(handed))
+    }
+
+    /// What happened to a task.
+    pub(super) fn task_effect(&self, verb: Verb, task: &Task) -> Option<String> {
+        let id = &task.spec.id;
+        let where_to = match &task.state {
+            TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
+            state => state.status().as_str().to_owned(),
+        };
+        let why = task.setback.as_ref().map_or(String::new(), |setback| {
+            let reason =
+                if setback.reason.is_empty() { String::new() } else { format!(" ({})", setback.reason) };
+            format!("{}{reason}", setback.kind.as_str())
+        });
+        Some(match verb {
+            Verb::TaskCreated => format!("{id} made: {where_to}"),
+            // The answer and the hand-overs say it, with the try and the token.
+            Verb::TaskLeased => return None,
+            Verb::TaskReady if task.missing.is_empty() => format!("{id} ready"),
+            Verb::TaskReady => format!("{id} ready without {}", joined(&task.missing)),
+            Verb::TaskProgressed => format!("{id} progressed"),
+            Verb::TaskCompleted | Verb::TaskCancelled => format!("{id} {where_to}"),
+            Verb::TaskRetried => format!("{id} {why}: {where_to}"),
+            Verb::TaskReleased => format!("{id} released: {where_to}"),
+            Verb::TaskHeld | Verb::TaskFailed => self.task_line(task),
+            Verb::TaskEscalated => format!("{id} {why}: escalated"),
+            _ => return None,
+        })
+    }
+
+    /// A task and where it is.
+    fn task_line(&self, task: &Task) -> String {
+        let called = |agent: AgentNo| self.agent_name(agent);
+        let state = match &task.state {
+            TaskState::Blocked { held_by } if held_by.is_empty() => {
+                format!("blocked, needs {}", joined(&task.spec.depends_on))
+            }
+            TaskState::Blocked { held_by } => format!("blocked, held by {}", joined(held_by)),
+            TaskState::Ready { since } => format!("ready since {}", since_start(*since)),
+            TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
+            TaskState::Leased(lease) => format!("leased by {} under token {}", called(lease.by), lease.token),
+            TaskState::Failed(end) => match &end.because_of {
+                Some(id) => format!("failed because of {id}"),
+                None => "failed".into(),
+            },
+            TaskState::Done(end) | TaskState::Partial(end) => {
+                format!("{} by {} under token {}", task.status().as_str(), called(end.by), end.token)
+            }
+            TaskState::Escalated(end) => format!("escalated by {}", end.message),
+            TaskState::AwaitingApproval { .. } | TaskState::Cancelled(_) => task.status().as_str().into(),
+        };
+        let mut line = format!("{} {state}", task.spec.id);
+        if task.attempt > 0 {
+            line.push_str(&format!(", tried {}", task.attempt));
+        }
+        if let Some(setback) = &task.setback {
+            line.push_str(&format!(", last {} by {}", setback.kind.as_str(), called(setback.by)));
+        }
+        line
+    }
+
+    /// `task t1`: where it is, and what its holders had.
+    pub(super) async fn tell_task(&mut self, name: &str) {
+        let key = ItemKey::new(ItemKind::Task, task(name).to_shared());
+        let Rows::Item(Some(Item::Task(found))) = self.rows(Read::Item(key)).await else {
+            return self.say(format!("{name}: no such task"));
+        };
+        let mut line = self.task_line(&found);
+        let result = match &found.state {
+            TaskState::Done(end) | TaskState::Partial(end) => end.result,
+            _ => None,
+        };
+        let parts = found.partials.iter().map(|partial| ("had", partial.part));
+        for (what, part) in parts.chain(result.map(|part| ("result", part))) {
+            let (seq, part) = (part.seq, part.part);
+            let Rows::Part(Some(found)) = self.rows(Read::Part { seq, part, start: 0, length: 99 }).await
+            else {
+                panic!("record {seq} has no part {part}");
+            };
+            line.push_str(&format!(", {what} {}", String::from_utf8_lossy(&found.bytes)));
+        }
+        self.say(line);
+    }
+
+    /// `tasks`: how many are in each state.
+    pub(super) fn tell_task_counts(&mut self) {
+        let published = self.store().published(self.space()).expect("the space is there");
+        let counts = published.borrow().tasks;
+        let some = counts.iter().filter(|(_, count)| *count > 0);
+        let some: Vec<_> = some.map(|(status, count)| format!("{count} {}", status.as_str())).collect();
+        self.say(if some.is_empty() { "no tasks".into() } else { some.join(", ") });
+    }
+}
+
+fn joined(ids: &[TaskId]) -> String {
+    ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(",")
+}
+
+fn handed_line(handed: &TaskHanded) -> String {
+    let token = handed.lease_ref().token;
+    format!("{} (try {}, token {token})", handed.task.spec.id, handed.task.attempt)
+}
+
+fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
+    let mut complete = CompleteTask::done(lease, words.after("with").map(payload));
+    if words.after_word("partly") {
+        complete.status = TaskStatus::Partial;
+    }
+    complete.confidence = words.after("sure").map(|sure| sure.parse().expect("a share"));
+    complete.rationale = Some(because(words)).filter(|text| !text.is_empty());
+    Op::CompleteTask(complete)
+}
+
+/// `makes t1 of review + t2 of sum needs t1`: all of them by one operation. `_` leaves the id to the hub.
+fn make(words: &mut Words<'_>) -> Op {
+    let mut tasks = Vec::new();
+    loop {
+        let name = words.must("a name for the task");
+        let mut new = NewTask::new(words.after("of").unwrap_or(""));
+        new.id = (name != "_").then(|| task(name));
+        let mut input = None;
+        let mut more = false;
+        while let Some(word) = words.next_unless("twice") {
+            let mut value = || words.must(word);
+            match word {
+                "+" => {
+                    more = true;
+                    break;
+                }
+                "for" => new.agent = Some(agent(value())),
+                "needs" => {
+                    new.depends_on = list(value()).iter().map(|id| Dependency::Task(task(id))).collect();
+                }
+                "priority" => {
+                    new.priority = Priority::from_ten(value().parse().expect("1 to 10")).expect("1 to 10")
+                }
+                "tries" => new.attempts_max = value().parse().expect("a number of tries"),
+                "backoff" => new.backoff_ms = span(value()),
+                "timeout" => new.timeout_ms = Some(span(value())),
+                "lease" => new.lease_ms = span(value()),
+                "skipping" => new.on_dependency_failure = OnDependencyFailure::Skip,
+                "waiting" => new.on_dependency_failure = OnDependencyFailure::Wait,
+                "tells" => {
+                    new.escalate_to = match value() {
+                        "nobody" => EscalateTo::Nobody,
+                        name => EscalateTo::Agent(agent(name)),
+                    }
+                }
+                "saying" => input = Some(value().as_bytes().to_vec()),
+                other => panic!("{other} says nothing about a task"),
+            }
+        }
+        tasks.push((new, input));
+        if !more {
+            return Op::CreateTasks(CreateTasks::pack(tasks, [5; 16]));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What entries were built on.
+
+use std::collections::BTreeMap;
+
+use quorate_core::{Effect, EntryHead, Key};
+use quorate_store::Built;
+use rusqlite::OptionalExtension as _;
+
+use super::Reading;
+use crate::lookup::entry_head;
+use crate::readers::ReadError;
+
+/// The live entries that were built on others, by key.
+pub(super) fn entries(
+    reading: &Reading<'_>,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Vec<Built>, ReadError> {
+    let newer = reading.tail.entries.iter().filter(|(key, _)| after.is_none_or(|after| *key > after));
+    // Of those that are stored some may be gone or built on nothing in the tail.
+    let enough = limit.saturating_add(reading.tail.entries.len());
+    let stored = stored(reading, after, enough)?;
+    let complete = stored.len() < enough;
+    let last = stored.last().map(|(key, _)| key.clone());
+    let mut all: BTreeMap<Key, EntryHead> = stored.into_iter().collect();
+    for (key, entry) in newer {
+        if entry.head.deleted || entry.depends == 0 {
+            all.remove(key);
+        } else if complete || Some(key) <= last.as_ref() {
+            all.insert(key.clone(), entry.head);
+        }
+    }
+    all.into_iter().take(limit).map(|(key, head)| one(reading, key, head)).collect()
+}
+
+fn stored(
+    reading: &Reading<'_>,
+    after: Option<&Key>,
+    limit: usize,
+) -> Result<Vec<(Key, EntryHead)>, ReadError> {
+    let mut statement = reading.connection.prepare_cached(
+        "SELECT version, generation, seq, deleted, key FROM entries
+         WHERE space = ?1 AND key > ?2 AND NOT deleted AND depends > 0 ORDER BY key LIMIT ?3",
+    )?;
+    let mut rows = statement.query((reading.space.0, after.map_or("", Key::as_str), limit))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(4)?;
+        let key = Key::new(&key).map_err(|refused| ReadError::Other(refused.detail))?;
+        found.push((key, entry_head(row)?));
+    }
+    Ok(found)
+}
+
+fn one(reading: &Reading<'_>, key: Key, head: EntryHead) -> Result<Built, ReadError> {
+    let (_, body) = reading.record(head.seq)?;
+    let mut depends_on = Vec::new();
+    for effect in body.effects {
+        if let Effect::Written { key: of, version, depends_on: ons, .. } = effect
+            && (&of, version) == (&key, head.version)
+        {
+            for (on, version) in ons {
+                let now = newest(reading, &on)?;
+                depends_on.push((on, version, now));
+            }
+        }
+    }
+    Ok(Built { key, version: head.version, depends_on })
+}
+
+/// The newest version of an entry, tombstones included.
+fn newest(reading: &Reading<'_>, key: &Key) -> Result<Option<EntryHead>, ReadError> {
+    if let Some(entry) = reading.tail.entries.get(key) {
+        return Ok(Some(entry.head));
+    }
+    let sql = "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2";
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    Ok(statement.query_row((reading.space.0, key.as_str()), entry_head).optional()?)
+}

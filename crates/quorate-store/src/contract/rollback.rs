@@ -1,0 +1,277 @@
+//! Going back to what was there before: new versions, one commit, nothing copied.
+
+use quorate_core::{
+    Code, Item, ItemKind, MakeSnapshot, Op, OpResult, Principal, PutEntry, Rollback, RollbackTo,
+    RollbackWhat, Seq, SnapshotName, Timestamp, Version, limits,
+};
+
+use super::bench::{Bench, START_MS};
+use super::words::{agent, delete, deliver_to, erase, key, put, put_at, send};
+use crate::{Entry, Read, Rows, When};
+
+fn name(text: &str) -> SnapshotName {
+    SnapshotName::new(text).expect("a good name")
+}
+
+fn snapshot(text: &str, prefix: &str) -> Op {
+    Op::MakeSnapshot(MakeSnapshot { name: name(text), prefix: prefix.into() })
+}
+
+fn key_to(text: &str, to: RollbackTo) -> Op {
+    Op::Rollback(Rollback { what: RollbackWhat::Key { key: key(text), expect: None }, to, fence: None })
+}
+
+fn prefix_to(prefix: &str, to: RollbackTo) -> Op {
+    Op::Rollback(Rollback { what: RollbackWhat::Prefix(prefix.into()), to, fence: None })
+}
+
+async fn entry(bench: &Bench, name: &str, when: When) -> Entry {
+    match bench.read(Read::Entry { key: key(name), when }).await {
+        Rows::Entry(Some(entry)) => entry,
+        other => panic!("not an entry: {other:?}"),
+    }
+}
+
+fn text(entry: &Entry) -> Option<String> {
+    entry.content.as_ref().map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
+}
+
+/// Versions 1, 2 and 3 of k, ten seconds apart.
+async fn three_versions(bench: &Bench) -> Vec<Seq> {
+    bench.start_all(&["alice", "bob"]).await;
+    let mut seqs = Vec::new();
+    for text in ["1", "2", "3"] {
+        bench.pass(10);
+        seqs.push(bench.ok(agent("alice"), vec![Op::Put(put("k", text))]).await.seq.expect("a record"));
+    }
+    seqs
+}
+
+pub async fn i11_a_rollback_is_a_new_version(bench: Bench) {
+    let seqs = three_versions(&bench).await;
+    let old = entry(&bench, "k", When::Version(Version(1))).await;
+    bench.pass(5);
+    let receipt = bench.ok(agent("bob"), vec![key_to("k", RollbackTo::Version(Version(1)))]).await;
+    assert_eq!(receipt.results, [OpResult::RolledBack { to: seqs[0], written: 1, deleted: 0 }]);
+    let new = entry(&bench, "k", When::Now).await;
+    assert_eq!(new.content, old.content, "byte for byte, with its digest");
+    assert_eq!((new.version.head.version, Some(new.version.head.seq)), (Version(4), receipt.seq));
+    assert_eq!((new.version.author.as_str(), new.version.at), ("agent:bob", Timestamp(START_MS + 35_000)));
+    assert_eq!((new.version.place, new.version.restores), (old.version.place, Some(Version(1))));
+    assert_eq!(new.version.entry_type, old.version.entry_type);
+    assert_eq!(entry(&bench, "k", When::Version(Version(1))).await, old, "history stays as it was");
+    let again = bench.ok(agent("bob"), vec![key_to("k", RollbackTo::Version(Version(1)))]).await;
+    assert_eq!(again.seq, None, "it is there already");
+    bench.ok(agent("alice"), vec![put_at("k", "5", 4)]).await;
+}
+
+pub async fn c11_back_to_a_record_a_time_or_a_snapshot(bench: Bench) {
+    let seqs = three_versions(&bench).await;
+    let at = |ms| RollbackTo::Time(Timestamp(START_MS + ms));
+    bench.ok(agent("alice"), vec![snapshot("three", "k"), Op::Put(put("k", "4"))]).await;
+    let expected = [
+        (RollbackTo::Seq(seqs[0]), "1"),
+        (RollbackTo::Seq(seqs[1]), "2"),
+        (at(10_000), "1"),
+        (at(29_999), "2"),
+        (RollbackTo::Snapshot(name("three")), "3"),
+        (RollbackTo::Version(Version(4)), "4"),
+    ];
+    for (to, content) in expected {
+        bench.ok(agent("alice"), vec![key_to("k", to.clone())]).await;
+        assert_eq!(text(&entry(&bench, "k", When::Now).await).as_deref(), Some(content), "{to:?}");
+    }
+    for nothing in [RollbackTo::Seq(Seq(u64::MAX)), RollbackTo::Time(Timestamp(u64::MAX))] {
+        assert_eq!(bench.ok(agent("alice"), vec![key_to("k", nothing)]).await.seq, None);
+    }
+    bench.ok(agent("alice"), vec![key_to("k", at(9_999))]).await;
+    assert!(entry(&bench, "k", When::Now).await.version.head.deleted, "it was not there then");
+    assert_eq!(bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Seq(Seq(0)))]).await.seq, None);
+}
+
+pub async fn c11_a_prefix_goes_back_in_one_commit(bench: Bench) {
+    bench.start("alice").await;
+    let together = vec![Op::Put(put("p/a", "1")), Op::Put(put("p/b", "1")), Op::Put(put("q", "1"))];
+    let seq = bench.ok(agent("alice"), together).await.seq.expect("a record");
+    bench
+        .ok(agent("alice"), vec![Op::Put(put("p/a", "2")), delete("p/b", None), Op::Put(put("p/c", "1"))])
+        .await;
+    bench.ok(agent("alice"), vec![Op::Put(put("q", "2")), Op::Put(put("p", "1"))]).await;
+    let receipt = bench.ok(agent("alice"), vec![prefix_to("p/", RollbackTo::Seq(seq))]).await;
+    assert_eq!(receipt.results, [OpResult::RolledBack { to: seq, written: 2, deleted: 1 }]);
+    for (name, version, content) in [
+        ("p/a", 3, Some("1")),
+        ("p/b", 3, Some("1")),
+        ("p/c", 2, None),
+        ("q", 2, Some("2")),
+        ("p", 1, Some("1")),
+    ] {
+        let now = entry(&bench, name, When::Now).await;
+        assert_eq!((now.version.head.version.0, text(&now).as_deref()), (version, content), "{name}");
+    }
+    let all = bench.ok(agent("alice"), vec![prefix_to("", RollbackTo::Seq(Seq(1)))]).await;
+    assert_eq!(all.results, [OpResult::RolledBack { to: Seq(1), written: 0, deleted: 4 }]);
+}
+
+pub async fn c11_a_rollback_sees_what_its_commit_did(bench: Bench) {
+    let seqs = three_versions(&bench).await;
+    let ops = vec![
+        Op::Put(put("k", "4")),
+        key_to("k", RollbackTo::Seq(seqs[2])),
+        key_to("k", RollbackTo::Version(Version(4))),
+        send("alice", deliver_to("bob")),
+        Op::Put(put("new", "1")),
+        prefix_to("", RollbackTo::Seq(seqs[0])),
+    ];
+    let receipt = bench.ok(agent("alice"), ops).await;
+    assert_eq!(receipt.results[5], OpResult::RolledBack { to: seqs[0], written: 1, deleted: 1 });
+    let mut contents = Vec::new();
+    for version in 4..=7 {
+        contents.push(text(&entry(&bench, "k", When::Version(Version(version))).await).expect("content"));
+    }
+    assert_eq!(contents, ["4", "3", "4", "1"]);
+    assert!(entry(&bench, "new", When::Now).await.version.head.deleted);
+    let dependent = Op::Put(PutEntry { depends_on: vec![key("k")], ..put("d", "{}") });
+    bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Version(Version(2))), dependent]).await;
+    assert_eq!(entry(&bench, "d", When::Now).await.version.depends_on, [(key("k"), Version(8))]);
+}
+
+pub async fn c11_what_was_erased_does_not_come_back(bench: Bench) {
+    let seqs = three_versions(&bench).await;
+    bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Version(Version(1)))]).await;
+    bench.ok(Principal::System, vec![erase(seqs[0], 0)]).await;
+    assert!(
+        entry(&bench, "k", When::Now).await.content.expect("its length").is_erased(),
+        "one place, one erasure"
+    );
+    bench.ok(agent("alice"), vec![Op::Put(put("k", "5")), Op::Put(put("l", "1"))]).await;
+    for to in [RollbackTo::Version(Version(1)), RollbackTo::Version(Version(4)), RollbackTo::Seq(seqs[0])] {
+        let refused = bench.refused(agent("alice"), vec![key_to("k", to)]).await;
+        assert_eq!(refused.code, Code::Conflict);
+    }
+    bench.refused_with(Code::Conflict, agent("alice"), vec![prefix_to("", RollbackTo::Seq(seqs[0]))]).await;
+    let both = vec![erase(seqs[1], 0), key_to("k", RollbackTo::Version(Version(2)))];
+    bench.refused_with(Code::Conflict, Principal::System, both).await;
+    bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Version(Version(2)))]).await;
+}
+
+pub async fn c11_a_rollback_is_refused_as_a_whole(bench: Bench) {
+    three_versions(&bench).await;
+    let expecting = |version| {
+        Op::Rollback(Rollback {
+            what: RollbackWhat::Key { key: key("k"), expect: Some(Version(version)) },
+            to: RollbackTo::Version(Version(1)),
+            fence: None,
+        })
+    };
+    let stale = bench.refused(agent("alice"), vec![expecting(2), put_at("k", "x", 1)]).await;
+    assert_eq!(
+        (stale.code, stale.facts.current_version, stale.facts.stale.len()),
+        (Code::VersionConflict, Some(3), 2)
+    );
+    assert_eq!(stale.facts.stale[0].item, "k");
+    bench
+        .refused_with(Code::NotFound, agent("alice"), vec![key_to("k", RollbackTo::Version(Version(9)))])
+        .await;
+    bench
+        .refused_with(Code::NotFound, agent("alice"), vec![key_to("k", RollbackTo::Version(Version(0)))])
+        .await;
+    bench.refused_with(Code::NotFound, agent("alice"), vec![key_to("never", RollbackTo::Seq(Seq(1)))]).await;
+    bench
+        .refused_with(Code::NotFound, agent("alice"), vec![key_to("k", RollbackTo::Snapshot(name("s")))])
+        .await;
+    bench.ok(agent("alice"), vec![snapshot("s", "k/")]).await;
+    bench
+        .refused_with(Code::Invalid, agent("alice"), vec![key_to("k", RollbackTo::Snapshot(name("s")))])
+        .await;
+    bench
+        .refused_with(Code::Invalid, agent("alice"), vec![prefix_to("", RollbackTo::Snapshot(name("s")))])
+        .await;
+    let version_of_many = prefix_to("k", RollbackTo::Version(Version(1)));
+    assert!(quorate_core::Commit::new(agent("alice"), vec![version_of_many]).check().is_err());
+    bench.ok(agent("alice"), vec![expecting(3)]).await;
+}
+
+pub async fn c11_a_rollback_changes_at_most_4096_entries(bench: Bench) {
+    bench.start("alice").await;
+    let before = bench.head();
+    for batch in 0..=(limits::ROLLBACK_KEYS_MAX / limits::OPS_MAX) {
+        let puts =
+            (0..limits::OPS_MAX).map(|index| Op::Put(put(&format!("many/{batch:03}-{index:03}"), "1")));
+        let count = if batch == limits::ROLLBACK_KEYS_MAX / limits::OPS_MAX { 1 } else { limits::OPS_MAX };
+        bench.ok(agent("alice"), puts.take(count).collect()).await;
+    }
+    let refused = bench.refused(agent("alice"), vec![prefix_to("many/", RollbackTo::Seq(before))]).await;
+    assert_eq!(
+        (refused.code, refused.facts.limit),
+        (Code::LimitExceeded, Some(limits::ROLLBACK_KEYS_MAX as u64))
+    );
+    bench.ok(agent("alice"), vec![delete("many/000-000", None)]).await;
+    let receipt = bench.ok(agent("alice"), vec![prefix_to("many/", RollbackTo::Seq(before))]).await;
+    let deleted = limits::ROLLBACK_KEYS_MAX as u32;
+    assert_eq!(receipt.results, [OpResult::RolledBack { to: before, written: 0, deleted }]);
+}
+
+pub async fn c11_entries_say_what_they_were_built_on(bench: Bench) {
+    bench.start("alice").await;
+    let on = |name: &str, ons: &[&str]| {
+        Op::Put(PutEntry { depends_on: ons.iter().map(|on| key(on)).collect(), ..put(name, "{}") })
+    };
+    let ops = vec![
+        Op::Put(put("a", "1")),
+        on("b", &["a", "never"]),
+        on("c", &["b"]),
+        on("d", &["a"]),
+        Op::Put(put("e", "1")),
+    ];
+    bench.ok(agent("alice"), ops).await;
+    bench
+        .ok(
+            agent("alice"),
+            vec![Op::Put(put("a", "2")), delete("d", None), Op::Put(put("c", "2")), on("f", &["d"])],
+        )
+        .await;
+    let built = |after: Option<&str>, limit| Read::Built { after: after.map(key), limit };
+    let all = match bench.read(built(None, 9)).await {
+        Rows::Built(all) => all,
+        other => panic!("not dependencies: {other:?}"),
+    };
+    let words = all.iter().flat_map(|one| {
+        one.depends_on.iter().map(move |(on, version, now)| {
+            let now = now.map(|head| (head.version.0, head.deleted));
+            (one.key.as_str(), one.version.0, on.as_str(), version.0, now)
+        })
+    });
+    let expected =
+        [("b", 1, "a", 1, Some((2, false))), ("b", 1, "never", 0, None), ("f", 1, "d", 0, Some((2, true)))];
+    assert_eq!(words.collect::<Vec<_>>(), expected);
+    assert_eq!(bench.read(built(Some("b"), 9)).await, Rows::Built(all[1..].to_vec()));
+    assert_eq!(bench.read(built(None, 1)).await, Rows::Built(all[..1].to_vec()));
+}
+
+pub async fn c11_a_snapshot_is_a_name_for_a_position(mut bench: Bench) {
+    three_versions(&bench).await;
+    let before = bench.head();
+    let made = bench.ok(agent("alice"), vec![snapshot("s", "k"), Op::Put(put("k", "4"))]).await;
+    assert_eq!(made.results[0], OpResult::SnapshotMade { seq: before });
+    bench.refused_with(Code::Duplicate, agent("alice"), vec![snapshot("s", "k")]).await;
+    bench.reopen().await;
+    let all = Read::Items { kind: ItemKind::Snapshot, after: None, limit: 9 };
+    match bench.read(all.clone()).await {
+        Rows::Items(items) => match &items[..] {
+            [Item::Snapshot(one)] => {
+                assert_eq!((one.seq, one.by.as_str(), one.prefix.as_str()), (before, "agent:alice", "k"))
+            }
+            other => panic!("not one snapshot: {other:?}"),
+        },
+        other => panic!("not items: {other:?}"),
+    }
+    bench.ok(agent("bob"), vec![prefix_to("k", RollbackTo::Snapshot(name("s")))]).await;
+    assert_eq!(text(&entry(&bench, "k", When::Now).await).as_deref(), Some("3"));
+    let drop = || Op::DropSnapshot { name: name("s") };
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![drop()]).await;
+    bench.refused_with(Code::NotFound, agent("alice"), vec![drop(), drop()]).await;
+    bench.ok(agent("alice"), vec![drop(), snapshot("s", "")]).await;
+    bench.ok(Principal::System, vec![drop()]).await;
+    assert_eq!(bench.read(all).await, Rows::Items(Vec::new()));
+}

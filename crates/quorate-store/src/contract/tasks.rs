@@ -1,0 +1,470 @@
+//! Tasks: made as a graph, taken under rising tokens, ended once, never stuck.
+
+use std::time::Duration;
+
+use quorate_core::{
+    CancelTask, ClaimTasks, Code, Commit, CompleteTask, ConsumerId, CreateTasks, Dependency, EscalateTo,
+    FailTask, HeartbeatTask, Item, ItemKey, ItemKind, NewTask, OnDependencyFailure, Op, OpResult, Principal,
+    Receipt, RegisterAgent, Role, SetbackKind, Task, TaskHanded, TaskId, TaskLeaseRef, TaskLoss, TaskState,
+    TaskStatus, Token, Told, Waiting, limits,
+};
+
+use super::bench::Bench;
+use super::words::{agent, id, payload, put_at, register, repeat_key};
+use crate::{PartBytes, Read, Rows};
+
+const FIRST: ConsumerId = ConsumerId(1);
+const SECOND: ConsumerId = ConsumerId(2);
+
+fn task_id(name: &str) -> TaskId {
+    TaskId::new(name).expect("a good id")
+}
+
+fn task(name: &str) -> NewTask {
+    NewTask { id: Some(task_id(name)), ..NewTask::new("work") }
+}
+
+fn needing(name: &str, needs: &[&str]) -> NewTask {
+    let depends_on = needs.iter().map(|name| Dependency::Task(task_id(name))).collect();
+    NewTask { depends_on, ..task(name) }
+}
+
+fn make(tasks: Vec<NewTask>) -> Op {
+    Op::CreateTasks(CreateTasks { tasks, inputs: None })
+}
+
+fn claim(name: &str, max: u32, waiting: Waiting) -> Op {
+    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
+}
+
+fn done(held: &TaskHanded, result: &str) -> Op {
+    Op::CompleteTask(CompleteTask::done(held.lease_ref(), Some(payload(result))))
+}
+
+fn fail(held: &TaskHanded, recoverable: bool) -> Op {
+    let reason = "no luck".into();
+    Op::FailTask(FailTask { lease: held.lease_ref(), reason, details: None, recoverable })
+}
+
+fn beat(held: &TaskHanded) -> Op {
+    Op::HeartbeatTask(HeartbeatTask { lease: held.lease_ref(), partial: None })
+}
+
+fn taken(receipt: &Receipt) -> Vec<TaskHanded> {
+    match &receipt.results[..] {
+        [.., OpResult::TasksClaimed(taken)] => taken.clone(),
+        other => panic!("not a claim: {other:?}"),
+    }
+}
+
+fn accepted(receipt: &Receipt) -> OpResult {
+    receipt.results[0].clone()
+}
+
+impl Bench {
+    async fn make(&self, tasks: Vec<NewTask>) -> Receipt {
+        self.ok(agent("alice"), vec![make(tasks)]).await
+    }
+
+    async fn take(&self, name: &str, max: u32) -> Vec<TaskHanded> {
+        taken(&self.ok(agent(name), vec![claim(name, max, Waiting::No)]).await)
+    }
+
+    async fn take_one(&self, name: &str) -> TaskHanded {
+        let mut taken = self.take(name, 1).await;
+        assert_eq!(taken.len(), 1, "{name} has something to take");
+        taken.remove(0)
+    }
+
+    async fn task(&self, name: &str) -> Task {
+        match self.read(Read::Item(ItemKey::new(ItemKind::Task, name))).await {
+            Rows::Item(Some(Item::Task(task))) => task,
+            other => panic!("not a task: {other:?}"),
+        }
+    }
+
+    async fn status(&self, name: &str) -> TaskStatus {
+        self.task(name).await.status()
+    }
+
+    async fn part(&self, seq: quorate_core::Seq, part: u32) -> Option<PartBytes> {
+        match self.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
+            Rows::Part(part) => part,
+            other => panic!("not a part: {other:?}"),
+        }
+    }
+
+    /// Who was told of which task since the last look: the token, or what was lost.
+    fn told_of_tasks(&self) -> Vec<(u64, String, Result<u64, TaskLoss>)> {
+        let told = self.told().into_iter().map(|(consumer, told)| match told {
+            Told::TaskHanded(handed) => {
+                let TaskLeaseRef { task, token } = handed.lease_ref();
+                (consumer.0, task.to_string(), Ok(token.0))
+            }
+            Told::TaskLost { task, loss, .. } => (consumer.0, task.to_string(), Err(loss)),
+            other => panic!("nothing about a task: {other:?}"),
+        });
+        told.collect()
+    }
+}
+
+pub async fn c4_a_graph_is_one_record(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let head = bench.head();
+    let receipt = bench.make(vec![task("a"), needing("b", &["a"]), needing("c", &["a", "b"])]).await;
+    assert_eq!(receipt.seq.map(|seq| seq.0), Some(head.0 + 1));
+    let OpResult::TasksCreated { seq, first, count, .. } = accepted(&receipt) else { panic!("{receipt:?}") };
+    assert_eq!((Some(seq), first, count), (receipt.seq, 0, 3));
+    let counts = bench.published().tasks;
+    assert_eq!((counts.of(TaskStatus::Ready), counts.of(TaskStatus::Blocked), counts.open()), (1, 2, 3));
+}
+
+pub async fn c4_dependents_start_when_all_they_need_is_done(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a"), task("b"), needing("c", &["a", "b"])]).await;
+    let held = bench.take("bob", 9).await;
+    assert_eq!(held.len(), 2, "c is not to be had yet");
+    bench.ok(agent("bob"), vec![done(&held[0], "1")]).await;
+    assert_eq!((bench.status("c").await, bench.take("bob", 9).await.len()), (TaskStatus::Blocked, 0));
+    bench.ok(agent("bob"), vec![done(&held[1], "2")]).await;
+    assert_eq!(bench.take_one("bob").await.task.spec.id, task_id("c"));
+}
+
+pub async fn c4_a_failure_means_what_each_task_said(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let with = |name, on_dependency_failure| NewTask { on_dependency_failure, ..needing(name, &["a"]) };
+    let fails = with("fails", OnDependencyFailure::Fail);
+    let skips = with("skips", OnDependencyFailure::Skip);
+    let waits = with("waits", OnDependencyFailure::Wait);
+    bench.make(vec![task("a"), fails, skips, waits, needing("behind", &["fails"])]).await;
+    let held = bench.take_one("bob").await;
+    bench.ok(agent("bob"), vec![fail(&held, false)]).await;
+    let TaskState::Failed(end) = bench.task("fails").await.state else { panic!("it fails") };
+    assert_eq!(end.because_of, Some(task_id("a")));
+    assert_eq!(bench.status("behind").await, TaskStatus::Failed);
+    let skips = bench.task("skips").await;
+    assert_eq!((skips.status(), skips.missing), (TaskStatus::Ready, vec![task_id("a")]));
+    let TaskState::Blocked { held_by } = bench.task("waits").await.state else { panic!("it waits") };
+    assert_eq!(held_by, [task_id("a")]);
+}
+
+pub async fn i10_circles_and_unknown_dependencies_are_refused(bench: Bench) {
+    bench.start("alice").await;
+    let circle = vec![needing("a", &["c"]), needing("b", &["a"]), needing("c", &["b"])];
+    let refused = bench.refused(agent("alice"), vec![make(circle)]).await;
+    let mut named: Vec<String> = refused.facts.cycle.iter().map(|one| one.agent.clone()).collect();
+    named.sort();
+    assert_eq!((refused.code, named), (Code::Invalid, vec!["a".into(), "b".into(), "c".into()]));
+    bench.refused_with(Code::NotFound, agent("alice"), vec![make(vec![needing("a", &["nowhere"])])]).await;
+    assert_eq!(bench.published().tasks.open(), 0);
+}
+
+pub async fn i10_what_is_over_counts_when_a_task_is_made(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("good"), task("bad")]).await;
+    let held = bench.take("bob", 2).await;
+    bench.ok(agent("bob"), vec![done(&held[0], "1"), fail(&held[1], false)]).await;
+    bench.make(vec![needing("after-good", &["good"]), needing("after-bad", &["good", "bad"])]).await;
+    assert_eq!(bench.status("after-good").await, TaskStatus::Ready);
+    assert_eq!(bench.status("after-bad").await, TaskStatus::Failed);
+}
+
+pub async fn c4_tasks_go_by_priority_then_age(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let at = |name, ten| NewTask {
+        priority: quorate_core::Priority::from_ten(ten).expect("1 to 10"),
+        ..task(name)
+    };
+    bench.make(vec![at("low", 2), at("old", 5), at("young", 5), at("high", 9)]).await;
+    let order: Vec<_> = bench.take("bob", 9).await.iter().map(|one| one.task.spec.id.to_string()).collect();
+    assert_eq!(order, ["high", "old", "young", "low"]);
+}
+
+pub async fn c4_a_task_for_one_agent_goes_to_no_other(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.make(vec![NewTask { agent: Some(id("carol")), ..task("hers") }]).await;
+    assert_eq!(bench.take("bob", 9).await.len(), 0);
+    assert_eq!(bench.take("carol", 9).await.len(), 1);
+    bench.refused_with(Code::Conflict, agent("carol"), vec![Op::RemoveAgent { agent: id("carol") }]).await;
+}
+
+pub async fn c4_inputs_come_out_as_they_went_in(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let long = vec![b'7'; 5_000];
+    let tasks = vec![
+        (task("short"), Some(b"{\"n\":1}".to_vec())),
+        (task("none"), None),
+        (task("long"), Some(long.clone())),
+    ];
+    bench.ok(agent("alice"), vec![Op::CreateTasks(CreateTasks::pack(tasks, [3; 16]))]).await;
+    let short = bench.take_one("bob").await;
+    assert_eq!(short.input.as_deref(), Some(&b"{\"n\":1}"[..]), "what is short is at hand");
+    assert_eq!(bench.take_one("bob").await.task.spec.input, None);
+    bench.reopen().await;
+    let held = bench.take_one("bob").await;
+    let input = held.task.spec.input.expect("it has one");
+    let (seq, part) = (held.task.spec.no.seq, input.part);
+    let read = Read::Part { seq, part, start: input.start, length: input.length };
+    assert_eq!(bench.read(read).await, Rows::Part(Some(PartBytes { bytes: long.into(), erased: false })));
+    assert_eq!(bench.part(seq, part + 1).await, None);
+}
+
+pub async fn c4_an_erased_input_is_not_handed_out(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let tasks = vec![(task("a"), Some(b"{\"secret\":1}".to_vec()))];
+    let made = bench.ok(agent("alice"), vec![Op::CreateTasks(CreateTasks::pack(tasks, [3; 16]))]).await;
+    let seq = made.seq.expect("a record");
+    bench.ok(Principal::System, vec![super::words::erase(seq, 0)]).await;
+    assert_eq!(bench.take_one("bob").await.input, None);
+    let bytes = vec![0; 12].into();
+    assert_eq!(bench.part(seq, 0).await, Some(PartBytes { bytes, erased: true }));
+}
+
+pub async fn i3_the_same_graph_again_is_made_once(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let graph = |input: &str| {
+        let tasks = vec![(task("a"), Some(input.as_bytes().to_vec())), (needing("b", &["a"]), None)];
+        vec![Op::CreateTasks(CreateTasks::pack(tasks, [3; 16]))]
+    };
+    let first = bench.ok(agent("alice"), graph("1")).await;
+    bench.reopen().await;
+    let again = bench.ok(agent("alice"), graph("1")).await;
+    assert_eq!((again.seq, &again.results), (None, &first.results));
+    bench.refused_with(Code::Duplicate, agent("alice"), graph("2")).await;
+    bench.refused_with(Code::Duplicate, agent("bob"), graph("1")).await;
+    bench.refused_with(Code::Duplicate, agent("alice"), vec![make(vec![task("c"), task("b")])]).await;
+    assert_eq!(bench.published().tasks.open(), 2);
+}
+
+pub async fn i8_tokens_rise_and_stale_ones_change_nothing(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.make(vec![task("a")]).await;
+    let old = bench.take_one("bob").await;
+    bench.pass(30);
+    bench.sweep().await;
+    let new = bench.take_one("carol").await;
+    assert!(new.lease_ref().token > old.lease_ref().token);
+    for op in [done(&old, "1"), fail(&old, true), beat(&old), Op::ReleaseTask(old.lease_ref())] {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
+    }
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![done(&new, "1")]).await;
+    let made_up = TaskLeaseRef { token: Token(new.lease_ref().token.0 + 1), ..new.lease_ref() };
+    let op = Op::CompleteTask(CompleteTask::done(made_up, None));
+    bench.refused_with(Code::StaleLease, agent("carol"), vec![op]).await;
+    bench.ok(agent("carol"), vec![done(&new, "2")]).await;
+    assert_eq!(bench.task("a").await.accepted_token(), Some(new.lease_ref().token));
+}
+
+pub async fn i8_one_end_is_accepted_and_repeated(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a")]).await;
+    let held = bench.take_one("bob").await;
+    let first = bench.ok(agent("bob"), vec![done(&held, "1")]).await;
+    for round in 0..2 {
+        let again = bench.ok(agent("bob"), vec![done(&held, "2")]).await;
+        assert_eq!((again.seq, accepted(&again)), (None, accepted(&first)), "round {round}");
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![fail(&held, true)]).await;
+        bench.reopen().await;
+    }
+    let TaskState::Done(end) = bench.task("a").await.state else { panic!("it is done") };
+    let result = end.result.expect("a result");
+    let bytes = bench.part(result.seq, result.part).await.expect("it is there").bytes;
+    assert_eq!(&bytes[..], b"1", "the first one counts");
+}
+
+pub async fn i8_an_end_and_what_comes_with_it_are_one_commit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a"), needing("b", &["a"])]).await;
+    let held = bench.take_one("bob").await;
+    let refused = bench.refused(agent("bob"), vec![done(&held, "1"), put_at("k", "1", 7)]).await;
+    assert_eq!(refused.code, Code::VersionConflict);
+    assert_eq!((bench.status("a").await, bench.status("b").await), (TaskStatus::Leased, TaskStatus::Blocked));
+    bench.ok(agent("bob"), vec![done(&held, "1"), put_at("k", "1", 0)]).await;
+    assert_eq!((bench.status("a").await, bench.status("b").await), (TaskStatus::Done, TaskStatus::Ready));
+}
+
+pub async fn i9_a_lease_ends_by_itself(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a")]).await;
+    let held = bench.take_one("bob").await;
+    bench.pass(29);
+    assert_eq!(bench.ok(agent("bob"), vec![beat(&held)]).await.seq, None, "no record");
+    bench.clock.advance(Duration::from_millis(29_999));
+    assert_eq!(bench.sweep().await.seq, None, "its holder was alive");
+    bench.clock.advance(Duration::from_millis(1));
+    assert!(bench.published().wake.is_due(crate::Clock::now(&*bench.clock)));
+    bench.sweep().await;
+    let task = bench.task("a").await;
+    assert_eq!((task.status(), task.attempt), (TaskStatus::Ready, 1));
+    assert_eq!(task.setback.map(|one| one.kind), Some(SetbackKind::Lapsed));
+}
+
+pub async fn i9_leases_waits_and_counts_survive_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a"), task("b"), task("c"), needing("d", &["a", "b"])]).await;
+    let held = bench.take("bob", 3).await;
+    bench.ok(agent("bob"), vec![done(&held[0], "1"), fail(&held[2], true)]).await;
+    let counts = bench.published().tasks;
+    bench.pass(20);
+    bench.reopen().await;
+    assert_eq!(bench.published().tasks, counts);
+    bench.sweep().await;
+    assert_eq!(bench.status("c").await, TaskStatus::Ready, "its second has passed");
+    bench.pass(29);
+    bench.sweep().await;
+    assert_eq!(bench.status("b").await, TaskStatus::Leased, "its lease runs its full length again");
+    bench.ok(agent("bob"), vec![done(&held[1], "2")]).await;
+    assert_eq!(bench.status("d").await, TaskStatus::Ready);
+}
+
+pub async fn c9_failures_are_retried_and_then_given_up(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a")]).await;
+    for wait in [1, 2, 4] {
+        let held = bench.take_one("bob").await;
+        bench.ok(agent("bob"), vec![fail(&held, true)]).await;
+        bench.clock.advance(Duration::from_millis(wait * 1_000 - 1));
+        assert_eq!(bench.sweep().await.seq, None);
+        bench.clock.advance(Duration::from_millis(1));
+        bench.sweep().await;
+    }
+    let held = bench.take_one("bob").await;
+    assert_eq!(held.task.attempt, 4);
+    bench.ok(agent("bob"), vec![fail(&held, true)]).await;
+    assert_eq!(bench.status("a").await, TaskStatus::Failed);
+}
+
+pub async fn c9_a_given_up_task_is_a_message_to_the_coordinators(bench: Bench) {
+    let leads =
+        |name| Op::RegisterAgent(RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id(name)) });
+    bench.ok(Principal::System, vec![leads("alice"), register("bob"), leads("carol")]).await;
+    let nobody = NewTask { escalate_to: EscalateTo::Nobody, ..task("quiet") };
+    let bob = NewTask { escalate_to: EscalateTo::Agent(id("bob")), ..task("for-bob") };
+    bench.make(vec![task("a"), nobody, bob]).await;
+    let held = bench.take("bob", 3).await;
+    let ended = bench.ok(agent("bob"), held.iter().map(|one| fail(one, false)).collect()).await;
+    let TaskState::Escalated(end) = bench.task("a").await.state else { panic!("it is escalated") };
+    assert_eq!(Some(end.message.seq), ended.seq, "in the very commit");
+    let stored = bench.read(Read::Message { seq: end.message.seq, n: end.message.n }).await;
+    let Rows::Message(Some(stored)) = stored else { panic!("{stored:?}") };
+    assert_eq!((stored.message.action.as_str(), stored.message.from.as_ref()), ("task.escalated", None));
+    assert_eq!(stored.recipients.len(), 2);
+    assert_eq!(bench.status("quiet").await, TaskStatus::Failed);
+    assert_eq!(bench.status("for-bob").await, TaskStatus::Escalated);
+    assert_eq!((bench.claim("alice", 9).await.len(), bench.claim("bob", 9).await.len()), (1, 1));
+}
+
+pub async fn c9_the_next_try_is_preferably_somebody_elses(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.make(vec![NewTask { backoff_ms: 0, ..task("a") }]).await;
+    let held = bench.take_one("bob").await;
+    bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Standing(FIRST))]).await;
+    bench.ok(agent("carol"), vec![claim("carol", 1, Waiting::Standing(SECOND))]).await;
+    bench.ok(agent("bob"), vec![fail(&held, true)]).await;
+    assert_eq!(bench.told_of_tasks(), [(2, "a".into(), Ok(2))]);
+}
+
+pub async fn c9_cancel_reaches_whoever_works_on_it(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Standing(FIRST))]).await;
+    bench.make(vec![task("a")]).await;
+    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Ok(1))]);
+    let cancel = || vec![Op::CancelTask(CancelTask { task: task_id("a"), reason: "late".into() })];
+    bench.refused_with(Code::Forbidden, agent("bob"), cancel()).await;
+    let first = bench.ok(agent("alice"), cancel()).await;
+    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Err(TaskLoss::Cancelled))]);
+    let lease = TaskLeaseRef { task: task_id("a"), token: Token(1) };
+    let beat = Op::HeartbeatTask(HeartbeatTask { lease: lease.clone(), partial: None });
+    bench.refused_with(Code::Cancelled, agent("bob"), vec![beat]).await;
+    let complete = Op::CompleteTask(CompleteTask::done(lease, None));
+    bench.refused_with(Code::Cancelled, agent("bob"), vec![complete]).await;
+    let again = bench.ok(agent("alice"), cancel()).await;
+    assert_eq!((again.seq, accepted(&again)), (None, accepted(&first)));
+}
+
+pub async fn c10_partial_results_are_kept(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![NewTask { timeout_ms: Some(10_000), ..task("a") }]).await;
+    let held = bench.take_one("bob").await;
+    let partial = Some(payload("{\"half\":1}"));
+    let beat = Op::HeartbeatTask(HeartbeatTask { lease: held.lease_ref(), partial });
+    let said = bench.ok(agent("bob"), vec![beat]).await.seq.expect("a partial result is a record");
+    bench.pass(10);
+    bench.sweep().await;
+    bench.reopen().await;
+    let task = bench.task("a").await;
+    assert_eq!(task.setback.as_ref().map(|one| one.kind), Some(SetbackKind::TimedOut));
+    assert_eq!((task.status(), task.partials.len()), (TaskStatus::Scheduled, 1));
+    assert_eq!(task.partials[0].part.seq, said);
+    let bytes = bench.part(said, task.partials[0].part.part).await.expect("it is there").bytes;
+    assert_eq!(&bytes[..], b"{\"half\":1}");
+}
+
+pub async fn c4_whoever_waits_gets_what_becomes_ready(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.ok(agent("bob"), vec![claim("bob", 2, Waiting::Once(FIRST))]).await;
+    bench.ok(agent("carol"), vec![claim("carol", 9, Waiting::Standing(SECOND))]).await;
+    let head = bench.head();
+    bench.make(vec![task("a"), task("b"), task("c"), needing("d", &["a"])]).await;
+    assert_eq!(bench.head().0, head.0 + 1, "made and leased by one record");
+    let told = bench.told_of_tasks();
+    assert_eq!(told, [(1, "a".into(), Ok(1)), (2, "b".into(), Ok(2)), (1, "c".into(), Ok(3))]);
+    let lease = TaskLeaseRef { task: task_id("a"), token: Token(1) };
+    bench.ok(agent("bob"), vec![Op::CompleteTask(CompleteTask::done(lease, None))]).await;
+    assert_eq!(bench.told_of_tasks(), [(2, "d".into(), Ok(4))], "bob waited once");
+    bench.ok(agent("carol"), vec![Op::Close { consumer: SECOND }]).await;
+    bench.make(vec![task("e")]).await;
+    assert_eq!(bench.told_of_tasks(), []);
+}
+
+pub async fn i13_a_new_start_loses_its_tasks_and_its_claims(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("bob"), vec![claim("bob", 9, Waiting::Standing(FIRST))]).await;
+    bench.make(vec![task("a")]).await;
+    assert_eq!(bench.told_of_tasks().len(), 1);
+    bench.start("bob").await;
+    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Err(TaskLoss::HolderGone))]);
+    assert_eq!(bench.dismissed(), [FIRST]);
+    assert_eq!(bench.status("a").await, TaskStatus::Ready);
+    bench.make(vec![task("b")]).await;
+    assert_eq!(bench.told_of_tasks(), []);
+}
+
+pub async fn i3_keyed_commits_of_tasks_are_repeated(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let create =
+        || Commit::new(agent("alice"), vec![make(vec![NewTask::new("work")])]).keyed(repeat_key("m"));
+    let take = || Commit::new(agent("bob"), vec![claim("bob", 1, Waiting::No)]).keyed(repeat_key("t"));
+    let made = bench.commit(create()).await.expect("it is accepted");
+    let held = bench.commit(take()).await.expect("it is accepted");
+    bench.reopen().await;
+    assert_eq!(bench.commit(create()).await.expect("it is repeated"), made);
+    let again = bench.commit(take()).await.expect("it is repeated");
+    assert_eq!((again.seq, taken(&again)[0].lease_ref()), (held.seq, taken(&held)[0].lease_ref()));
+    assert_eq!(bench.published().tasks.open(), 1);
+}
+
+pub async fn c4_at_most_256_claims_of_an_agent_wait(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for number in 0..limits::CONSUMERS_PER_AGENT_MAX as u64 {
+        bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Once(ConsumerId(number)))]).await;
+    }
+    let refused = bench.refused(agent("bob"), vec![claim("bob", 1, Waiting::Once(ConsumerId(999)))]).await;
+    let limit = Some(limits::CONSUMERS_PER_AGENT_MAX as u64);
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, limit));
+    bench.ok(agent("alice"), vec![claim("alice", 1, Waiting::Once(ConsumerId(999)))]).await;
+}
+
+pub async fn i16_tasks_are_of_one_space(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.make(vec![task("a")]).await;
+    let held = bench.take_one("bob").await;
+    let other = bench.other_space("other").await;
+    bench.enter(other);
+    bench.start_all(&["alice", "bob"]).await;
+    bench.refused_with(Code::NotFound, agent("bob"), vec![done(&held, "1")]).await;
+    bench.refused_with(Code::NotFound, agent("alice"), vec![make(vec![needing("b", &["a"])])]).await;
+    assert_eq!(bench.take("bob", 9).await.len(), 0);
+    bench.make(vec![task("a")]).await;
+    assert_eq!(bench.published().tasks.open(), 1);
+}

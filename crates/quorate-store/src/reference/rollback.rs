@@ -1,0 +1,150 @@
+//! Going back: every entry is looked at, and what was there before is written once more.
+
+use quorate_core::{
+    Code, EntryVersion, Item, ItemKey, ItemKind, Key, MakeSnapshot, OpResult, Principal, Refused, Rollback,
+    RollbackTo, RollbackWhat, Seq, Snapshot, SnapshotName, SnapshotState, Timestamp, limits,
+};
+
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, Refused> {
+        let seq = self.space.newest();
+        if let Some(old) = self.snapshot(&make.name) {
+            return if (old.seq, &old.prefix) == (seq, &make.prefix) {
+                Ok(OpResult::SnapshotMade { seq })
+            } else {
+                Err(Refused::new(Code::Duplicate, format!("{} is another snapshot", make.name)))
+            };
+        }
+        self.set_item(Item::Snapshot(Snapshot {
+            name: make.name.clone(),
+            prefix: make.prefix.clone(),
+            seq,
+            at: self.now.wall,
+            by: self.commit.principal.to_string(),
+            state: SnapshotState::Kept,
+        }));
+        Ok(OpResult::SnapshotMade { seq })
+    }
+
+    pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<OpResult, Refused> {
+        let snapshot = self.snapshot(name).ok_or_else(|| no_snapshot(name))?;
+        let own =
+            self.commit.principal == Principal::System || snapshot.by == self.commit.principal.to_string();
+        if !own {
+            return Err(Refused::new(Code::Forbidden, format!("{name} is somebody else's")));
+        }
+        self.set_item(Item::Snapshot(Snapshot { state: SnapshotState::Dropped, ..snapshot }));
+        Ok(OpResult::Done)
+    }
+
+    fn snapshot(&self, name: &SnapshotName) -> Option<Snapshot> {
+        match self.space.items.get(&ItemKey::new(ItemKind::Snapshot, name.as_str())) {
+            Some(Item::Snapshot(snapshot)) => Some(snapshot.clone()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, Refused> {
+        self.check_fence(rollback.fence.as_ref())?;
+        let point = self.point(rollback)?;
+        let keys: Vec<Key> = match &rollback.what {
+            RollbackWhat::Key { key, expect } => {
+                self.expect(key, *expect)?;
+                if !self.space.entries.contains_key(key) {
+                    return Err(Refused::new(Code::NotFound, format!("there never was {key}")));
+                }
+                vec![key.clone()]
+            }
+            RollbackWhat::Prefix(prefix) => {
+                let keys = self.space.entries.keys();
+                keys.filter(|key| key.as_str().starts_with(prefix)).cloned().collect()
+            }
+        };
+        let mut to = point;
+        let (mut again, mut gone) = (Vec::new(), Vec::new());
+        for key in keys {
+            let versions = &self.space.entries[&key];
+            let then = match (&rollback.to, point) {
+                (RollbackTo::Version(version), _) => {
+                    let found = versions.iter().find(|one| one.head.version == *version);
+                    let found = found.ok_or_else(|| Refused::new(Code::NotFound, "no such version"))?;
+                    to = Some(found.head.seq);
+                    Some(found)
+                }
+                (_, point) => versions.iter().rev().find(|one| Some(one.head.seq) <= point),
+            };
+            let then = then.filter(|one| !one.head.deleted).cloned();
+            let now = versions.last().filter(|one| !one.head.deleted);
+            match (now, then) {
+                (Some(now), Some(then)) if now.place == then.place => {}
+                (_, Some(then)) => again.push((key, then)),
+                (Some(_), None) => gone.push(key),
+                (None, None) => {}
+            }
+        }
+        if again.len() + gone.len() > limits::ROLLBACK_KEYS_MAX {
+            return Err(
+                Refused::new(Code::LimitExceeded, "too many entries").limit(limits::ROLLBACK_KEYS_MAX as u64)
+            );
+        }
+        if again.iter().any(|(_, then)| self.is_erased(then)) {
+            return Err(Refused::new(Code::Conflict, "something of it was erased"));
+        }
+        let result = OpResult::RolledBack {
+            to: to.unwrap_or_default(),
+            written: again.len() as u32,
+            deleted: gone.len() as u32,
+        };
+        for (key, then) in again {
+            let version = EntryVersion {
+                head: self.next_head(&key, false),
+                at: self.now.wall,
+                author: self.commit.principal.to_string(),
+                restores: Some(then.head.version),
+                ..then
+            };
+            self.write(&key, version);
+        }
+        for key in gone {
+            let tombstone = self.tombstone(&key);
+            self.write(&key, tombstone);
+        }
+        Ok(result)
+    }
+
+    fn is_erased(&self, version: &EntryVersion) -> bool {
+        let Some((seq, part)) = version.place else { return false };
+        let record = self.space.records.get(seq.0 as usize - 1);
+        record.is_some_and(|record| record.parts[part as usize].salt == [0; 16])
+    }
+
+    /// The record to which it goes back; a version needs none.
+    fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, Refused> {
+        Ok(match &rollback.to {
+            RollbackTo::Version(_) => None,
+            RollbackTo::Seq(seq) => Some((*seq).min(self.space.newest())),
+            RollbackTo::Time(time) => Some(self.newest_at(*time)),
+            RollbackTo::Snapshot(name) => {
+                let snapshot = self.snapshot(name).ok_or_else(|| no_snapshot(name))?;
+                let wanted = match &rollback.what {
+                    RollbackWhat::Key { key, .. } => key.as_str(),
+                    RollbackWhat::Prefix(prefix) => prefix.as_str(),
+                };
+                if !wanted.starts_with(&snapshot.prefix) {
+                    return Err(Refused::new(Code::Invalid, format!("{name} is of something else")));
+                }
+                Some(snapshot.seq)
+            }
+        })
+    }
+
+    fn newest_at(&self, time: Timestamp) -> Seq {
+        Seq(self.space.records.iter().filter(|record| record.at <= time).count() as u64)
+    }
+}
+
+fn no_snapshot(name: &SnapshotName) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no snapshot {name}"))
+}

@@ -1,0 +1,153 @@
+//! Tasks, said in plain loops over all of them.
+
+mod ends;
+mod make;
+mod work;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentNo, Code, ConsumerId, Item, ItemKey, ItemKind, Mono, Refused, Seq, Task, TaskCounts, TaskId,
+    TaskState, TaskStatus, TaskTarget, Timestamp, Wake,
+};
+
+use crate::reference::space::{Fairness, Space};
+use crate::reference::step::Step;
+
+/// What a space remembers of tasks besides their rows. Nothing of it survives a restart but the leases, which run their
+/// full length again.
+#[derive(Clone, Default)]
+pub(super) struct TaskMemory {
+    /// When each lease and each try ends. The flag tells a whole try from a lease.
+    deadlines: BTreeMap<(TaskId, u64, bool), Mono>,
+    /// Whoever waits, in line.
+    claimers: Vec<Claimer>,
+    /// Who was handed a task while it waited.
+    takers: BTreeMap<TaskId, ConsumerId>,
+    fairness: BTreeMap<TaskTarget, Fairness>,
+    /// Inputs that whoever takes the task need not read.
+    inputs: BTreeMap<TaskId, Bytes>,
+}
+
+#[derive(Clone)]
+struct Claimer {
+    id: ConsumerId,
+    agent: AgentNo,
+    targets: Vec<TaskTarget>,
+    credit: u32,
+    lease_ms: Option<u64>,
+    once: bool,
+}
+
+impl Space {
+    /// All tasks, in the order in which they were made.
+    pub(super) fn tasks(&self) -> Vec<&Task> {
+        let mut tasks: Vec<&Task> = Vec::new();
+        for item in self.items.values() {
+            if let Item::Task(task) = item {
+                tasks.push(task);
+            }
+        }
+        tasks.sort_by_key(|task| task.spec.no);
+        tasks
+    }
+
+    pub(super) fn task(&self, id: &TaskId) -> Option<&Task> {
+        match self.items.get(&ItemKey::new(ItemKind::Task, id.to_shared())) {
+            Some(Item::Task(task)) => Some(task),
+            _ => None,
+        }
+    }
+
+    fn status_of(&self, id: &TaskId) -> Option<TaskStatus> {
+        self.task(id).map(Task::status)
+    }
+
+    pub(super) fn task_counts(&self) -> TaskCounts {
+        let mut counts = TaskCounts::default();
+        self.tasks().iter().for_each(|task| counts.add(task.status()));
+        counts
+    }
+
+    /// Open tasks that are for an agent by name.
+    pub(super) fn named_tasks(&self, agent: AgentNo) -> usize {
+        let open = |task: &&&Task| !task.status().is_over() && task.spec.agent == Some(agent);
+        self.tasks().iter().filter(open).count()
+    }
+
+    fn tasks_held_by(&self, agent: AgentNo) -> Vec<Task> {
+        let held = |task: &&Task| task.lease().is_some_and(|lease| lease.by == agent);
+        self.tasks().into_iter().filter(held).cloned().collect()
+    }
+
+    pub(super) fn restart_tasks(&mut self, now: Mono) {
+        let mut memory = TaskMemory::default();
+        for task in self.tasks() {
+            memory.deadlines.extend(deadlines_of(task, now));
+        }
+        self.task_memory = memory;
+    }
+
+    pub(super) fn wake_for_tasks(&self, mut wake: Wake) -> Wake {
+        for task in self.tasks() {
+            if let TaskState::Scheduled { due } = task.state {
+                wake.wall = Some(wake.wall.map_or(due, |old: Timestamp| old.min(due)));
+            }
+        }
+        for deadline in self.task_memory.deadlines.values() {
+            wake.mono = Some(wake.mono.map_or(*deadline, |old: Mono| old.min(*deadline)));
+        }
+        wake
+    }
+
+    /// What was erased is handed out by nobody. Others of that record can be read from it.
+    pub(super) fn forget_inputs(&mut self, seq: Seq) {
+        let of_record = |id: &TaskId| self.task(id).is_none_or(|task| task.spec.no.seq == seq);
+        let gone: Vec<TaskId> = self.task_memory.inputs.keys().filter(|id| of_record(id)).cloned().collect();
+        gone.iter().for_each(|id| drop(self.task_memory.inputs.remove(id)));
+    }
+
+    /// Sends away whoever waits for tasks in an agent's name.
+    pub(super) fn dismiss_claimers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
+        let claimers = &mut self.task_memory.claimers;
+        let mut gone: Vec<_> = claimers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
+        gone.sort_unstable();
+        claimers.retain(|one| one.agent != agent);
+        gone
+    }
+}
+
+/// When the lease of a task and its whole try end, if they begin now.
+fn deadlines_of(task: &Task, now: Mono) -> Vec<((TaskId, u64, bool), Mono)> {
+    let Some(lease) = task.lease() else { return Vec::new() };
+    let (id, token) = (task.spec.id.clone(), lease.token.0);
+    let mut deadlines = vec![((id.clone(), token, false), now.plus_ms(lease.length_ms.get()))];
+    if let Some(timeout) = task.spec.timeout_ms {
+        deadlines.push(((id, token, true), now.plus_ms(timeout.get())));
+    }
+    deadlines
+}
+
+impl Step<'_> {
+    /// Gives a task its new state. What runs already goes on running.
+    fn set_task(&mut self, task: Task) {
+        let memory = &mut self.space.task_memory;
+        let running = deadlines_of(&task, self.now.mono);
+        memory.deadlines.retain(|key, _| key.0 != task.spec.id || running.iter().any(|(new, _)| new == key));
+        for (key, deadline) in running {
+            memory.deadlines.entry(key).or_insert(deadline);
+        }
+        if task.lease().is_none() {
+            memory.takers.remove(&task.spec.id);
+        }
+        if task.status().is_over() {
+            memory.inputs.remove(&task.spec.id);
+        }
+        self.set_item(Item::Task(task));
+    }
+}
+
+fn no_such_task(id: &TaskId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no task {id}"))
+}

@@ -1,0 +1,242 @@
+//! How tasks end, what that means for those that need them, and what time does to them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentNo, CancelTask, Cancellation, Code, Destination, Escalate, Escalation, GivenUp, Message,
+    MessageType, OnDependencyFailure, OpResult, PartRef, Payload, Principal, Refused, Role, Setback,
+    SetbackKind, Task, TaskId, TaskLoss, TaskState, TaskStatus, Told, limits,
+};
+
+use super::no_such_task;
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(in crate::reference) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, Refused> {
+        let mut task = self.space.task(&cancel.task).ok_or_else(|| no_such_task(&cancel.task))?.clone();
+        if let Principal::Agent(_) = &self.commit.principal {
+            let actor = self.actor.expect("an agent that acts is known");
+            let leads = self.space.agent(actor).role == Role::Coordinator;
+            if !leads && task.spec.creator != Some(actor) {
+                return Err(Refused::new(Code::Forbidden, "not its task"));
+            }
+        }
+        if let TaskState::Cancelled(end) = &task.state {
+            return Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token.unwrap_or_default() });
+        }
+        if task.status().is_over() {
+            return Err(Refused::new(Code::Conflict, "the task is over"));
+        }
+        self.tell_loss(&task, TaskLoss::Cancelled);
+        let token = task.lease().map(|lease| lease.token);
+        task.state = TaskState::Cancelled(Box::new(Cancellation {
+            seq: self.seq,
+            at: self.now.wall,
+            by: self.actor,
+            reason: cancel.reason.clone(),
+            token,
+        }));
+        self.end_task(task);
+        Ok(OpResult::TaskAccepted { seq: self.seq, token: token.unwrap_or_default() })
+    }
+
+    /// Whoever was handed the task while it waited hears of it.
+    fn tell_loss(&mut self, task: &Task, loss: TaskLoss) {
+        let id = &task.spec.id;
+        if let (Some(lease), Some(taker)) = (task.lease(), self.space.task_memory.takers.get(id)) {
+            self.told.push((*taker, Told::TaskLost { task: id.clone(), token: lease.token, loss }));
+        }
+    }
+
+    /// Alarms in their order: leases and tries by the one clock, then what falls due by the other.
+    pub(in crate::reference) fn sweep_tasks(&mut self) {
+        let deadlines = &self.space.task_memory.deadlines;
+        let mut rung: Vec<_> = deadlines
+            .iter()
+            .filter(|(_, deadline)| **deadline <= self.now.mono)
+            .map(|((id, token, whole), deadline)| (*deadline, id.clone(), *whole, *token))
+            .collect();
+        rung.sort();
+        let mut due = Vec::new();
+        for task in self.space.tasks() {
+            if let TaskState::Scheduled { due: at } = task.state
+                && at <= self.now.wall
+            {
+                due.push((at, task.spec.id.clone()));
+            }
+        }
+        due.sort();
+        let left = limits::SWEEP_MAX.saturating_sub(rung.len());
+        for (_, id, whole, token) in rung.into_iter().take(limits::SWEEP_MAX) {
+            let Some(task) = self.space.task(&id).cloned() else { continue };
+            if task.lease().is_some_and(|lease| lease.token.0 == token) {
+                let (kind, loss) = match whole {
+                    true => (SetbackKind::TimedOut, TaskLoss::TimedOut),
+                    false => (SetbackKind::Lapsed, TaskLoss::Lapsed),
+                };
+                self.tell_loss(&task, loss);
+                self.set_back(task, kind, "", None);
+            }
+        }
+        for (_, id) in due.into_iter().take(left) {
+            let Some(mut task) = self.space.task(&id).cloned() else { continue };
+            task.state = TaskState::Ready { since: self.now.wall };
+            self.set_task(task);
+        }
+    }
+
+    /// Whatever an agent works on is somebody else's from now on.
+    pub(in crate::reference) fn release_tasks_of(&mut self, agent: AgentNo) {
+        for task in self.space.tasks_held_by(agent) {
+            self.tell_loss(&task, TaskLoss::HolderGone);
+            self.set_back(task, SetbackKind::HolderGone, "", None);
+        }
+    }
+
+    /// A try came to nothing.
+    pub(super) fn set_back(
+        &mut self,
+        mut task: Task,
+        kind: SetbackKind,
+        reason: &str,
+        details: Option<PartRef>,
+    ) {
+        let lease = *task.lease().expect("only what is held can fail");
+        task.setback = Some(Box::new(Setback {
+            kind,
+            by: lease.by,
+            token: lease.token,
+            attempt: task.attempt,
+            seq: self.seq,
+            at: self.now.wall,
+            reason: reason.into(),
+            details,
+        }));
+        if kind == SetbackKind::Hopeless || task.attempt >= task.spec.attempts_max {
+            return self.give_up(task);
+        }
+        // After 1, 2, 4, 8, 16 times the first wait; but who was only cut off loses no time.
+        let times = [1, 2, 4, 8, 16][usize::from(task.attempt - 1).min(4)];
+        let wait = match kind {
+            SetbackKind::Failed | SetbackKind::TimedOut => task.spec.backoff_ms * times,
+            SetbackKind::Hopeless | SetbackKind::Lapsed | SetbackKind::HolderGone => 0,
+        };
+        task.state = if wait == 0 {
+            TaskState::Ready { since: self.now.wall }
+        } else {
+            TaskState::Scheduled { due: self.now.wall.plus_ms(wait) }
+        };
+        self.set_task(task);
+    }
+
+    fn give_up(&mut self, mut task: Task) {
+        let at = self.now.wall;
+        task.state = match self.escalate(&task) {
+            Some(message) => TaskState::Escalated(Escalation { at, message }),
+            None => TaskState::Failed(GivenUp { seq: self.seq, at, because_of: None }),
+        };
+        self.end_task(task);
+    }
+
+    fn escalate(&mut self, task: &Task) -> Option<quorate_core::MessageId> {
+        let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
+        let can = |number: &AgentNo| {
+            !self.space.agent(*number).removed && self.space.open_count(*number) < limits::INBOX_MAX
+        };
+        let leads = |number: &AgentNo| self.space.agent(*number).role == Role::Coordinator;
+        let mut to: Vec<AgentNo> = match task.spec.escalate {
+            Escalate::Nobody => Vec::new(),
+            Escalate::To(agent) if can(&agent) => vec![agent],
+            Escalate::To(_) | Escalate::Coordinators => {
+                numbers.filter(|one| leads(one) && can(one)).collect()
+            }
+        };
+        to.truncate(room);
+        let names: Vec<_> = to.iter().map(|number| self.space.agent(*number).id.clone()).collect();
+        let destination = match &names[..] {
+            [] => return None,
+            [one] => Destination::Agent(one.clone()),
+            _ => Destination::Agents(names),
+        };
+        // Which salt the hub takes is its own business.
+        let payload = Payload::seal(Bytes::from(told_of(task)), [1; 16]);
+        let mut message = Message::new(destination, "task.escalated", payload);
+        message.kind = MessageType::Event;
+        message.priority = task.spec.priority;
+        message.correlation_id = Some(task.spec.id.to_string());
+        message.session_id = task.spec.session.clone();
+        self.deliveries += to.len();
+        match self.post(&Arc::new(message), [0; 32], to) {
+            OpResult::Sent { id, .. } => Some(id),
+            other => panic!("a message is sent, not {other:?}"),
+        }
+    }
+
+    pub(super) fn fail_because_of(&mut self, id: &TaskId, because_of: &TaskId) {
+        let task = self.space.task(id).expect("it is blocked").clone();
+        let task = self.failed(task, because_of);
+        self.end_task(task);
+    }
+
+    fn failed(&self, mut task: Task, because_of: &TaskId) -> Task {
+        let (seq, at) = (self.seq, self.now.wall);
+        task.state = TaskState::Failed(GivenUp { seq, at, because_of: Some(because_of.clone()) });
+        task
+    }
+
+    /// Ends a task; whoever needs it hears of it, one after the other, and so do those who need them.
+    pub(super) fn end_task(&mut self, task: Task) {
+        let mut ending = vec![task];
+        while !ending.is_empty() {
+            let task = ending.remove(0);
+            let (id, done) = (task.spec.id.clone(), task.status() == TaskStatus::Done);
+            if self.space.status_of(&id).is_some_and(TaskStatus::is_over) {
+                continue;
+            }
+            self.set_task(task);
+            let needs =
+                |task: &&Task| task.status() == TaskStatus::Blocked && task.spec.depends_on.contains(&id);
+            let dependents: Vec<Task> = self.space.tasks().into_iter().filter(needs).cloned().collect();
+            for dependent in dependents {
+                let over = |id: &TaskId| self.space.status_of(id).is_some_and(TaskStatus::is_over);
+                if !done && dependent.spec.on_dependency_failure == OnDependencyFailure::Fail {
+                    ending.push(self.failed(dependent, &id));
+                } else if dependent.spec.depends_on.iter().all(over) {
+                    self.unblock(&dependent.spec.id);
+                }
+            }
+        }
+    }
+
+    /// All that a task needs is over.
+    pub(super) fn unblock(&mut self, id: &TaskId) {
+        let mut task = self.space.task(id).expect("it is blocked").clone();
+        let not_done = |id: &&TaskId| self.space.status_of(id) != Some(TaskStatus::Done);
+        let given_up: Vec<TaskId> = task.spec.depends_on.iter().filter(not_done).cloned().collect();
+        if task.spec.on_dependency_failure == OnDependencyFailure::Wait && !given_up.is_empty() {
+            task.state = TaskState::Blocked { held_by: given_up };
+        } else {
+            task.missing = given_up;
+            task.state = TaskState::Ready { since: self.now.wall };
+        }
+        self.set_task(task);
+    }
+}
+
+/// What is said of a task that was given up. Words in tests need no quoting.
+fn told_of(task: &Task) -> String {
+    let mut text = format!("{{\"task\":\"{}\"", task.spec.id);
+    if !task.spec.task_type.is_empty() {
+        text += &format!(",\"type\":\"{}\"", task.spec.task_type);
+    }
+    text += &format!(",\"attempts\":{}", task.attempt);
+    if let Some(setback) = &task.setback {
+        text += &format!(",\"cause\":\"{}\"", setback.kind.as_str());
+        if !setback.reason.is_empty() {
+            text += &format!(",\"reason\":\"{}\"", setback.reason);
+        }
+    }
+    text + "}"
+}

@@ -1,0 +1,218 @@
+//! Making tasks.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quorate_core::{
+    Code, CreateTasks, Dependency, Escalate, EscalateTo, Generation, NewTask, OnDependencyFailure, OpResult,
+    Refused, Task, TaskId, TaskInput, TaskNo, TaskSpec, TaskState, TaskStatus, Timestamp, Waits, limits,
+};
+
+use super::no_such_task;
+use crate::reference::agents::unknown;
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(in crate::reference) fn create_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, Refused> {
+        if let Some(index) = create.tasks.iter().position(|new| new.id.is_some())
+            && let Some(found) = create.tasks[index].id.as_ref().and_then(|id| self.space.task(id))
+        {
+            let no = found.spec.no;
+            return self.the_same_again(create, no, index as u32).ok_or_else(used);
+        }
+        let count = create.tasks.len();
+        if self.space.task_counts().open() as usize + count > limits::TASKS_OPEN_MAX {
+            return Err(
+                Refused::new(Code::QueueFull, "too many open tasks").limit(limits::TASKS_OPEN_MAX as u64)
+            );
+        }
+        let first = TaskNo { seq: self.seq, n: self.tasks };
+        let ids = ids(create, first);
+        for (index, id) in ids.iter().enumerate() {
+            if ids[..index].contains(id) || self.space.task(id).is_some() {
+                return Err(used());
+            }
+        }
+        let needs: Vec<Vec<TaskId>> = create.tasks.iter().map(|new| needs(new, &ids)).collect();
+        let strange = |id: &&TaskId| !ids.contains(id) && self.space.task(id).is_none();
+        if let Some(id) = needs.iter().flatten().find(strange) {
+            return Err(no_such_task(id));
+        }
+        if let Some(circle) = circle(&ids, &needs) {
+            let mut refused = Refused::new(Code::Invalid, "tasks wait for each other in a circle");
+            refused.facts.cycle = circle.windows(2).map(waits).collect();
+            return Err(refused);
+        }
+        let (part, at) = (self.parts.len() as u32, self.now.wall);
+        let mut specs = Vec::new();
+        for (index, new) in create.tasks.iter().enumerate() {
+            let no = TaskNo { n: first.n + index as u32, ..first };
+            specs.push(self.spec(new, (ids[index].clone(), needs[index].clone()), no, (part, at))?);
+        }
+        self.parts.extend(create.inputs.clone());
+        self.tasks += count as u32;
+        for (spec, new) in specs.iter().zip(&create.tasks) {
+            self.make(spec, create.input_of(new));
+        }
+        for spec in specs {
+            self.look_at_once(&spec);
+        }
+        Ok(OpResult::TasksCreated {
+            generation: Generation(0),
+            seq: first.seq,
+            first: first.n,
+            count: count as u32,
+        })
+    }
+
+    fn make(&mut self, spec: &TaskSpec, input: Option<Bytes>) {
+        if let Some(input) = input.filter(|input| input.len() <= limits::INPUT_AT_HAND_BYTES) {
+            self.space.task_memory.inputs.insert(spec.id.clone(), input);
+        }
+        let all_done = spec.depends_on.iter().all(|id| self.space.status_of(id) == Some(TaskStatus::Done));
+        let state = match all_done {
+            true => TaskState::Ready { since: self.now.wall },
+            false => TaskState::Blocked { held_by: Vec::new() },
+        };
+        let spec = Arc::new(spec.clone());
+        let (partials, missing) = (Vec::new(), Vec::new());
+        self.set_task(Task { spec, attempt: 0, state, setback: None, partials, missing });
+    }
+
+    /// What a new task needs may be over already.
+    fn look_at_once(&mut self, spec: &TaskSpec) {
+        let blocked = self.space.status_of(&spec.id) == Some(TaskStatus::Blocked);
+        if !blocked {
+            return;
+        }
+        let over = |id: &&TaskId| self.space.status_of(id).is_some_and(TaskStatus::is_over);
+        let given_up = |id: &&TaskId| over(id) && self.space.status_of(id) != Some(TaskStatus::Done);
+        let found = spec.depends_on.iter().find(given_up).cloned();
+        match found {
+            Some(id) if spec.on_dependency_failure == OnDependencyFailure::Fail => {
+                self.fail_because_of(&spec.id, &id);
+            }
+            _ if spec.depends_on.iter().all(|id| over(&id)) => self.unblock(&spec.id),
+            _ => {}
+        }
+    }
+
+    fn spec(
+        &self,
+        new: &NewTask,
+        (id, depends_on): (TaskId, Vec<TaskId>),
+        no: TaskNo,
+        (part, created_at): (u32, Timestamp),
+    ) -> Result<TaskSpec, Refused> {
+        let known = |agent| self.space.agent_number(agent).ok_or_else(|| unknown(agent));
+        Ok(TaskSpec {
+            id,
+            no,
+            created_at,
+            creator: self.actor,
+            escalate: match &new.escalate_to {
+                EscalateTo::Nobody => Escalate::Nobody,
+                EscalateTo::Coordinators => Escalate::Coordinators,
+                EscalateTo::Agent(agent) => Escalate::To(known(agent)?),
+            },
+            task_type: new.task_type.as_str().into(),
+            agent: new.agent.as_ref().map(known).transpose()?,
+            input: new.input.map(|(start, length)| TaskInput { part, start, length }),
+            content_type: new.content_type.clone(),
+            priority: new.priority,
+            depends_on,
+            timeout_ms: new.timeout_ms.and_then(NonZeroU64::new),
+            lease_ms: NonZeroU64::new(new.lease_ms).expect("checked at the door"),
+            attempts_max: new.attempts_max,
+            backoff_ms: new.backoff_ms,
+            on_dependency_failure: new.on_dependency_failure,
+            session: new.session.clone(),
+        })
+    }
+
+    /// The very same operation again has the answer that it had.
+    fn the_same_again(&self, create: &CreateTasks, found: TaskNo, index: u32) -> Option<OpResult> {
+        let first = TaskNo { n: found.n.checked_sub(index)?, ..found };
+        let ids = ids(create, first);
+        let mut part = None;
+        for (index, new) in create.tasks.iter().enumerate() {
+            let task = self.space.task(&ids[index])?;
+            part = part.or(task.spec.input.map(|input| input.part));
+            let no = TaskNo { n: first.n + index as u32, ..first };
+            let made = (ids[index].clone(), needs(new, &ids));
+            let asked = self.spec(new, made, no, (part.unwrap_or(0), task.spec.created_at)).ok()?;
+            if asked != *task.spec {
+                return None;
+            }
+        }
+        if let (Some(inputs), Some(part)) = (&create.inputs, part) {
+            let parts = match first.seq == self.seq {
+                true => &self.parts,
+                false => &self.space.records[first.seq.0 as usize - 1].parts,
+            };
+            let before = parts.get(part as usize)?;
+            if before.is_erased() || before.bytes != inputs.bytes {
+                return None;
+            }
+        }
+        let count = create.tasks.len() as u32;
+        Some(OpResult::TasksCreated { generation: Generation(0), seq: first.seq, first: first.n, count })
+    }
+}
+
+fn ids(create: &CreateTasks, first: TaskNo) -> Vec<TaskId> {
+    let id = |(index, new): (usize, &NewTask)| match &new.id {
+        Some(id) => id.clone(),
+        None => TaskId::made_by_hub(Generation(0), first.seq, first.n + index as u32),
+    };
+    create.tasks.iter().enumerate().map(id).collect()
+}
+
+/// What a task needs, each once.
+fn needs(new: &NewTask, ids: &[TaskId]) -> Vec<TaskId> {
+    let mut needs = Vec::new();
+    for dependency in &new.depends_on {
+        let id = match dependency {
+            Dependency::Task(id) => id.clone(),
+            Dependency::Nth(n) => ids[*n as usize].clone(),
+        };
+        if !needs.contains(&id) {
+            needs.push(id);
+        }
+    }
+    needs
+}
+
+/// Takes away whatever needs nothing that is left. What cannot be taken away waits in a circle, or for one.
+fn circle(ids: &[TaskId], needs: &[Vec<TaskId>]) -> Option<Vec<String>> {
+    let mut left: Vec<usize> = (0..ids.len()).collect();
+    loop {
+        let waits =
+            |index: &usize| needs[*index].iter().any(|id| left.iter().any(|other| ids[*other] == *id));
+        let waiting: Vec<usize> = left.iter().copied().filter(waits).collect();
+        if waiting.len() == left.len() {
+            break;
+        }
+        left = waiting;
+    }
+    let first = *left.first()?;
+    // From one to another that it waits for, until one is met again.
+    let mut path = vec![first];
+    loop {
+        let at = path[path.len() - 1];
+        let next = left.iter().copied().find(|other| needs[at].contains(&ids[*other]))?;
+        path.push(next);
+        if let Some(begin) = path.iter().position(|seen| *seen == next).filter(|at| *at + 1 < path.len()) {
+            return Some(path[begin..].iter().map(|index| ids[*index].to_string()).collect());
+        }
+    }
+}
+
+fn waits(pair: &[String]) -> Waits {
+    Waits { agent: pair[0].clone(), waits_for: pair[1].clone() }
+}
+
+fn used() -> Refused {
+    Refused::new(Code::Duplicate, "the id was used for another task")
+}

@@ -1,0 +1,280 @@
+//! Who gets which task, and what its holder may say of it.
+
+use std::num::NonZeroU64;
+
+use quorate_core::{
+    AgentNo, ClaimTasks, Code, CompleteTask, Completion, ConsumerId, FailTask, HeartbeatTask, OpResult,
+    PartRef, Payload, Principal, Priority, Refused, SetbackKind, Task, TaskHanded, TaskId, TaskLease,
+    TaskLeaseRef, TaskPartial, TaskState, TaskStatus, TaskTarget, Timestamp, Told, Waiting, limits,
+};
+
+use super::{Claimer, no_such_task};
+use crate::reference::space::Fairness;
+use crate::reference::step::Step;
+
+/// The task that goes out next of one target, and what is remembered once it has gone.
+struct Offer {
+    id: TaskId,
+    target: TaskTarget,
+    priority: Priority,
+    since: Timestamp,
+    no: quorate_core::TaskNo,
+    fairness: Fairness,
+}
+
+impl Step<'_> {
+    pub(in crate::reference) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
+        let agent = self.own(&claim.agent)?;
+        self.hand_out_tasks();
+        let mut targets = vec![TaskTarget::Agent(agent)];
+        let own = self.space.agent(agent).capabilities.clone();
+        for word in if claim.types.is_empty() { &own } else { &claim.types } {
+            let target = TaskTarget::Can(word.as_str().into());
+            if !word.is_empty() && !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        let mut taken = Vec::new();
+        while (taken.len() as u32) < claim.max
+            && self.has_hands(agent)
+            && let Some(offer) = self.best_offer(&targets)
+        {
+            taken.push(self.lease_task(offer, agent, claim.lease_ms));
+        }
+        let (id, once) = match claim.waiting {
+            Waiting::Once(id) if taken.is_empty() => (id, true),
+            Waiting::Standing(id) => (id, false),
+            Waiting::Once(_) | Waiting::No => return Ok(OpResult::TasksClaimed(taken)),
+        };
+        let waiting = self.space.task_memory.claimers.iter().filter(|one| one.agent == agent).count();
+        if waiting >= limits::CONSUMERS_PER_AGENT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many wait for tasks")
+                .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
+        }
+        self.close_claim(id);
+        let credit = claim.max - taken.len() as u32;
+        let lease_ms = claim.lease_ms;
+        self.space.task_memory.claimers.push(Claimer { id, agent, targets, credit, lease_ms, once });
+        Ok(OpResult::TasksClaimed(taken))
+    }
+
+    /// More credit; `false` if nobody of that id waits for tasks.
+    pub(in crate::reference) fn grant_tasks(&mut self, id: ConsumerId, credit: u32) -> bool {
+        let claimers = &mut self.space.task_memory.claimers;
+        let Some(at) = claimers.iter().position(|one| one.id == id) else { return false };
+        let mut claimer = claimers.remove(at);
+        let place = if claimer.credit == 0 { claimers.len() } else { at };
+        claimer.credit = claimer.credit.saturating_add(credit);
+        claimers.insert(place, claimer);
+        true
+    }
+
+    pub(in crate::reference) fn close_claim(&mut self, id: ConsumerId) {
+        self.space.task_memory.claimers.retain(|one| one.id != id);
+    }
+
+    fn has_hands(&self, agent: AgentNo) -> bool {
+        self.space.tasks_held_by(agent).len() < limits::IN_FLIGHT_MAX
+    }
+
+    /// As long as there is a ready task and somebody who may take it: the one that goes first, to the first in line.
+    pub(in crate::reference) fn hand_out_tasks(&mut self) {
+        let mut served = Vec::new();
+        loop {
+            let able = |one: &&Claimer| one.credit > 0 && self.has_hands(one.agent);
+            let awaited: Vec<TaskTarget> = self
+                .space
+                .task_memory
+                .claimers
+                .iter()
+                .filter(able)
+                .flat_map(|one| one.targets.clone())
+                .collect();
+            let Some(offer) = self.best_offer(&awaited) else { break };
+            let failed_by =
+                self.space.task(&offer.id).and_then(|task| task.setback.as_ref()).map(|one| one.by);
+            let takes = |one: &&Claimer| able(one) && one.targets.contains(&offer.target);
+            let line: Vec<&Claimer> = self.space.task_memory.claimers.iter().filter(takes).collect();
+            let other = line.iter().find(|one| Some(one.agent) != failed_by);
+            let Some(claimer) = other.or(line.first()).map(|one| (*one).clone()) else { break };
+            let task = offer.id.clone();
+            let handed = self.lease_task(offer, claimer.agent, claimer.lease_ms);
+            self.space.task_memory.takers.insert(task, claimer.id);
+            self.told.push((claimer.id, Told::TaskHanded(Box::new(handed))));
+            self.close_claim(claimer.id);
+            self.space.task_memory.claimers.push(Claimer { credit: claimer.credit - 1, ..claimer.clone() });
+            if claimer.once {
+                served.push(claimer.id);
+            }
+        }
+        served.into_iter().for_each(|id| self.close_claim(id));
+    }
+
+    /// What goes out next for somebody who takes all of these: the highest priority, then the oldest; but what has waited
+    /// for a minute is not passed over for another target's sake.
+    fn best_offer(&self, targets: &[TaskTarget]) -> Option<Offer> {
+        let mut offers: Vec<Offer> = targets.iter().filter_map(|target| self.offer(target)).collect();
+        offers.sort_by_key(|offer| (std::cmp::Reverse(offer.priority), offer.no));
+        let highest = offers.first()?.priority;
+        let waited =
+            |offer: &&mut Offer| offer.priority < highest && self.has_waited(&offer.target, offer.since);
+        // Only the one that waits longest of all lower ones is looked at.
+        let longest = offers.iter_mut().filter(|offer| offer.priority < highest);
+        let longest = longest.min_by_key(|offer| (offer.since, offer.no)).filter(waited);
+        if let Some(longest) = longest {
+            longest.fairness.turn_at = self.now.wall;
+            let no = longest.no;
+            return offers.into_iter().find(|offer| offer.no == no);
+        }
+        Some(offers.swap_remove(0))
+    }
+
+    fn has_waited(&self, target: &TaskTarget, since: Timestamp) -> bool {
+        let turn_at = self.space.task_memory.fairness.get(target).map_or(Timestamp(0), |one| one.turn_at);
+        since.max(turn_at).plus_ms(limits::STARVATION_MS) <= self.now.wall
+    }
+
+    /// Of one target: the highest priority and of it the oldest; but after 64 higher ones or a minute a lower one.
+    fn offer(&self, target: &TaskTarget) -> Option<Offer> {
+        let mut ready: Vec<Offer> = Vec::new();
+        let remembered = self.space.task_memory.fairness.get(target).copied().unwrap_or_default();
+        for task in self.space.tasks() {
+            if let TaskState::Ready { since } = task.state
+                && task.spec.target() == *target
+                && ready.iter().all(|older| older.priority != task.spec.priority)
+            {
+                ready.push(Offer {
+                    id: task.spec.id.clone(),
+                    target: target.clone(),
+                    priority: task.spec.priority,
+                    since,
+                    no: task.spec.no,
+                    fairness: remembered,
+                });
+            }
+        }
+        ready.sort_by_key(|offer| std::cmp::Reverse(offer.priority));
+        let lower = ready.iter().enumerate().skip(1).min_by_key(|(_, offer)| (offer.since, offer.no));
+        let Some((index, since)) = lower.map(|(index, offer)| (index, offer.since)) else {
+            let mut only = ready.into_iter().next()?;
+            only.fairness.passed_over = 0;
+            return Some(only);
+        };
+        if remembered.passed_over >= limits::STARVATION_COUNT || self.has_waited(target, since) {
+            let mut turn = ready.swap_remove(index);
+            turn.fairness = Fairness { passed_over: 0, turn_at: self.now.wall };
+            return Some(turn);
+        }
+        let mut top = ready.into_iter().next()?;
+        top.fairness.passed_over += 1;
+        Some(top)
+    }
+
+    fn lease_task(&mut self, offer: Offer, by: AgentNo, lease_ms: Option<u64>) -> TaskHanded {
+        self.space.task_memory.fairness.insert(offer.target, offer.fairness);
+        let mut task = self.space.task(&offer.id).expect("it is ready").clone();
+        let token = self.next_token();
+        task.attempt += 1;
+        task.state = TaskState::Leased(TaskLease {
+            by,
+            token,
+            length_ms: lease_ms.and_then(NonZeroU64::new).unwrap_or(task.spec.lease_ms),
+            ready_since: offer.since,
+            since: self.now.wall,
+        });
+        self.set_task(task.clone());
+        TaskHanded { task, input: self.space.task_memory.inputs.get(&offer.id).cloned() }
+    }
+
+    pub(in crate::reference) fn heartbeat_task(&mut self, beat: &HeartbeatTask) -> Result<OpResult, Refused> {
+        let (mut task, lease) = self.task_held(&beat.lease)?;
+        if let Some(partial) = &beat.partial {
+            let part = self.add_part(partial);
+            task.partials.push(TaskPartial { attempt: task.attempt, at: self.now.wall, part });
+            let old = task.partials.len().saturating_sub(limits::PARTIALS_KEPT);
+            task.partials.drain(..old);
+            self.set_task(task);
+        }
+        let until = self.now.mono.plus_ms(lease.length_ms.get());
+        let key = (beat.lease.task.clone(), lease.token.0, false);
+        self.space.task_memory.deadlines.insert(key, until);
+        Ok(OpResult::Done)
+    }
+
+    pub(in crate::reference) fn complete_task(&mut self, done: &CompleteTask) -> Result<OpResult, Refused> {
+        let token = done.lease.token;
+        if let Some(TaskState::Done(end) | TaskState::Partial(end)) =
+            self.space.task(&done.lease.task).map(|task| &task.state)
+            && end.token == token
+            && self.is(end.by)
+        {
+            return Ok(OpResult::TaskAccepted { seq: end.seq, token });
+        }
+        let (mut task, lease) = self.task_held(&done.lease)?;
+        let end = Box::new(Completion {
+            by: lease.by,
+            token,
+            seq: self.seq,
+            at: self.now.wall,
+            result: done.result.as_ref().map(|result| self.add_part(result)),
+            content_type: done.content_type.clone(),
+            confidence: done.confidence,
+            rationale: done.rationale.clone(),
+        });
+        let partial = done.status == TaskStatus::Partial;
+        task.state = if partial { TaskState::Partial(end) } else { TaskState::Done(end) };
+        self.end_task(task);
+        Ok(OpResult::TaskAccepted { seq: self.seq, token })
+    }
+
+    pub(in crate::reference) fn fail_task(&mut self, fail: &FailTask) -> Result<OpResult, Refused> {
+        let token = fail.lease.token;
+        let held = self.task_held(&fail.lease);
+        let setback = self.space.task(&fail.lease.task).and_then(|task| task.setback.as_ref());
+        if let (Err(_), Some(setback)) = (&held, setback)
+            && setback.token == token
+            && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
+            && self.is(setback.by)
+        {
+            return Ok(OpResult::TaskAccepted { seq: setback.seq, token });
+        }
+        let (task, _) = held?;
+        let details = fail.details.as_ref().map(|details| self.add_part(details));
+        let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
+        self.set_back(task, kind, &fail.reason, details);
+        Ok(OpResult::TaskAccepted { seq: self.seq, token })
+    }
+
+    pub(in crate::reference) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, Refused> {
+        let (mut task, _) = self.task_held(lease)?;
+        task.attempt -= 1;
+        task.state = TaskState::Ready { since: self.now.wall };
+        self.set_task(task);
+        Ok(OpResult::Done)
+    }
+
+    fn add_part(&mut self, payload: &Payload) -> PartRef {
+        self.parts.push(payload.clone());
+        PartRef { seq: self.seq, part: self.parts.len() as u32 - 1 }
+    }
+
+    /// Only the holder, or the hub, and only with the token of the current lease.
+    fn task_held(&self, lease: &TaskLeaseRef) -> Result<(Task, TaskLease), Refused> {
+        let stale = || Refused::new(Code::StaleLease, format!("the lease of task {} is over", lease.task));
+        let task = self.space.task(&lease.task).ok_or_else(|| no_such_task(&lease.task))?;
+        match &task.state {
+            TaskState::Leased(held) if held.token == lease.token && !self.is(held.by) => {
+                Err(Refused::new(Code::Forbidden, "only the holder may do this"))
+            }
+            TaskState::Leased(held) if held.token == lease.token => Ok((task.clone(), *held)),
+            TaskState::Cancelled(end) if end.token == Some(lease.token) => {
+                Err(Refused::new(Code::Cancelled, "the task was cancelled"))
+            }
+            _ => Err(stale()),
+        }
+    }
+
+    fn is(&self, agent: AgentNo) -> bool {
+        self.commit.principal == Principal::System || self.actor == Some(agent)
+    }
+}

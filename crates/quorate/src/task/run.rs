@@ -1,0 +1,155 @@
+//! An agent at work on tasks: takes them, runs handlers, ends each with one commit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
+use quorate_engine::{Error, TaskConsumer, TaskEvent};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::agent::Agent;
+use crate::handler::{Extra, Failure};
+use crate::run::AbortOnDrop;
+use crate::task::work::{Said, Verdict};
+use crate::task::{TakenTask, TaskHandler, fail_op};
+
+/// Works on tasks until told to stop, or until nothing more comes.
+pub(crate) async fn work_on_tasks(
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn TaskHandler>>,
+    mut consumer: TaskConsumer,
+    hands: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Error> {
+    let bench = Arc::new(Bench { agent, handlers, hands });
+    let mut running = JoinSet::new();
+    let mut under_way: HashMap<TaskLeaseRef, AbortHandle> = HashMap::new();
+    loop {
+        let next = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            next = consumer.next() => next?,
+        };
+        match next {
+            Some(TaskEvent::Task(task)) => {
+                let taken = TakenTask(*task);
+                let (lease, more) = (taken.lease(), consumer.grant(1));
+                let bench = Arc::clone(&bench);
+                let work = running.spawn(async move { bench.one(taken, more).await });
+                under_way.insert(lease, work);
+            }
+            Some(TaskEvent::Lost { task, token, .. }) => {
+                let lost = under_way.remove(&TaskLeaseRef { task, token });
+                if let Some(work) = lost.filter(|work| !work.is_finished()) {
+                    // The work is nobody's any more, or somebody else's: this try is called off. What made room for the
+                    // next task goes with it, so it is made here.
+                    work.abort();
+                    bench.go_on(consumer.grant(1)).await;
+                }
+            }
+            None => break,
+        }
+        while running.try_join_next().is_some() {}
+        under_way.retain(|_, work| !work.is_finished());
+    }
+    while running.join_next().await.is_some() {}
+    consumer.close().await
+}
+
+/// Where an agent works on tasks.
+struct Bench {
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn TaskHandler>>,
+    hands: Arc<Semaphore>,
+}
+
+impl Bench {
+    /// Works on one task and ends it, in one commit that also makes room for the next.
+    async fn one(&self, taken: TakenTask, more: Op) {
+        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let said = Said::default();
+        let done = tokio::select! {
+            done = self.handle(&taken, Arc::clone(&extra), Arc::clone(&said)) => done,
+            () = self.keep(&taken) => return self.go_on(more).await,
+        };
+        let ops = done.and_then(|result| self.ending(&taken, result, &extra, &said));
+        let refusal = match ops {
+            Ok(mut ops) => {
+                ops.push(more.clone());
+                self.agent.space.commit(self.agent.commit_of(ops)).await.err()
+            }
+            Err(failure) => return self.fail(&taken, &failure, more).await,
+        };
+        match refusal {
+            None => {}
+            Some(error) if is_lost(&error) => self.go_on(more).await,
+            // The step was refused as a whole: the task is tried again.
+            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), more).await,
+        }
+    }
+
+    /// Runs the handler as soon as a hand is free. A panic is a failure that may pass.
+    async fn handle(&self, taken: &TakenTask, extra: Extra, said: Said) -> Result<Vec<u8>, Failure> {
+        let Ok(_hand) = Arc::clone(&self.hands).acquire_owned().await else {
+            return Err(Failure::retry("the agent is stopped"));
+        };
+        let task_type = &*taken.task().spec.task_type;
+        let Some(handler) = self.handlers.get(task_type) else {
+            let reason = format!("agent {} has no handler for tasks of type {task_type:?}", self.agent.id());
+            return Err(Failure::dead(reason));
+        };
+        let work = tokio::spawn(handler.work(self.agent.clone(), taken.clone(), extra, said));
+        // Called off with us: a lost lease cancels the handler.
+        AbortOnDrop(work).await
+    }
+
+    /// Keeps the lease for as long as the handler works; ends when it is lost.
+    async fn keep(&self, taken: &TakenTask) {
+        let length_ms = taken.task().lease().map_or(0, |lease| lease.length_ms.get());
+        loop {
+            self.agent.space.pass(Duration::from_millis(length_ms / 3)).await;
+            if self.agent.heartbeat(taken).await.is_err_and(|error| is_lost(&error)) {
+                return;
+            }
+        }
+    }
+
+    /// The commit that ends a task: its result, and what the handler added.
+    fn ending(
+        &self,
+        taken: &TakenTask,
+        result: Vec<u8>,
+        extra: &Extra,
+        said: &Said,
+    ) -> Result<Vec<Op>, Failure> {
+        let Verdict { status, confidence, rationale } =
+            said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let result = Some(self.agent.space.seal(result));
+        let done =
+            CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
+        let mut ops = vec![Op::CompleteTask(done)];
+        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ops.extend(added.map_err(|error| Failure::dead(error.to_string()))?);
+        Ok(ops)
+    }
+
+    async fn fail(&self, taken: &TakenTask, failure: &Failure, more: Op) {
+        let ops = vec![fail_op(taken.lease(), failure), more.clone()];
+        // If that cannot be said, its lease lapses and it comes back by itself.
+        if self.agent.space.commit(self.agent.commit_of(ops)).await.is_err() {
+            self.go_on(more).await;
+        }
+    }
+
+    /// Makes room for the next task when there was no commit to put that into.
+    async fn go_on(&self, more: Op) {
+        let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
+    }
+}
+
+/// Whether a task is not this agent's any more. Anything else may pass.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound | Code::Cancelled)
+}
