@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
@@ -189,6 +190,8 @@ pub enum Op {
     RenewLocks(Vec<FenceRef>),
     /// `lock.release`: give locks back.
     ReleaseLocks(Vec<FenceRef>),
+    /// `budget.set`: what a chain may spend.
+    SetBudget(SetBudget),
     /// `session.open`: begin a piece of common work.
     OpenSession(OpenSession),
     /// `session.join`, `leave`, `pause`, `resume`, `complete`, `fail`.
@@ -388,6 +391,7 @@ impl Op {
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),
             Self::AcquireLocks(ask) => ask.check(),
+            Self::SetBudget(set) => set.check(),
             Self::RenewLocks(locks) | Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),

@@ -4,6 +4,7 @@
 //! the ones before it, and a refusal puts everything back.
 
 mod agents;
+mod chains;
 mod deliver;
 mod inspect;
 mod items;
@@ -313,6 +314,7 @@ impl<'a> Draft<'a> {
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
             Op::RenewLocks(locks) => self.renew_locks(locks),
             Op::ReleaseLocks(locks) => self.release_locks(locks),
+            Op::SetBudget(set) => self.set_budget(set),
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::Policy;
 use crate::request::Request;
@@ -28,6 +29,8 @@ pub enum ItemKind {
     Lock,
     /// A piece of common work.
     Session,
+    /// What a chain may spend.
+    Budget,
     /// A named position in the history of the shared memory.
     Snapshot,
 }
@@ -35,7 +38,7 @@ pub enum ItemKind {
 impl ItemKind {
     /// All kinds.
     pub const ALL: &[Self] =
-        &[Self::Policy, Self::Request, Self::Task, Self::Lock, Self::Session, Self::Snapshot];
+        &[Self::Policy, Self::Request, Self::Task, Self::Lock, Self::Session, Self::Budget, Self::Snapshot];
 
     /// The frozen number.
     #[must_use]
@@ -46,6 +49,7 @@ impl ItemKind {
             Self::Session => 6,
             Self::Task => 4,
             Self::Snapshot => 8,
+            Self::Budget => 7,
             Self::Request => 3,
         }
     }
@@ -65,6 +69,7 @@ impl ItemKind {
             Self::Session => "session",
             Self::Task => "task",
             Self::Snapshot => "snapshot",
+            Self::Budget => "budget",
             Self::Request => "request",
         }
     }
@@ -100,6 +105,8 @@ pub enum Item {
     Task(Task),
     /// A named position in the history of the shared memory.
     Snapshot(Snapshot),
+    /// What a chain may spend.
+    Budget(Budget),
     /// A message whose sender waits for the answer.
     Request(Request),
 }
@@ -144,6 +151,7 @@ impl Item {
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
             Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
             Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
+            Self::Budget(budget) => ItemKey::new(ItemKind::Budget, budget.id.as_str()),
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
         }
     }
@@ -161,6 +169,8 @@ impl Item {
             Self::Task(_) => Keep::AtHand,
             Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
             Self::Snapshot(_) => Keep::Stored,
+            // There may be one for each chain: looked up when a message names it.
+            Self::Budget(_) => Keep::Stored,
             Self::Request(request) => request.keep(),
         }
     }
@@ -171,7 +181,7 @@ impl Item {
         match self {
             Self::Lock(lock) => lock.alarms(),
             Self::Request(request) => request.alarms(),
-            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) => Vec::new(),
+            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) | Self::Budget(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
         }
     }
@@ -230,6 +240,12 @@ pub enum Verb {
     SnapshotMade,
     /// The name is free again.
     SnapshotDropped,
+    /// What may be spent on the budget is this from now on.
+    BudgetSet,
+    /// A message was sent on the budget.
+    BudgetSpent,
+    /// A message was sent on the budget, and four fifths of it are spent.
+    BudgetWarned,
     /// Somebody asks and waits.
     RequestMade,
     /// An answer was accepted.
@@ -272,6 +288,9 @@ impl Verb {
         Self::TaskCancelled,
         Self::SnapshotMade,
         Self::SnapshotDropped,
+        Self::BudgetSet,
+        Self::BudgetSpent,
+        Self::BudgetWarned,
         Self::RequestMade,
         Self::RequestAnswered,
         Self::RequestTimedOut,
@@ -309,6 +328,9 @@ impl Verb {
             Self::TaskCancelled => 50,
             Self::SnapshotMade => 90,
             Self::SnapshotDropped => 91,
+            Self::BudgetSet => 80,
+            Self::BudgetSpent => 81,
+            Self::BudgetWarned => 82,
             Self::RequestMade => 30,
             Self::RequestAnswered => 31,
             Self::RequestTimedOut => 32,
@@ -353,6 +375,9 @@ impl Verb {
             Self::TaskCancelled => "task.cancelled",
             Self::SnapshotMade => "snapshot.made",
             Self::SnapshotDropped => "snapshot.dropped",
+            Self::BudgetSet => "budget.set",
+            Self::BudgetSpent => "budget.spent",
+            Self::BudgetWarned => "budget.warned",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",
             Self::RequestTimedOut => "request.timed-out",

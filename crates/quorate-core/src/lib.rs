@@ -6,6 +6,7 @@
 //!
 //! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and chance come in as arguments.
 
+mod budget;
 pub mod chain;
 pub mod codec;
 mod commit;
@@ -34,6 +35,7 @@ mod waits;
 mod why;
 mod working;
 
+pub use budget::{Budget, SetBudget};
 pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Locked, Nack, NackThen, Op, OpResult, Principal,
     PutEntry, Receipt, RegisterAgent, Told, Waiting,

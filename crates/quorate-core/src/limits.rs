@@ -96,6 +96,12 @@ pub const BACKOFF_MS_MAX: u64 = 60 * 60 * 1000;
 pub const PARTIALS_KEPT: usize = 8;
 /// Bytes of an input that is kept in memory until its task is over; a longer one is read from the log when it is taken.
 pub const INPUT_AT_HAND_BYTES: usize = 1024;
+/// Messages that may have led to one message.
+pub const HOPS_MAX: u16 = 32;
+/// How often the same message may be sent in one chain.
+pub const SAME_MAX: u32 = 2;
+/// Messages over which it is noticed that a chain goes round in a circle.
+pub const CHAIN_WINDOW: usize = 16_384;
 /// The shortest time between two heartbeats.
 pub const HEARTBEAT_MS_MIN: u64 = 100;
 /// The longest time between two heartbeats: half a day.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::chain;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
     PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
 use crate::refused::{Code, Refused};
@@ -199,7 +199,7 @@ impl IfUnavailable {
 }
 
 /// Where a message goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Destination {
     /// One agent.
     Agent(AgentId),
@@ -274,6 +274,27 @@ pub struct Message {
 }
 
 impl Message {
+    /// The chain that it belongs to, if another message led to it. Answers end something and lead nowhere.
+    #[must_use]
+    pub fn chain(&self) -> Option<&str> {
+        let led_to = self.hops > 0 || self.causation_id.is_some();
+        let chain = self.correlation_id.as_deref().or(self.causation_id.as_deref());
+        chain.filter(|_| led_to && self.kind != MessageType::Response)
+    }
+
+    /// Refuses a message that too many others led to.
+    ///
+    /// # Errors
+    /// `LOOP_REFUSED` with the limit.
+    pub fn check_hops(&self) -> Result<(), Refused> {
+        if self.hops <= HOPS_MAX {
+            return Ok(());
+        }
+        Err(Refused::new(Code::LoopRefused, format!("{} messages led to this one", self.hops))
+            .limit(u64::from(HOPS_MAX))
+            .hint("the chain is too long, or goes round in a circle: stop it, or begin a new one"))
+    }
+
     /// A message with everything else at its default.
     #[must_use]
     pub fn new(to: Destination, action: impl Into<String>, payload: Payload) -> Self {

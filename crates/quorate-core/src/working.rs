@@ -4,6 +4,7 @@
 //! by one function that keeps every index in step and remembers what was there, so that a refused commit is undone.
 
 mod apply;
+mod chains;
 mod inbox;
 mod items;
 mod line;
@@ -219,6 +220,7 @@ enum Undo {
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
     Task(tasks::TaskUndo),
+    Chain(Option<u64>),
     Numbers {
         next_delivery: u64,
         last_token: u64,
@@ -250,6 +252,7 @@ pub struct Working {
     lapsing: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
+    chains: chains::Chains,
     /// When to look who waits for whom, if anybody does.
     look_at: Option<Mono>,
     watched: presence::Watched,
@@ -302,6 +305,7 @@ impl Working {
             lapsing: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
+            chains: chains::Chains::default(),
             look_at: None,
             watched: presence::Watched::default(),
             turns: 0,
@@ -484,6 +488,7 @@ impl Working {
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
                 Undo::Item(before) => self.put_back(*before),
                 Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
+                Undo::Chain(oldest) => self.chains.pop(oldest),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
                 Undo::Task(before) => self.put_task_back(before),
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {

@@ -110,6 +110,12 @@ impl Space {
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
             return Err(Refused::new(Code::Invalid, "no message").into());
         };
+        message.check_hops()?;
+        if message.budget.is_some() {
+            return Err(Refused::new(Code::Invalid, "an ephemeral message spends of no budget")
+                .hint("make it durable, or leave the budget out")
+                .into());
+        }
         let published = self.published();
         if let Principal::Agent(actor) = principal {
             let agent = published.agents.by_id(actor);

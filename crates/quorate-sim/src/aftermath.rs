@@ -11,7 +11,7 @@ use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Read, Rows, Store, SystemClock};
 
 use crate::check::{self, Found, Tally, Violation};
-use crate::history::{Act, Call, Event, Received, agent, digest, hex, perform, unknown};
+use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, hex, perform, unknown};
 use crate::load::{self, Note};
 
 /// How long to wait for something that is due at once: a guard against hanging, nothing depends on it.
@@ -222,7 +222,10 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     }
     let mut entries = std::collections::BTreeMap::new();
     for event in history {
-        if let Event::Started(Call { act: Act::Put { key, .. } | Act::Step { key, .. }, .. }) = event
+        if let Event::Started(Call {
+            act: Act::Put { key, .. } | Act::Step { key, .. } | Act::Lock(LockAct::Write { key, .. }),
+            ..
+        }) = event
             && !entries.contains_key(key)
         {
             let name = quorate_core::Key::new(key)?;

@@ -2,6 +2,7 @@
 //! that made the decisions; only the fold of the log is core's, and it is compared with the live state.
 
 mod chain;
+mod locks;
 mod memory;
 mod messages;
 mod trail;
@@ -48,6 +49,10 @@ pub struct Tally {
     pub records: usize,
     /// Dead letters.
     pub dead: usize,
+    /// Fences given out.
+    pub fences: usize,
+    /// Writes refused because their fence was stale.
+    pub stale: usize,
 }
 
 /// Everything that the store holds.
@@ -83,6 +88,7 @@ pub fn all(history: &[Event], found: &Found, violations: &mut Vec<Violation>) ->
     chain::check(&told, found, &mut report);
     messages::check(&told, found, &trails, &mut report);
     memory::check(&told, found, &trails, &mut report);
+    locks::check(&told, found, &mut report);
     tally(&told, found)
 }
 
@@ -130,6 +136,8 @@ fn tally(told: &Told<'_>, found: &Found) -> Tally {
         received: received.len(),
         records: found.records.len(),
         dead: found.dead.len(),
+        fences: told.done.values().map(|answer| answer.fences.len()).sum(),
+        stale: told.refused.values().filter(|code| **code == "STALE_FENCE").count(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a client writes down: each call before it is made, each answer after it came, each delivery as it was received.
 //! It holds everything that is needed to make a call again, and to check afterwards what became of it.
 
+mod locks;
+
 use quorate_core::{
     AgentId, ClientId, Commit, DeliveryId, DeliveryNo, Destination, Generation, IdempotencyKey, Key,
     LeaseRef, Message, Nack, NackThen, Op, OpResult, Principal, Priority, PutEntry, Receipt, Token, Version,
@@ -8,6 +10,8 @@ use quorate_core::{
 };
 use quorate_engine::{Delivery, Space};
 use serde::{Deserialize, Serialize};
+
+pub use locks::LockAct;
 
 /// One line of a history. The order of the lines is the order in which the client saw things happen.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -123,6 +127,8 @@ pub enum Act {
         /// Bytes of padding.
         size: usize,
     },
+    /// Something with locks.
+    Lock(LockAct),
 }
 
 /// What makes a send repeatable.
@@ -163,6 +169,8 @@ pub struct Answer {
     pub acked: Vec<u64>,
     /// The versions written.
     pub versions: Vec<u64>,
+    /// The locks that were given, each with its fence.
+    pub fences: Vec<(String, u64)>,
 }
 
 impl Answer {
@@ -175,11 +183,14 @@ impl Answer {
                 OpResult::Sent { id, first, count } => answer.sent.push((id.to_string(), first.0, *count)),
                 OpResult::Acked { seq } => answer.acked.push(seq.0),
                 OpResult::Written { version } => answer.versions.push(version.0),
+                OpResult::Locked(locked) => {
+                    let fence = |one: &quorate_core::FenceRef| (one.lock.to_string(), one.fence.0);
+                    answer.fences.extend(locked.locks.iter().map(fence));
+                }
                 OpResult::Done
                 | OpResult::Registered { .. }
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }
-                | OpResult::Locked(_)
                 | OpResult::InLine
                 | OpResult::TasksCreated { .. }
                 | OpResult::TasksClaimed(_)
@@ -199,7 +210,8 @@ impl Answer {
     #[must_use]
     pub fn same_as(&self, other: &Self, keyed: bool) -> bool {
         let seq = !keyed || self.seq == other.seq;
-        seq && self.sent == other.sent && self.acked == other.acked && self.versions == other.versions
+        let same = self.sent == other.sent && self.acked == other.acked && self.versions == other.versions;
+        seq && same && self.fences == other.fences
     }
 }
 
@@ -309,9 +321,11 @@ impl Call {
     #[must_use]
     pub fn bodies(&self) -> Vec<Vec<u8>> {
         let (count, size) = match &self.act {
-            Act::Send { size, .. } | Act::Put { size, .. } => (1, *size),
+            Act::Send { size, .. } | Act::Put { size, .. } | Act::Lock(LockAct::Write { size, .. }) => {
+                (1, *size)
+            }
             Act::Step { size, .. } => (3, *size),
-            Act::Ack { .. } | Act::Nack { .. } => (0, 0),
+            Act::Ack { .. } | Act::Nack { .. } | Act::Lock(_) => (0, 0),
         };
         (0..count).map(|n| body(&self.id, n, size)).collect()
     }
@@ -347,6 +361,7 @@ impl Call {
                 vec![Op::Nack(Nack { lease: lease.to_ref(), then, reason: self.id.clone() })]
             }
             Act::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],
+            Act::Lock(act) => vec![act.op(by, payloads.next())],
             Act::Step { lease, key, expect, to, .. } => {
                 let mut ops = vec![Op::Ack(lease.to_ref()), Op::Put(put(key, *expect, next()))];
                 for id in to {

@@ -1,6 +1,8 @@
 //! A load of many callers at once: senders, workers that ack, nack and make whole steps, writers that compare and set.
 //! Everything they do is noted.
 
+mod locks;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +38,9 @@ pub struct Load {
     pub workers: usize,
     /// Writers of entries.
     pub writers: usize,
-    /// Sends and puts in all; then the load ends.
+    /// Callers that take locks.
+    pub lockers: usize,
+    /// Sends, puts and locks in all; then the load ends.
     pub calls: u64,
     /// Bytes of padding at most.
     pub size_max: u64,
@@ -96,6 +100,9 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
             for index in 0..load.senders {
                 callers.spawn(Arc::clone(&shared).send(name.clone(), index));
             }
+        }
+        for index in 0..load.lockers {
+            callers.spawn(Arc::clone(&shared).lock(index));
         }
         for index in 0..load.writers {
             callers.spawn(Arc::clone(&shared).write(index));

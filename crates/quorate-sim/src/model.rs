@@ -5,6 +5,7 @@
 //! both stores and compares them after every step. [`replay`] folds the log of the real store and compares that too.
 
 mod asking;
+mod chains;
 pub mod chance;
 mod locks;
 mod pair;

@@ -11,6 +11,7 @@
 //! | who | does |
 //! |---|---|
 //! | agents | `sends M to A,B [low high urgent] [rank N] [after T] [expires T] [tries N] [id X] [saying W] [as A] [in S]` |
+//! | | and `[chain C] [hops N] [on BUDGET]` of a message; `budgets B to N` |
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
 //! | | `acks M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
 //! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [twice]`, `leaves`, `purges` |
@@ -28,7 +29,7 @@
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
-//! `locks`. A lock stands for its newest fence, `X@3` for fence 3.
+//! `locks`, `budget B`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
 //! `task T`, `tasks`.

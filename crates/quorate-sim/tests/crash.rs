@@ -91,6 +91,7 @@ fn enough(tally: &Tally, cycles: u64, again: &str) {
     if cycles >= MANY {
         assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {again}");
         assert!(tally.again > 0, "nothing was delivered again: {tally:?}; {again}");
+        assert!(tally.fences > 0 && tally.stale > 0, "no lock, or none that was lost: {tally:?}; {again}");
         assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {again}");
     }
 }

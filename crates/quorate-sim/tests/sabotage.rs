@@ -27,6 +27,7 @@ const LOAD: Load = Load {
     senders: 2,
     workers: 2,
     writers: 1,
+    lockers: 1,
     calls: 60,
     size_max: 5000,
     large_percent: 10,

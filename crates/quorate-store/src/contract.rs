@@ -10,6 +10,8 @@ mod words;
 #[allow(missing_docs)]
 pub mod agents;
 #[allow(missing_docs)]
+pub mod chains;
+#[allow(missing_docs)]
 pub mod keys;
 #[allow(missing_docs)]
 pub mod leases;
@@ -217,6 +219,15 @@ macro_rules! contract_tests {
                 epochs_survive,
                 whoever_waited_asks_again,
                 time_does_not_go_back_over_a_restart,
+            }
+            chains {
+                a_chain_has_at_most_32_hops,
+                the_same_message_three_times_in_a_chain_is_refused,
+                what_was_refused_or_given_out_again_does_not_count,
+                a_restart_forgets_what_was_said_in_chains,
+                each_message_spends_one_of_its_budget,
+                a_refused_or_repeated_message_spends_nothing,
+                a_budget_belongs_to_whoever_made_it,
             }
             locks {
                 one_holds_a_lock_at_a_time,

@@ -45,6 +45,7 @@ impl<P> Work<P> {
         draft.answers = Some(self.received.id().to_string());
         draft.session = message.session_id.clone();
         draft.hops = message.hops.saturating_add(1);
+        draft.budget = message.budget.clone();
         self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
     }
 

@@ -26,6 +26,7 @@
 //! ```
 
 mod agent;
+mod budget;
 mod handler;
 mod hub;
 mod lock;
@@ -49,8 +50,9 @@ pub use step::Step;
 pub use task::{TakenTask, TaskDraft, TaskWork};
 
 pub use quorate_core::{
-    AddKind, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority, Refused,
-    Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
+    AddKind, Budget, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority,
+    Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts, TaskId, TaskState, TaskStatus,
+    Version,
 };
 pub use quorate_engine::{
     BuiltOn, Check, Error, Finding, Happening, RolledBack, TaskFilter, TaskPage, TaskView, TimelineLine,

@@ -216,6 +216,7 @@ impl Desk {
             draft.answers = Some(received.id().to_string());
             draft.session = message.session_id.clone();
             draft.hops = message.hops.saturating_add(1);
+            draft.budget = message.budget.clone();
             let answer = draft.message(&self.agent.space, &self.agent.id);
             ops.push(Op::send(answer.map_err(|error| Failure::dead(error.to_string()))?));
         }

@@ -36,6 +36,7 @@ pub(crate) struct Draft {
     pub(crate) session: Option<String>,
     pub(crate) hops: u16,
     pub(crate) durability: Durability,
+    pub(crate) budget: Option<String>,
 }
 
 /// A message that is on its way.
@@ -105,6 +106,12 @@ impl Sending {
         self
     }
 
+    /// The budget that it spends one message of; so does what follows from it.
+    pub fn budget(mut self, id: impl Into<String>) -> Self {
+        self.draft.budget = Some(id.into());
+        self
+    }
+
     /// In memory only, at most once: fast, and gone if the recipient or the hub is.
     pub fn ephemeral(mut self) -> Self {
         self.draft.durability = Durability::Ephemeral;
@@ -157,6 +164,7 @@ impl Draft {
             session: None,
             hops: 0,
             durability: Durability::default(),
+            budget: None,
         }
     }
 
@@ -183,6 +191,7 @@ impl Draft {
         message.session_id = self.session;
         message.hops = self.hops;
         message.durability = self.durability;
+        message.budget = self.budget;
         Ok(message)
     }
 }

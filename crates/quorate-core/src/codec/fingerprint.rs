@@ -124,6 +124,13 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.number(42);
             write_fences(out, locks);
         }
+        Op::SetBudget(set) => {
+            out.number(50);
+            out.text(&set.id);
+            out.number(set.messages_max);
+            out.option(set.tokens_max);
+            out.option(set.money_max);
+        }
         Op::OpenSession(open) => session::print_open(out, open),
         Op::ChangeSession(change) => session::print_change(out, change),
         Op::AddToSession(add) => session::print_add(out, add),

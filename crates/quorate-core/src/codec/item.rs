@@ -1,5 +1,6 @@
 //! The bytes of each item, the same in the log and in its row.
 
+mod budget;
 mod lock;
 mod policy;
 mod request;
@@ -18,6 +19,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Session(session) => session::write(out, session),
         Item::Task(task) => task::write(out, task),
         Item::Snapshot(snapshot) => snapshot::write(out, snapshot),
+        Item::Budget(budget) => budget::write(out, budget),
         Item::Request(request) => request::write(out, request),
     }
 }
@@ -30,6 +32,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Session => Item::Session(session::read(input)?),
         ItemKind::Task => Item::Task(task::read(input)?),
         ItemKind::Snapshot => Item::Snapshot(snapshot::read(input)?),
+        ItemKind::Budget => Item::Budget(budget::read(input)?),
         ItemKind::Request => Item::Request(request::read(input)?),
     })
 }

@@ -28,10 +28,12 @@ impl Draft<'_> {
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(&ask.message)?;
+        self.check_chain(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.reachable(&ask.message, recipients)?;
         self.check_room(&recipients)?;
         let from = self.check_asker(ask, recipients.len())?;
+        self.spend(&ask.message)?;
         let id = self.next_message_id();
         let mut message = (*ask.message).clone();
         let length_ms = self.length_of(ask, recipients.len());

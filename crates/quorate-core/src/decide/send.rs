@@ -22,12 +22,17 @@ impl Draft<'_> {
             return Ok(result);
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
         let result = match self.answer_of(message, &recipients)? {
-            Some(answer) => self.take_answer(message, answer),
+            Some(answer) => {
+                self.spend(message)?;
+                self.take_answer(message, answer)
+            }
             None => {
                 let recipients = self.reachable(message, recipients)?;
                 self.check_room(&recipients)?;
+                self.spend(message)?;
                 self.post(message, &recipients)
             }
         };

@@ -95,6 +95,7 @@ impl Working {
         now: Now,
     ) {
         let session = self.session_of(message);
+        self.note_chain(message);
         let waiting = match message.deliver_at {
             Some(due) if due > now.wall => OpenState::Scheduled { due },
             _ => self.waiting(session, now.wall),

@@ -63,6 +63,8 @@ impl Items {
             }
             // No decision needs one at hand.
             ItemKind::Snapshot => None,
+            // Never at hand: looked up when a message names it.
+            ItemKind::Budget => None,
             ItemKind::Request => {
                 let new = match new {
                     Some(Item::Request(request)) => Some(request),
@@ -81,6 +83,7 @@ impl Items {
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
             ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
             ItemKind::Snapshot => None,
+            ItemKind::Budget => None,
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
         }
     }

@@ -42,6 +42,8 @@ impl Working {
     pub fn taken_up(&mut self) {
         self.begin(Now { wall: self.head.at, mono: Mono::default() });
         self.settle();
+        // However much of the log was folded: a restart forgets what was said in chains.
+        self.chains.clear();
     }
 
     fn about_to_end(&self, effect: &Effect) -> Option<EndedOpen> {

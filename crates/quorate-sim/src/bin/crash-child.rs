@@ -57,6 +57,7 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
         senders: 4,
         workers: 3,
         writers: 3,
+        lockers: 3,
         calls: CALLS_MAX,
         size_max: 9000,
         large_percent: 10,

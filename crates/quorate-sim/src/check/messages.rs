@@ -6,7 +6,7 @@ use quorate_core::EndState;
 use quorate_store::DeliveryState;
 
 use crate::check::{Found, Report, Told, Trail, Trails};
-use crate::history::{Act, Event, Lease, Received, digest};
+use crate::history::{Act, Event, Lease, LockAct, Received, digest};
 
 pub(super) fn check(told: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
     let received: Vec<&Received> = told
@@ -73,6 +73,10 @@ fn ends(told: &Told<'_>, report: &mut Report<'_>) {
             Act::Send { .. } | Act::Ack { .. } | Act::Nack { .. } => told.done.contains_key(id),
             Act::Put { .. } | Act::Step { .. } => {
                 told.done.contains_key(id) != (refused == Some("VERSION_CONFLICT"))
+            }
+            Act::Lock(act) => {
+                let no = if matches!(act, LockAct::Take { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
+                told.done.contains_key(id) != (refused == Some(no))
             }
         };
         report.require(fine, "I3, I4 every call ends as it must", || {

@@ -8,7 +8,7 @@ use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{locks, rollback, sessions, tasks};
+use super::{chains, locks, rollback, sessions, tasks};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -99,6 +99,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
         30 => tasks::work(agent).prop_map(Do::Task),
+        2 => chains::spend(),
         14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
@@ -147,9 +148,22 @@ pub(super) fn letter() -> BoxedStrategy<Letter> {
         expires,
         proptest::bool::weighted(0.03),
         sessions::named(),
+        chains::chain(),
     )
         .prop_map(
-            |(to, client_id, content, level, rank, tries, after_ms, expires_ms, as_another, session)| {
+            |(
+                to,
+                client_id,
+                content,
+                level,
+                rank,
+                tries,
+                after_ms,
+                expires_ms,
+                as_another,
+                session,
+                chain,
+            )| {
                 Letter {
                     as_another,
                     to,
@@ -161,6 +175,7 @@ pub(super) fn letter() -> BoxedStrategy<Letter> {
                     after_ms,
                     expires_ms,
                     session,
+                    chain,
                 }
             },
         )

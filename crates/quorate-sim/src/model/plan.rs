@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::asking::Asking;
+use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
 use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
@@ -78,6 +79,7 @@ pub(super) enum Do {
     Lock(Wanted),
     Renew(Fenced),
     Unlock(Fenced),
+    Budget(Spend),
     Session(SessionDo),
     Task(TaskDo),
     Memory(MemoryDo),
@@ -97,6 +99,7 @@ pub(super) struct Letter {
     pub(super) after_ms: Option<u64>,
     pub(super) expires_ms: Option<i64>,
     pub(super) session: Option<usize>,
+    pub(super) chain: Chain,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -260,6 +263,7 @@ impl fmt::Display for Do {
             Self::Lock(wanted) => wanted.fmt(f),
             Self::Renew(fenced) => write!(f, "renews {fenced}"),
             Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
+            Self::Budget(spend) => spend.fmt(f),
             Self::Session(what) => what.fmt(f),
             Self::Task(what) => what.fmt(f),
             Self::Memory(what) => what.fmt(f),
@@ -295,6 +299,7 @@ impl fmt::Display for Letter {
         if let Some(name) = self.session {
             write!(f, " in {}", NAMES[name])?;
         }
+        self.chain.fmt(f)?;
         self.expires_ms.map_or(Ok(()), |ms| write!(f, " expires {ms}ms"))
     }
 }

@@ -206,6 +206,7 @@ impl Told {
             Do::Sweep => Op::Sweep,
             Do::Lock(wanted) => self.acquire(wanted),
             Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
+            Do::Budget(spend) => spend.op(),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
             Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
@@ -288,7 +289,7 @@ pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
         (Who::Agent(agent), true) => Some(id((agent + 1) % AGENTS.len())),
     };
     let after = |ms: i64| Timestamp(sight.now.0.saturating_add_signed(ms));
-    Message {
+    letter.chain.mark(Message {
         from,
         client_id: letter.client_id.map(client_id),
         priority: Priority { level: letter.level, rank: letter.rank },
@@ -297,5 +298,5 @@ pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
         expires_at: letter.expires_ms.map(after),
         session_id: letter.session.map(|name| NAMES[name].to_owned()),
         ..Message::new(to, "work", payload(&format!("{{\"letter\":{}}}", letter.content)))
-    }
+    })
 }

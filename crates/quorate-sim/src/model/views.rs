@@ -153,6 +153,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::Deliveries { first: DeliveryNo(1), count },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
         Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Budget, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
         Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },

@@ -5,9 +5,9 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, DeleteEntry, ErasePayload, Extend, FenceRef, IfUnavailable, Key, LeaseRef, Message,
-    Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Role, Timestamp, Version,
-    Waiting, limits,
+    AgentId, BudgetId, ClientId, DeleteEntry, ErasePayload, Extend, FenceRef, IfUnavailable, Key, LeaseRef,
+    Message, Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Role, SetBudget,
+    Timestamp, Version, Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -135,6 +135,11 @@ impl Stage {
             }
             "erases" => self.erase(words),
             "locks" => self.acquire(who, words),
+            "budgets" => {
+                let id = BudgetId::new(words.must("a budget")).expect("a good id");
+                let messages_max = words.after("to").and_then(|most| most.parse().ok()).expect("how many");
+                Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
+            }
             "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
             "snapshots" => super::rollback::make(words),
@@ -194,6 +199,9 @@ impl Stage {
                 "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
                 "saying" => message.payload = payload(value()),
                 "as" => message.from = Some(agent(value())),
+                "chain" => message.correlation_id = Some(value().to_owned()),
+                "hops" => message.hops = value().parse().expect("a number of hops"),
+                "on" => message.budget = Some(value().to_owned()),
                 "in" => message.session_id = Some(value().to_owned()),
                 "doing" => message.action = value().to_owned(),
                 "else" => {

@@ -99,7 +99,7 @@ impl Stage {
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
-            | "tasks" => self.look(statement).await,
+            | "tasks" | "budget" => self.look(statement).await,
             "agents" => self.tell_agents(statement).await,
             "inbox" => self.tell_inbox(words.must("an agent")).await,
             "request" => self.tell_request(words.must("a question")).await,
@@ -275,6 +275,7 @@ impl Stage {
             "locks" => return self.tell_locks().await,
             "task" => return self.tell_task(words.must("a task")).await,
             "tasks" => return self.tell_task_counts(),
+            "budget" => return self.tell_budget(words.must("a budget")).await,
             "text" => return self.tell_text(words.must("a message")).await,
             _ => return self.tell_where(words.must("a message")).await,
         };

@@ -1,8 +1,8 @@
 //! From what happened to words.
 
 use quorate_core::{
-    Code, DeliveryNo, Effect, EndState, Generation, Handed, Item, MessageId, Next, OpResult, OpenState,
-    Payload, Receipt, Refused, Seq, Timestamp, codec,
+    Budget, Code, DeliveryNo, Effect, EndState, Generation, Handed, Item, ItemKey, ItemKind, MessageId, Next,
+    OpResult, OpenState, Payload, Receipt, Refused, Seq, Timestamp, codec,
 };
 use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 
@@ -158,6 +158,7 @@ impl Stage {
             Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
+            Effect::Changed { verb, item: Item::Budget(budget) } => budget_line(verb.as_str(), budget),
             Effect::WaitAborted { cycle } => self.cycle_line(cycle),
             Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect(*verb, task),
             Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
@@ -217,6 +218,14 @@ impl Stage {
             self.say("none");
         }
         lines.into_iter().for_each(|line| self.say(line));
+    }
+
+    pub(super) async fn tell_budget(&mut self, id: &str) {
+        let line = match self.rows(Read::Item(ItemKey::new(ItemKind::Budget, id))).await {
+            Rows::Item(Some(Item::Budget(budget))) => budget_line("budget", &budget),
+            _ => format!("budget {id}: nothing"),
+        };
+        self.say(line);
     }
 
     pub(super) async fn tell_where(&mut self, name: &str) {
@@ -295,4 +304,9 @@ fn entry_line(entry: &Entry) -> String {
         version.author,
         since_start(version.at)
     )
+}
+
+fn budget_line(what: &str, budget: &Budget) -> String {
+    let warned = if budget.warned { ", warned" } else { "" };
+    format!("{what} {}: {} of {} messages{warned}", budget.id, budget.messages_used, budget.messages_max)
 }

@@ -1,5 +1,6 @@
 //! An effect in words and numbers, for reading. Never the content of a payload.
 
+mod budget;
 mod lock;
 mod sessions;
 
@@ -117,6 +118,7 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match item {
         Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
+        Item::Budget(budget) => budget::fields(budget, agents),
         Item::Session(session) => sessions::session(session),
         Item::Task(task) => task::fields(task, agents),
         Item::Snapshot(snapshot) => vec![

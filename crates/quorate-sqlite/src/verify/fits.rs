@@ -114,7 +114,6 @@ impl<'w> Draft<'w> {
             }
             // The effect holds the whole new state, so it fits whatever came before.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
-            Effect::Changed { .. } => Ok(()),
             Effect::SessionAdded { part, .. } => {
                 require(u64::from(*part) < self.parts, "the record has no such part")
             }

@@ -1,8 +1,8 @@
 //! What is sent arrives as it was sent, once for each recipient, or nothing of it happens.
 
 use quorate_core::{
-    ClientId, Code, ConsumerId, DeliveryNo, Destination, Durability, Message, MessageType, Op, Principal,
-    Priority, Waiting, limits,
+    BudgetId, ClientId, Code, ConsumerId, DeliveryNo, Destination, Durability, Message, MessageType, Op,
+    Principal, Priority, SetBudget, Waiting, limits,
 };
 
 use super::bench::{Bench, claimed, sent};
@@ -20,6 +20,9 @@ async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
 
 pub async fn a_message_arrives_as_it_was_sent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
+    let budget = BudgetId::new("b1").expect("a good id");
+    let budget = SetBudget { id: budget, messages_max: 1, tokens_max: None, money_max: None };
+    bench.ok(agent("alice"), vec![Op::SetBudget(budget)]).await;
     let whole = Message {
         from: Some(id("alice")),
         kind: MessageType::Query,

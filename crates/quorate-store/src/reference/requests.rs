@@ -45,6 +45,7 @@ impl Step<'_> {
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(&ask.message)?;
+        self.check_chain(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
         self.check_room(&recipients)?;
@@ -78,6 +79,8 @@ impl Step<'_> {
         let asked = recipients.iter().map(|agent| Asked { agent: *agent, reply: Reply::Open }).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        self.pay(&message)?;
+        self.say(&message);
         self.post(&Arc::new(message), ask.fingerprint, recipients);
         let state = RequestState::Waiting;
         let request =

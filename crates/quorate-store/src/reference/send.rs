@@ -22,12 +22,16 @@ impl Step<'_> {
             return Ok(result);
         }
         self.check_session(message)?;
+        self.check_chain(message)?;
         let recipients = self.recipients(message)?;
         if let Some(answered) = self.answered_by(message, &recipients) {
+            self.pay(message)?;
             return Ok(self.accept(message, fingerprint, answered));
         }
         let recipients = self.within_reach(message, recipients)?;
         self.check_room(&recipients)?;
+        self.pay(message)?;
+        self.say(message);
         Ok(self.post(message, *fingerprint, recipients))
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Space {
     pub(super) holds: Vec<Hold>,
     /// Who waits for locks, in the order in which they came.
     pub(super) lock_waiters: Vec<LockWaiter>,
+    /// Messages that others led to, since the start.
+    pub(super) said: Vec<Message>,
     /// When to look who waits for whom.
     pub(super) look_at: Option<Mono>,
     /// How each session was opened.
@@ -215,6 +217,7 @@ impl Space {
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
+            said: Vec::new(),
             look_at: None,
         }
     }
@@ -226,6 +229,7 @@ impl Space {
         self.restart_tasks(now.mono);
         let newest_at = self.newest_at();
         self.lock_waiters.clear();
+        self.said.clear();
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
         for delivery in &mut self.deliveries {
             match &mut delivery.place {

@@ -163,6 +163,7 @@ impl<'a> Step<'a> {
             Op::AcquireLocks(ask) => self.acquire(ask),
             Op::RenewLocks(locks) => self.renew(locks),
             Op::ReleaseLocks(locks) => self.release(locks),
+            Op::SetBudget(set) => self.set_budget(set),
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),

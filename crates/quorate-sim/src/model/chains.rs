@@ -1,0 +1,98 @@
+//! Chains in plans: messages that others led to, and the budgets that they name.
+
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{BudgetId, Message, MessageType, Op, SetBudget};
+
+use super::plan::Do;
+
+/// Where a message stands in its chain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    /// Which chain, if it says so.
+    correlation: Option<u8>,
+    caused: bool,
+    hops: u16,
+    answer: bool,
+    budget: Option<u8>,
+}
+
+/// What may be spent on a budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spend {
+    budget: u8,
+    messages: u64,
+    money: Option<u64>,
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { correlation, caused, hops, answer, budget } = self;
+        if let Some(chain) = correlation {
+            write!(f, " chain c{chain}")?;
+        }
+        if *caused {
+            f.write_str(" caused")?;
+        }
+        if *answer {
+            f.write_str(" as an answer")?;
+        }
+        if *hops > 0 {
+            write!(f, " hops {hops}")?;
+        }
+        budget.map_or(Ok(()), |budget| write!(f, " on b{budget}"))
+    }
+}
+
+impl fmt::Display for Spend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sets b{} to {} messages and {:?} money", self.budget, self.messages, self.money)
+    }
+}
+
+/// Mostly none, so that plans get somewhere.
+pub(super) fn chain() -> BoxedStrategy<Chain> {
+    let none = Chain { correlation: None, caused: false, hops: 0, answer: false, budget: None };
+    let hops = prop_oneof![4 => 0..3u16, 1 => Just(32), 1 => Just(33)];
+    let some = (weighted(0.8, 0..2u8), proptest::bool::ANY, hops, proptest::bool::weighted(0.1), budget());
+    let some = some.prop_map(|(correlation, caused, hops, answer, budget)| Chain {
+        correlation,
+        caused,
+        hops,
+        answer,
+        budget,
+    });
+    prop_oneof![4 => Just(none), 1 => some].boxed()
+}
+
+fn budget() -> BoxedStrategy<Option<u8>> {
+    weighted(0.3, 0..2u8).boxed()
+}
+
+pub(super) fn spend() -> BoxedStrategy<Do> {
+    (0..2u8, prop_oneof![4 => 1..6u64, 1 => Just(0)], weighted(0.2, 0..2u64))
+        .prop_map(|(budget, messages, money)| Do::Budget(Spend { budget, messages, money }))
+        .boxed()
+}
+
+impl Chain {
+    pub(super) fn mark(self, message: Message) -> Message {
+        Message {
+            correlation_id: self.correlation.map(|chain| format!("c{chain}")),
+            causation_id: self.caused.then(|| "msg_0-1-0".into()),
+            hops: self.hops,
+            kind: if self.answer { MessageType::Response } else { MessageType::Command },
+            budget: self.budget.map(|budget| format!("b{budget}")),
+            ..message
+        }
+    }
+}
+
+impl Spend {
+    pub(super) fn op(self) -> Op {
+        let id = BudgetId::new(format!("b{}", self.budget)).expect("a good id");
+        Op::SetBudget(SetBudget { id, messages_max: self.messages, tokens_max: None, money_max: self.money })
+    }
+}

@@ -1,0 +1,135 @@
+//! Chains of messages: hops, messages that go round in a circle, and budgets.
+
+use quorate_core::{
+    Budget, BudgetId, Code, Commit, Item, ItemKey, ItemKind, Message, MessageType, Op, OpResult, Principal,
+    SetBudget, limits,
+};
+
+use super::bench::Bench;
+use super::words::{agent, deliver_to, give_up, id, payload, redrive, repeat_key, send, with_client_id};
+use crate::{Read, Rows};
+
+/// A message that another one led to.
+fn led_to(name: &str, text: &str, hops: u16) -> Message {
+    Message {
+        correlation_id: Some("c1".into()),
+        causation_id: Some("msg_0-1-0".into()),
+        hops,
+        payload: payload(text),
+        ..deliver_to(name)
+    }
+}
+
+fn on_budget(name: &str) -> Message {
+    Message { budget: Some("b1".into()), ..deliver_to(name) }
+}
+
+fn set(messages_max: u64) -> Op {
+    let id = BudgetId::new("b1").expect("a good id");
+    Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: Some(5_000_000) })
+}
+
+async fn budget(bench: &Bench) -> Budget {
+    match bench.read(Read::Item(ItemKey::new(ItemKind::Budget, "b1"))).await {
+        Rows::Item(Some(Item::Budget(budget))) => budget,
+        other => panic!("not a budget: {other:?}"),
+    }
+}
+
+pub async fn a_chain_has_at_most_32_hops(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", led_to("bob", "{}", limits::HOPS_MAX)).await;
+    let one_more = send("alice", led_to("bob", "{}", limits::HOPS_MAX + 1));
+    let refused = bench.refused(agent("alice"), vec![one_more]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(32)));
+}
+
+pub async fn the_same_message_three_times_in_a_chain_is_refused(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.send_as("alice", led_to("bob", "{}", 1)).await;
+    bench.send_as("alice", led_to("bob", "{}", 3)).await;
+    let third = || send("alice", led_to("bob", "{}", 5));
+    let refused = bench.refused(agent("alice"), vec![third()]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(2)));
+    for other in [
+        led_to("bob", "[]", 5),
+        led_to("carol", "{}", 5),
+        Message { action: "play".into(), ..led_to("bob", "{}", 5) },
+        Message { correlation_id: Some("c2".into()), ..led_to("bob", "{}", 5) },
+        Message { kind: MessageType::Response, ..led_to("bob", "{}", 5) },
+        Message { causation_id: None, hops: 0, ..led_to("bob", "{}", 0) },
+    ] {
+        bench.send_as("alice", other).await;
+    }
+    let bobs = Message { from: Some(id("bob")), ..led_to("bob", "{}", 5) };
+    bench.ok(agent("bob"), vec![Op::send(bobs)]).await;
+    bench.refused_with(Code::LoopRefused, agent("alice"), vec![third()]).await;
+}
+
+pub async fn what_was_refused_or_given_out_again_does_not_count(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let mail = || send("alice", led_to("bob", "{}", 1));
+    bench.refused(agent("alice"), vec![mail(), mail(), mail()]).await;
+    let known = Message { payload: payload("{}"), ..with_client_id("bob", "m1", "{}") };
+    let known = || Message { client_id: known.client_id.clone(), ..led_to("bob", "{}", 1) };
+    for _ in 0..3 {
+        bench.send_as("alice", known()).await;
+    }
+    let held = bench.claim_one("bob").await;
+    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    bench.ok(Principal::System, vec![redrive(held.delivery)]).await;
+    bench.ok(agent("alice"), vec![mail()]).await;
+    bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
+}
+
+pub async fn a_restart_forgets_what_was_said_in_chains(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let mail = || send("alice", led_to("bob", "{}", 1));
+    bench.ok(agent("alice"), vec![mail(), mail()]).await;
+    bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
+    bench.reopen().await;
+    bench.ok(agent("alice"), vec![mail(), mail()]).await;
+    bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
+}
+
+pub async fn each_message_spends_one_of_its_budget(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.refused_with(Code::NotFound, agent("alice"), vec![send("alice", on_budget("bob"))]).await;
+    bench.ok(agent("alice"), vec![set(5)]).await;
+    for used in 1..=5 {
+        assert_eq!(budget(&bench).await.warned, used > 4, "the fourth of five warns");
+        bench.send_as("alice", on_budget("bob")).await;
+        assert_eq!(budget(&bench).await.messages_used, used);
+        bench.reopen().await;
+    }
+    let refused = bench.refused(agent("alice"), vec![send("alice", on_budget("bob"))]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::BudgetExceeded, Some(5)));
+    bench.send("alice", "bob").await;
+    bench.ok(agent("alice"), vec![set(10)]).await;
+    bench.send_as("alice", on_budget("bob")).await;
+    let Budget { messages_used, warned, money_max, .. } = budget(&bench).await;
+    assert_eq!((messages_used, warned, money_max), (6, false, Some(5_000_000)));
+}
+
+pub async fn a_refused_or_repeated_message_spends_nothing(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![set(2)]).await;
+    let keyed = || Commit::new(agent("alice"), vec![send("alice", on_budget("bob"))]).keyed(repeat_key("k"));
+    let first = bench.commit(keyed()).await;
+    assert_eq!(bench.commit(keyed()).await, first);
+    let two = vec![send("alice", on_budget("bob")), send("alice", on_budget("bob"))];
+    bench.refused_with(Code::BudgetExceeded, agent("alice"), two).await;
+    assert_eq!(budget(&bench).await.messages_used, 1);
+}
+
+pub async fn a_budget_belongs_to_whoever_made_it(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![set(5)]).await;
+    let again = bench.ok(agent("alice"), vec![set(5)]).await;
+    assert_eq!((again.seq, again.results), (None, vec![OpResult::Done]));
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![set(6)]).await;
+    bench.send_as("bob", on_budget("alice")).await;
+    bench.ok(Principal::System, vec![set(0)]).await;
+    assert_eq!(budget(&bench).await.owner, bench.published().agents.number(&id("alice")));
+    bench.refused_with(Code::BudgetExceeded, agent("bob"), vec![send("bob", on_budget("alice"))]).await;
+}
