@@ -296,11 +296,7 @@ impl<'a> Draft<'a> {
                 self.claim(agent, *max, *lease_ms, *waiting).map_err(No::Refused)
             }
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
-            Op::Close { consumer } => {
-                self.wait_no_longer(*consumer);
-                self.working.set_claimer(*consumer, None);
-                Ok(self.close(*consumer))
-            }
+            Op::Close { consumer } => Ok(self.close(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
             Op::Nack(nack) => self.nack(nack),
             Op::Extend(extend) => self.extend(*extend),

@@ -23,8 +23,8 @@
 //! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
 //! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
-//! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `awaits Q told C`, `cancels Q` |
-//! | | `sends … [doing ACTION] [else redirect]`, `beats [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
+//! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
+//! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the

@@ -131,10 +131,14 @@ impl Draft<'_> {
 
     /// The consumer waits no longer. Whoever listened until now was there until now.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
-        if let Some(consumer) = self.working.consumer(id).copied() {
-            self.working.hear_of(consumer.agent, self.now);
-            self.working.set_consumer(id, None);
+        let of_inbox = self.working.consumer(id).map(|consumer| consumer.agent);
+        let of_tasks = || self.working.tasks().line().get(id).map(|claimer| claimer.agent);
+        if let Some(agent) = of_inbox.or_else(of_tasks) {
+            self.working.hear_of(agent, self.now);
         }
+        self.working.set_consumer(id, None);
+        self.working.set_claimer(id, None);
+        self.wait_no_longer(id);
         for request in self.working.items().requests.of_waiter(id) {
             self.working.set_listener(&request, None, self.now);
         }

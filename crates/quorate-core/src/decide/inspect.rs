@@ -94,7 +94,9 @@ impl Draft<'_> {
             asking,
             current: inbox.leased.first().copied(),
             heard_at: self.wall_at(heard_at),
-            offline_at: offline_at.filter(|_| inbox.consumers() == 0).map(|at| self.wall_at(at)),
+            offline_at: offline_at
+                .filter(|_| !self.working.is_listened_for(number))
+                .map(|at| self.wall_at(at)),
         }
     }
 

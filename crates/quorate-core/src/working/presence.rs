@@ -70,7 +70,7 @@ impl Working {
     }
 
     /// Those who were silent for too long, by number, if it is time to look; at most so many. Whoever waits for
-    /// deliveries is there, however silent.
+    /// deliveries or tasks is there, however silent.
     pub(crate) fn fell_silent(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
         if self.watched.look_at.is_none_or(|look_at| look_at > now) {
             return Vec::new();
@@ -81,7 +81,7 @@ impl Working {
             if *silence_ms == 0 {
                 continue;
             }
-            let is_there = self.inboxes[index].consumers > 0;
+            let is_there = self.is_listened_for(AgentNo(index as u64 + 1));
             let until = if is_there { now } else { *seen }.plus_ms(*silence_ms);
             if until > now {
                 next = Some(next.map_or(until, |next| next.min(until)));
@@ -94,6 +94,11 @@ impl Working {
         let soonest = if next == Some(now) { now } else { now.plus_ms(PRESENCE_LOOK_MS) };
         self.watched.look_at = next.map(|next| next.max(soonest));
         silent
+    }
+
+    /// Whether somebody waits for deliveries or tasks of an agent.
+    pub(crate) fn is_listened_for(&self, agent: AgentNo) -> bool {
+        self.inbox(agent).consumers > 0 || self.tasks().line().count_of(agent) > 0
     }
 
     /// Deliveries of offline agents that do not want to wait for them, by agent and number; at most so many.

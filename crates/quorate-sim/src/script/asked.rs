@@ -122,9 +122,9 @@ impl Stage {
                 self.ask(who, words)
             }
             "answers" => self.answer(who, words),
-            "awaits" => self.await_request(words),
-            "cancels" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
-            "beats" => super::requests::beat(who, words),
+            "rejoins" => self.await_request(words),
+            "withdraws" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
+            "pulses" => super::requests::beat(who, words),
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
             "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },

@@ -3,7 +3,7 @@
 use quorate_core::{
     AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Destination, Health, Heartbeat, Inspect,
     Inspected, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence,
-    RegisterAgent, Reply, Request, RequestState, Status, Verb, Why,
+    Reply, Request, RequestState, Status, Verb, Why,
 };
 use quorate_store::{Read, Rows};
 
@@ -41,7 +41,7 @@ impl Stage {
         Op::send(Message { kind: MessageType::Response, in_reply_to, ..message })
     }
 
-    /// `awaits Q told C`
+    /// `rejoins Q told C`
     pub(super) fn await_request(&mut self, words: &mut Words<'_>) -> Op {
         let request = self.cast().message(words.must("a question"));
         let waiting = self.cast_mut().consumer(words.after("told").expect("who is told"));
@@ -173,21 +173,24 @@ impl Stage {
 }
 
 /// `starts [again] [beating T] [can X,Y] [does X,Y]`
-pub(super) fn register(stage: &Stage, who: &str, words: &mut Words<'_>) -> Op {
-    let list = |text: Option<&str>| {
-        text.map_or_else(Vec::new, |text| text.split(',').map(ToOwned::to_owned).collect())
-    };
-    let mut new = RegisterAgent::named(agent(who));
+pub(super) fn register(stage: &mut Stage, who: &str, words: &mut Words<'_>) -> Op {
+    let list = |text: &str| text.split(',').map(ToOwned::to_owned).collect();
+    let mut new = stage.cast().description(who);
     if words.after_word("again") {
         new.epoch = Some(stage.cast().epoch(who, 0));
     }
-    new.heartbeat_ms = words.after("beating").map_or(0, span);
-    new.capabilities = list(words.after("can"));
-    new.supported_actions = list(words.after("does"));
+    new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
+    if let Some(text) = words.after("can") {
+        new.capabilities = list(text);
+    }
+    if let Some(text) = words.after("does") {
+        new.supported_actions = list(text);
+    }
+    stage.cast_mut().describe(who, new.clone());
     Op::RegisterAgent(new)
 }
 
-/// `beats [for A] [STATUS] [degraded W | error W]`
+/// `pulses [for A] [STATUS] [degraded W | error W]`
 pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
     let agent = agent(words.after("for").unwrap_or(who));
     let mut heartbeat = Heartbeat { agent, status: Status::Idle, health: Health::Healthy };

@@ -110,10 +110,10 @@ impl Step<'_> {
         if self.space.named_tasks(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open tasks")));
         }
-        self.call_off_all_of(number);
         self.dismiss(number);
         self.return_locks(number);
         self.release_tasks_of(number);
+        self.call_off_all_of(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)

@@ -53,11 +53,13 @@ impl Step<'_> {
     /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.leave_line(id);
-        self.close_claim(id);
-        if let Some(consumer) = self.space.consumers.iter().find(|one| one.id == id).copied() {
-            self.hear_of(consumer.agent);
-            self.space.consumers.retain(|one| one.id != id);
+        let of_inbox = self.space.consumers.iter().find(|one| one.id == id).map(|one| one.agent);
+        let claimer = self.space.task_memory.claimers.iter().find(|one| one.id == id);
+        if let Some(agent) = of_inbox.or(claimer.map(|one| one.agent)) {
+            self.hear_of(agent);
         }
+        self.close_claim(id);
+        self.space.consumers.retain(|one| one.id != id);
         self.space.waiters.retain(|_, waiter| *waiter != id);
         OpResult::Done
     }
@@ -185,10 +187,10 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
         }
         self.expire_holds();
-        self.look_at_waits();
         self.sweep_tasks();
         self.time_out_requests();
         self.look_for_the_silent();
+        self.look_at_waits();
         Ok(OpResult::Done)
     }
 

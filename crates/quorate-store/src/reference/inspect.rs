@@ -101,7 +101,7 @@ impl Step<'_> {
             said => said,
         };
         let heard = self.space.heard[number.0 as usize - 1];
-        let silence_ms = self.space.silence_ms(number).filter(|_| listening == 0);
+        let silence_ms = self.space.silence_ms(number).filter(|_| !self.space.is_listened_for(number));
         AgentLook {
             number,
             agent,

@@ -17,7 +17,8 @@ impl Space {
     }
 
     pub(super) fn is_listened_for(&self, agent: AgentNo) -> bool {
-        self.consumers.iter().any(|one| one.agent == agent)
+        let waits_for_tasks = self.task_memory.claimers.iter().any(|one| one.agent == agent);
+        waits_for_tasks || self.consumers.iter().any(|one| one.agent == agent)
     }
 
     /// Deliveries for somebody offline that do not want to wait.
@@ -115,6 +116,7 @@ impl Step<'_> {
         }
         self.lost_with = Code::Cancelled;
         self.return_locks(number);
+        self.release_tasks_of(number);
     }
 
     fn displace(&mut self, number: DeliveryNo) {
