@@ -28,6 +28,7 @@ macro_rules! pages {
 pages! {
     Invalid => "INVALID",
     Forbidden => "FORBIDDEN",
+    PolicyViolation => "POLICY_VIOLATION",
     NotFound => "NOT_FOUND",
     UnknownRecipient => "UNKNOWN_RECIPIENT",
     Timeout => "TIMEOUT",

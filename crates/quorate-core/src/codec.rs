@@ -184,6 +184,12 @@ impl Writer {
         values.iter().for_each(|value| self.number(*value));
     }
 
+    /// How much further a number is than another, or how much less.
+    pub(crate) fn difference(&mut self, from: u64, to: u64) {
+        let by = to.wrapping_sub(from) as i64;
+        self.number((by << 1 ^ by >> 63) as u64);
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
@@ -229,6 +235,11 @@ impl<'a> Reader<'a> {
             }
         }
         self.wrong("a number of 64 bits")
+    }
+
+    pub(crate) fn difference(&mut self, from: u64) -> Result<u64, Unreadable> {
+        let by = self.number()?;
+        Ok(from.wrapping_add((by >> 1) ^ (by & 1).wrapping_neg()))
     }
 
     pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Unreadable> {

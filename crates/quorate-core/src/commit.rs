@@ -12,7 +12,7 @@ use crate::ids::{
 };
 use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
-    CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
+    ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word, is_json};
@@ -23,11 +23,13 @@ use crate::registry::Role;
 use crate::request::Ask;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
+use crate::subscription::{BringHistory, History, Subscribe};
 use crate::task::{
     CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded, TaskLeaseRef,
     TaskLoss,
 };
 use crate::time::Timestamp;
+use crate::topic::Pattern;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -221,6 +223,19 @@ pub enum Op {
     },
     /// `rollback`: bring back what was there before, as new versions.
     Rollback(Rollback),
+    /// `subscribe`: the messages of some topics are for an agent as well, from now on.
+    Subscribe(Subscribe),
+    /// `unsubscribe`: they are not any more.
+    Unsubscribe {
+        /// Which agent.
+        agent: AgentId,
+        /// The pattern, as it subscribed.
+        pattern: Pattern,
+    },
+    /// Brings earlier messages to a subscriber that asked for them. For the hub.
+    BringHistory(BringHistory),
+    /// `ack`, for several deliveries at once.
+    AckMany(Vec<LeaseRef>),
     /// `request`: send a message and wait for the answer.
     Request(Ask),
     /// Wait, or wait again, for the answer to a request. Leaves no record.
@@ -404,6 +419,10 @@ impl Op {
             Self::CancelTask(cancel) => cancel.check(),
             Self::MakeSnapshot(make) => make.check(),
             Self::Rollback(rollback) => rollback.check(),
+            Self::SetPolicy(policy) => policy.check(),
+            Self::Subscribe(subscribe) => subscribe.check(),
+            Self::BringHistory(history) => history.check(),
+            Self::AckMany(leases) => check_leases(leases),
             Self::Request(ask) => ask.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::RemoveAgent { .. }
@@ -415,9 +434,9 @@ impl Op {
             | Self::Delete(_)
             | Self::Erase(_)
             | Self::Sweep
-            | Self::SetPolicy(_)
             | Self::ReleaseTask(_)
             | Self::DropSnapshot { .. }
+            | Self::Unsubscribe { .. }
             | Self::AwaitRequest { .. }
             | Self::CancelRequest { .. }
             | Self::Inspect(_) => Ok(()),
@@ -433,6 +452,16 @@ pub(crate) fn check_claim(what: &str, max: u32) -> Result<(), Refused> {
     Err(Refused::new(Code::LimitExceeded, format!("a claim of {max} {what}"))
         .limit(u64::from(CLAIM_MAX))
         .hint(format!("claim 1 to {CLAIM_MAX} at a time")))
+}
+
+fn check_leases(leases: &[LeaseRef]) -> Result<(), Refused> {
+    match leases.len() {
+        0 => Err(Refused::new(Code::Invalid, "the operation names no delivery")),
+        1..=ACKS_MAX => Ok(()),
+        count => Err(Refused::new(Code::LimitExceeded, format!("the operation names {count} deliveries"))
+            .limit(ACKS_MAX as u64)
+            .hint("ack them in several operations")),
+    }
 }
 
 pub(crate) fn check_lease(lease_ms: u64) -> Result<(), Refused> {
@@ -648,6 +677,18 @@ pub enum OpResult {
         written: u32,
         /// Entries that were deleted.
         deleted: u32,
+    },
+    /// The agent subscribes.
+    Subscribed {
+        /// The record since which messages come by themselves.
+        since: Seq,
+        /// Which earlier ones are still to be brought.
+        wanted: Option<History>,
+    },
+    /// The deliveries are done with.
+    AckedMany {
+        /// Those that were acked before, by their place in the list, and the record that did.
+        earlier: Vec<(u32, Seq)>,
     },
     /// The question is on its way, and whoever asked waits.
     Requested {

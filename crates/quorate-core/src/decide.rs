@@ -18,6 +18,7 @@ mod rollback;
 mod send;
 mod sessions;
 mod tasks;
+mod topics;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -262,16 +263,21 @@ impl<'a> Draft<'a> {
             match self.run_op(op) {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
-                Err(No::Refused(no)) => {
+                Err(No::Refused(mut no)) => {
                     let is_stale =
                         matches!(no.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
+                    let stale = std::mem::take(&mut no.facts.stale);
                     let first = refused.get_or_insert_with(|| no.clone().at_op(index));
                     // A refusal names every stale item, so that the caller can mend them all at once. Other refusals
                     // end the commit here: what follows may depend on what did not happen.
                     if !is_stale {
                         break;
                     }
-                    first.facts.stale.push(Stale { op: index, item: item_of(op), code: no.code });
+                    // An operation on several items names its own.
+                    if stale.is_empty() {
+                        first.facts.stale.push(Stale { op: index, item: item_of(op), code: no.code });
+                    }
+                    first.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }
             }
         }
@@ -279,7 +285,7 @@ impl<'a> Draft<'a> {
             return Err(No::Refused(refused));
         }
         self.serve_stirred_locks()?;
-        self.hand_out_stirred();
+        self.hand_out_stirred()?;
         self.hand_out_tasks();
         if let Some(actor) = self.actor {
             self.working.hear_of(actor, self.now);
@@ -288,13 +294,15 @@ impl<'a> Draft<'a> {
     }
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
+        // The policy looks at every payload here, whatever it belongs to.
+        if let Some(payload) = op.payload() {
+            self.working.policy().check_size(payload.bytes.len())?;
+        }
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),
             Op::Send { message, fingerprint } => self.send(message, fingerprint),
-            Op::Claim { agent, max, lease_ms, waiting } => {
-                self.claim(agent, *max, *lease_ms, *waiting).map_err(No::Refused)
-            }
+            Op::Claim { agent, max, lease_ms, waiting } => self.claim(agent, *max, *lease_ms, *waiting),
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
             Op::Close { consumer } => Ok(self.close(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
@@ -324,6 +332,10 @@ impl<'a> Draft<'a> {
             Op::MakeSnapshot(make) => self.make_snapshot(make),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Rollback(rollback) => self.rollback(rollback),
+            Op::Subscribe(asked) => self.subscribe(asked).map_err(No::Refused),
+            Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern).map_err(No::Refused),
+            Op::BringHistory(history) => self.bring_history(history).map_err(No::Refused),
+            Op::AckMany(leases) => self.ack_many(leases),
             Op::Request(ask) => self.request(ask),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel_request(*request),
@@ -350,7 +362,9 @@ impl<'a> Draft<'a> {
         if let Some(open) = open {
             self.ended.push(EndedOpen { delivery, state, open });
             // The end of a lease makes room for the next one.
-            self.working.stir(open.agent());
+            if let Some(agent) = open.to.agent_no() {
+                self.working.stir_all(agent);
+            }
             if matches!(state, EndState::Dead | EndState::Purged) {
                 self.lose_question(delivery, &open);
             }

@@ -10,8 +10,10 @@ use crate::ids::{
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
 use crate::presence::Presence;
+use crate::recipient::Recipient;
 use crate::registry::Agent;
 use crate::session::AddKind;
+use crate::subscription::Letter;
 use crate::time::Timestamp;
 
 /// What a record is. The numbers are frozen: they are hashed.
@@ -183,8 +185,8 @@ pub enum Next {
 /// One delivery of a new message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewDelivery {
-    /// The recipient.
-    pub agent: AgentNo,
+    /// The recipient; from a pool also who holds it, if it is leased in the very insert.
+    pub to: Recipient,
     /// Leased in the very insert: token and length in milliseconds.
     pub lease: Option<(Token, u64)>,
 }
@@ -275,7 +277,7 @@ pub enum Effect {
         /// Which one.
         delivery: DeliveryNo,
         /// The recipient.
-        agent: AgentNo,
+        to: Recipient,
         /// The record that holds the message.
         seq: Seq,
         /// Which message of that record.
@@ -352,6 +354,34 @@ pub enum Effect {
         /// Why; may be empty.
         rationale: String,
     },
+    /// Deliveries are done with.
+    AckedMany {
+        /// Which ones, each with the lease under which it was.
+        deliveries: Vec<(DeliveryNo, Token)>,
+    },
+    /// Deliveries were taken from pools.
+    Taken {
+        /// By whom.
+        agent: AgentNo,
+        /// How long the leases last.
+        lease_ms: u64,
+        /// Which deliveries, each with its token.
+        deliveries: Vec<(DeliveryNo, Token)>,
+    },
+    /// Earlier messages are delivered to a new subscriber as well, numbered from `first`.
+    Brought {
+        /// The subscriber.
+        agent: AgentNo,
+        /// The number of the first delivery.
+        first: DeliveryNo,
+        /// The messages.
+        letters: Vec<Letter>,
+    },
+    /// A waiting delivery is a dead letter, because the policy does not let its message through any more.
+    Barred {
+        /// Which one.
+        delivery: DeliveryNo,
+    },
     /// An agent can be reached or not, or says something else of itself.
     AgentStatus {
         /// Its number.
@@ -375,6 +405,11 @@ impl Effect {
             }
             Self::Expired { delivery } if *delivery == number => Some((EndState::Expired, Token(0))),
             Self::Purged { delivery } if *delivery == number => Some((EndState::Purged, Token(0))),
+            Self::Barred { delivery } if *delivery == number => Some((EndState::Dead, Token(0))),
+            Self::AckedMany { deliveries } => {
+                let acked = deliveries.iter().find(|(delivery, _)| *delivery == number);
+                acked.map(|(_, token)| (EndState::Acked, *token))
+            }
             _ => None,
         }
     }
@@ -400,6 +435,10 @@ impl Effect {
             Self::Changed { verb, .. } => verb.as_str(),
             Self::WaitAborted { .. } => "wait.aborted",
             Self::SessionAdded { .. } => "session.added",
+            Self::AckedMany { .. } => "delivery.ackedMany",
+            Self::Taken { .. } => "delivery.taken",
+            Self::Brought { .. } => "delivery.brought",
+            Self::Barred { .. } => "delivery.barred",
             Self::AgentStatus { .. } => "agent.status",
         }
     }

@@ -87,7 +87,8 @@ impl World {
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
             | Effect::Expired { delivery }
-            | Effect::Purged { delivery } => {
+            | Effect::Purged { delivery }
+            | Effect::Barred { delivery } => {
                 if let Some(EndedOpen { open, state, .. }) = ended.next() {
                     let token = effect.ended(*delivery).map_or(Token(0), |(_, token)| token);
                     self.ended.insert(*delivery, Ended { state, token, seq: record.seq });
@@ -120,6 +121,11 @@ impl World {
                     session.take_in(*kind, *n);
                 }
             }
+            Effect::AckedMany { deliveries } => {
+                for ((delivery, token), EndedOpen { state, .. }) in deliveries.iter().zip(ended) {
+                    self.ended.insert(*delivery, Ended { state, token: *token, seq: record.seq });
+                }
+            }
             Effect::SpaceCreated { .. }
             | Effect::Restored { .. }
             | Effect::AgentRegistered { .. }
@@ -128,7 +134,9 @@ impl World {
             | Effect::Leased { .. }
             | Effect::Returned { .. }
             | Effect::AgentStatus { .. }
-            | Effect::WaitAborted { .. } => {}
+            | Effect::WaitAborted { .. }
+            | Effect::Taken { .. }
+            | Effect::Brought { .. } => {}
         }
     }
 
@@ -166,7 +174,7 @@ impl Dead {
     #[must_use]
     pub fn of(open: &Open) -> Self {
         Self {
-            agent: open.agent(),
+            to: open.to.back_home(),
             seq: open.seq,
             n: open.n(),
             priority: open.priority,

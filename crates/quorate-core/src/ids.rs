@@ -58,6 +58,10 @@ number_id!(
     SessionNo
 );
 number_id!(
+    /// The number of a pool in its space, dense from 1.
+    PoolNo
+);
+number_id!(
     /// Somebody who waits for deliveries: a claim or a stream. Lives in memory only.
     ConsumerId
 );
@@ -240,6 +244,13 @@ impl TaskId {
 
 /// How the id of a task begins that the hub made.
 const TASK_PREFIX: &str = "tsk_";
+
+text_id!(
+    /// Something that agents can do, as a word.
+    Capability,
+    "capability",
+    ID_BYTES_MAX
+);
 
 impl AgentId {
     /// Checks a name that an agent may bear. Words that destinations use are not free.

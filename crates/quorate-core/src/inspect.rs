@@ -88,16 +88,26 @@ pub struct DeliveryLook {
     pub number: DeliveryNo,
     /// Where it is.
     pub open: Open,
-    /// Its recipient.
-    pub agent: AgentId,
-    /// Whether the recipient can be reached.
+    /// Whom it is for: an agent, or a pool such as `can:review`.
+    pub to: String,
+    /// The agent that it is for, or that took it from a pool.
+    pub agent: Option<AgentId>,
+    /// Whether that agent cannot be reached.
     pub is_away: bool,
-    /// Claims and streams that wait for the recipient's deliveries.
+    /// Claims and streams that wait for that agent's deliveries.
     pub listening: usize,
     /// How many go out before it, if it is ready and was looked at alone.
     pub ahead: Option<usize>,
     /// Since when it is held, if that is known, and until when.
     pub held: Option<(Option<Timestamp>, Timestamp)>,
+}
+
+impl DeliveryLook {
+    /// Who has it, or whom it is for.
+    #[must_use]
+    pub fn who(&self) -> &str {
+        self.agent.as_ref().map_or(&self.to, AgentId::as_str)
+    }
 }
 
 /// An agent and what it has to do.

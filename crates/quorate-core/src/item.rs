@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::lock::Lock;
-use crate::policy::Policy;
+use crate::policy::InForce;
+use crate::pool::Pool;
 use crate::request::Request;
 use crate::session::Session;
 use crate::snapshot::{Snapshot, SnapshotState};
+use crate::subscription::{Subscription, SubscriptionState};
 use crate::task::Task;
 use crate::time::Timestamp;
 
-/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys. Listed by number, so that items
-/// have the same order here and in a table.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
@@ -31,14 +32,27 @@ pub enum ItemKind {
     Session,
     /// What a chain may spend.
     Budget,
+    /// Which agent wants the messages of which topics.
+    Subscription,
+    /// Where messages for whoever can do something wait.
+    Pool,
     /// A named position in the history of the shared memory.
     Snapshot,
 }
 
 impl ItemKind {
     /// All kinds.
-    pub const ALL: &[Self] =
-        &[Self::Policy, Self::Request, Self::Task, Self::Lock, Self::Session, Self::Budget, Self::Snapshot];
+    pub const ALL: &[Self] = &[
+        Self::Policy,
+        Self::Lock,
+        Self::Session,
+        Self::Task,
+        Self::Snapshot,
+        Self::Budget,
+        Self::Subscription,
+        Self::Pool,
+        Self::Request,
+    ];
 
     /// The frozen number.
     #[must_use]
@@ -50,6 +64,8 @@ impl ItemKind {
             Self::Task => 4,
             Self::Snapshot => 8,
             Self::Budget => 7,
+            Self::Subscription => 2,
+            Self::Pool => 12,
             Self::Request => 3,
         }
     }
@@ -70,8 +86,23 @@ impl ItemKind {
             Self::Task => "task",
             Self::Snapshot => "snapshot",
             Self::Budget => "budget",
+            Self::Subscription => "subscription",
+            Self::Pool => "pool",
             Self::Request => "request",
         }
+    }
+}
+
+// By number, as in the keys of a store.
+impl Ord for ItemKind {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for ItemKind {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -96,7 +127,7 @@ impl ItemKey {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
     /// The rules of the space.
-    Policy(Policy),
+    Policy(InForce),
     /// A lock.
     Lock(Lock),
     /// A piece of common work.
@@ -107,6 +138,10 @@ pub enum Item {
     Snapshot(Snapshot),
     /// What a chain may spend.
     Budget(Budget),
+    /// Which agent wants the messages of which topics.
+    Subscription(Box<Subscription>),
+    /// Where messages for whoever can do something wait.
+    Pool(Pool),
     /// A message whose sender waits for the answer.
     Request(Request),
 }
@@ -146,12 +181,14 @@ impl Item {
     #[must_use]
     pub fn key(&self) -> ItemKey {
         match self {
-            Self::Policy(_) => ItemKey::new(ItemKind::Policy, Policy::ID),
+            Self::Policy(_) => ItemKey::new(ItemKind::Policy, InForce::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
             Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
             Self::Snapshot(snapshot) => ItemKey::new(ItemKind::Snapshot, snapshot.name.as_str()),
             Self::Budget(budget) => ItemKey::new(ItemKind::Budget, budget.id.as_str()),
+            Self::Subscription(subscription) => ItemKey::new(ItemKind::Subscription, subscription.id()),
+            Self::Pool(pool) => ItemKey::new(ItemKind::Pool, pool.id()),
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
         }
     }
@@ -160,7 +197,7 @@ impl Item {
     #[must_use]
     pub fn keep(&self) -> Keep {
         match self {
-            Self::Policy(_) => Keep::AtHand,
+            Self::Policy(_) | Self::Pool(_) => Keep::AtHand,
             Self::Lock(lock) if lock.is_free() => Keep::Stored,
             Self::Lock(_) => Keep::AtHand,
             Self::Session(session) if session.status.is_closed() => Keep::Stored,
@@ -171,6 +208,10 @@ impl Item {
             Self::Snapshot(_) => Keep::Stored,
             // There may be one for each chain: looked up when a message names it.
             Self::Budget(_) => Keep::Stored,
+            Self::Subscription(subscription) => match subscription.state {
+                SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Keep::AtHand,
+                SubscriptionState::Ended => Keep::Gone,
+            },
             Self::Request(request) => request.keep(),
         }
     }
@@ -181,7 +222,12 @@ impl Item {
         match self {
             Self::Lock(lock) => lock.alarms(),
             Self::Request(request) => request.alarms(),
-            Self::Policy(_) | Self::Session(_) | Self::Snapshot(_) | Self::Budget(_) => Vec::new(),
+            Self::Policy(_)
+            | Self::Session(_)
+            | Self::Snapshot(_)
+            | Self::Budget(_)
+            | Self::Subscription(_)
+            | Self::Pool(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
         }
     }
@@ -246,6 +292,14 @@ pub enum Verb {
     BudgetSpent,
     /// A message was sent on the budget, and four fifths of it are spent.
     BudgetWarned,
+    /// An agent wants the messages of some topics from now on.
+    Subscribed,
+    /// An agent wants them no more.
+    Unsubscribed,
+    /// Earlier messages were brought to a subscriber.
+    HistoryBrought,
+    /// A pool came into being.
+    PoolOpened,
     /// Somebody asks and waits.
     RequestMade,
     /// An answer was accepted.
@@ -291,6 +345,10 @@ impl Verb {
         Self::BudgetSet,
         Self::BudgetSpent,
         Self::BudgetWarned,
+        Self::Subscribed,
+        Self::Unsubscribed,
+        Self::HistoryBrought,
+        Self::PoolOpened,
         Self::RequestMade,
         Self::RequestAnswered,
         Self::RequestTimedOut,
@@ -331,6 +389,10 @@ impl Verb {
             Self::BudgetSet => 80,
             Self::BudgetSpent => 81,
             Self::BudgetWarned => 82,
+            Self::Subscribed => 20,
+            Self::Unsubscribed => 21,
+            Self::HistoryBrought => 22,
+            Self::PoolOpened => 25,
             Self::RequestMade => 30,
             Self::RequestAnswered => 31,
             Self::RequestTimedOut => 32,
@@ -378,6 +440,10 @@ impl Verb {
             Self::BudgetSet => "budget.set",
             Self::BudgetSpent => "budget.spent",
             Self::BudgetWarned => "budget.warned",
+            Self::Subscribed => "topic.subscribed",
+            Self::Unsubscribed => "topic.unsubscribed",
+            Self::HistoryBrought => "topic.caughtUp",
+            Self::PoolOpened => "pool.opened",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",
             Self::RequestTimedOut => "request.timed-out",

@@ -11,6 +11,7 @@ pub mod chain;
 pub mod codec;
 mod commit;
 mod decide;
+mod destination;
 mod effect;
 mod entry;
 mod fold;
@@ -21,7 +22,10 @@ pub mod limits;
 mod lock;
 mod message;
 mod policy;
+mod pool;
 mod presence;
+mod reach;
+mod recipient;
 mod refused;
 mod registry;
 mod request;
@@ -29,8 +33,10 @@ pub mod retry;
 mod rows;
 mod session;
 mod snapshot;
+mod subscription;
 mod task;
 mod time;
+mod topic;
 mod waits;
 mod why;
 mod working;
@@ -41,20 +47,24 @@ pub use commit::{
     PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
+pub use destination::Destination;
 pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, Restored, ReturnCause};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, BudgetId, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras, Fence,
-    Generation, IdempotencyKey, Key, LockName, MessageId, Seq, SessionId, SessionNo, SnapshotName, SpaceId,
-    SpaceName, SpaceNo, TaskId, Token, Version, row_id,
+    AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
+    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo,
+    SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
-pub use message::{Destination, Durability, IfUnavailable, Message, MessageType, Payload, Priority};
-pub use policy::{Policy, Preset};
+pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
+pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
+pub use pool::{Pool, Takers};
 pub use presence::{Health, Heartbeat, Presence, Status};
+pub use reach::{Map, Reach};
+pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
@@ -64,6 +74,7 @@ pub use session::{
     SessionStatus,
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
 pub use task::{
     CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
     EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,
@@ -71,5 +82,6 @@ pub use task::{
     TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor, TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
+pub use topic::{Pattern, Topic};
 pub use why::{Next as WhyNext, WaitsFor, Why};
-pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Wake, Working};
+pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Topics, Wake, Working};

@@ -40,6 +40,24 @@ pub const IN_FLIGHT_MAX: usize = 4096;
 pub const AGENTS_MAX: usize = 100_000;
 /// Waiting claims and standing consumers of one agent.
 pub const CONSUMERS_PER_AGENT_MAX: usize = 256;
+/// Words of a topic or a pattern.
+pub const TOPIC_WORDS_MAX: usize = 16;
+/// Subscriptions of one agent.
+pub const SUBSCRIPTIONS_PER_AGENT_MAX: usize = 256;
+/// Subscriptions of one space.
+pub const SUBSCRIPTIONS_MAX: usize = 100_000;
+/// Earlier messages that a new subscriber may ask for by number.
+pub const HISTORY_LAST_MAX: u32 = 4096;
+/// Records that are looked through for earlier messages.
+pub const HISTORY_RECORDS_MAX: u64 = 1_000_000;
+/// Pools of one space: capabilities to which messages were ever sent.
+pub const POOLS_MAX: usize = 10_000;
+/// Deliveries that one operation may ack.
+pub const ACKS_MAX: usize = 4096;
+/// Messages to everybody that an agent may send in a minute when nobody says otherwise.
+pub const BROADCASTS_PER_MINUTE_DEFAULT: u32 = 60;
+/// Open tasks of a space when nobody says otherwise.
+pub const OPEN_TASKS_DEFAULT: u32 = 10_000;
 /// The shortest lease.
 pub const LEASE_MS_MIN: u64 = 1_000;
 /// The lease when nobody says otherwise.

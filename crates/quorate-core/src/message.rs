@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::chain;
+use crate::destination::Destination;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
@@ -198,26 +199,6 @@ impl IfUnavailable {
     }
 }
 
-/// Where a message goes.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Destination {
-    /// One agent.
-    Agent(AgentId),
-    /// Each agent of a list, once.
-    Agents(Vec<AgentId>),
-}
-
-impl Destination {
-    /// The agents named, in order.
-    #[must_use]
-    pub fn agents(&self) -> &[AgentId] {
-        match self {
-            Self::Agent(agent) => std::slice::from_ref(agent),
-            Self::Agents(agents) => agents,
-        }
-    }
-}
-
 /// A message. Immutable once sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Message {
@@ -327,6 +308,13 @@ impl Message {
         }
     }
 
+    /// What to do when a recipient cannot be reached. The sender has a say only about those that it named: who listens
+    /// to a topic or has a role gets the message when it is back.
+    #[must_use]
+    pub fn otherwise(&self) -> IfUnavailable {
+        if self.to.is_by_name() { self.if_unavailable } else { IfUnavailable::Queue }
+    }
+
     /// Whether the payload is declared to be JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -364,7 +352,7 @@ impl Message {
             return invalid("the confidence is not between 0 and 1".into());
         }
         let named = self.to.agents().len();
-        if named == 0 {
+        if self.to == Destination::Agents(Vec::new()) {
             return invalid("the message has no recipient".into());
         }
         if named > DELIVERIES_PER_COMMIT_MAX {

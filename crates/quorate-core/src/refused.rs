@@ -9,6 +9,8 @@ pub enum Code {
     Invalid,
     /// The principal may not do this.
     Forbidden,
+    /// The rules of the space do not let this through.
+    PolicyViolation,
     /// What the request names does not exist.
     NotFound,
     /// A message is addressed to an agent that is not registered.
@@ -60,6 +62,7 @@ impl Code {
     pub const ALL: &[Code] = &[
         Self::Invalid,
         Self::Forbidden,
+        Self::PolicyViolation,
         Self::NotFound,
         Self::UnknownRecipient,
         Self::Timeout,
@@ -90,6 +93,7 @@ impl Code {
         match self {
             Self::Invalid => "INVALID",
             Self::Forbidden => "FORBIDDEN",
+            Self::PolicyViolation => "POLICY_VIOLATION",
             Self::NotFound => "NOT_FOUND",
             Self::UnknownRecipient => "UNKNOWN_RECIPIENT",
             Self::Timeout => "TIMEOUT",
@@ -159,6 +163,10 @@ pub struct Facts {
     pub current_fence: Option<u64>,
     /// Who waits for whom, in a circle.
     pub cycle: Vec<Waits>,
+    /// The rule of the space that said no.
+    pub rule: Option<String>,
+    /// What the rule is about: a field of the message or of the agent.
+    pub place: Option<String>,
 }
 
 /// One who waits in a circle: for something that the next one has.
@@ -202,6 +210,14 @@ impl Refused {
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.facts.limit = Some(limit);
+        self
+    }
+
+    /// Names the rule of the space that said no, and what it is about.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Into<String>, place: impl Into<String>) -> Self {
+        self.facts.rule = Some(rule.into());
+        self.facts.place = Some(place.into());
         self
     }
 

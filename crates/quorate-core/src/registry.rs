@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::ids::{AgentId, AgentNo, Epoch};
 use crate::presence::Presence;
+use crate::refused::{Code, Refused};
 
 /// What an agent is in the group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -22,6 +24,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Coordinator, Self::Worker, Self::Specialist, Self::Observer];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -31,6 +36,17 @@ impl Role {
             Self::Specialist => "specialist",
             Self::Observer => "observer",
         }
+    }
+}
+
+impl FromStr for Role {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("there is no role {text:?}"))
+                .hint("the roles are coordinator, worker, specialist and observer")
+        })
     }
 }
 
@@ -64,6 +80,7 @@ const GROUP: usize = 128;
 const PARTS: usize = 128;
 
 type Part = HashMap<AgentId, AgentNo, foldhash::fast::RandomState>;
+type Able = HashMap<String, Arc<Vec<AgentNo>>, foldhash::fast::RandomState>;
 type Group = Vec<Arc<Agent>>;
 
 /// All agents of a space. What changes is copied, so that readers keep what they have.
@@ -71,6 +88,8 @@ type Group = Vec<Arc<Agent>>;
 pub struct Agents {
     /// Empty until the first agent comes, then [`PARTS`] of them.
     by_id: Vec<Arc<Part>>,
+    /// Who can do what, by number. Split likewise.
+    by_capability: Vec<Arc<Able>>,
     by_number: Vec<Arc<Group>>,
     count: usize,
 }
@@ -79,7 +98,7 @@ impl Agents {
     /// The number of the agent that bears this id now.
     #[must_use]
     pub fn number(&self, id: &AgentId) -> Option<AgentNo> {
-        self.by_id.get(part_of(id))?.get(id).copied()
+        self.by_id.get(part_of(id.as_str()))?.get(id).copied()
     }
 
     /// The agent that bears this id now.
@@ -93,6 +112,13 @@ impl Agents {
     pub fn get(&self, number: AgentNo) -> Option<&Agent> {
         let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
         self.by_number.get(index / GROUP)?.get(index % GROUP).map(|agent| &**agent)
+    }
+
+    /// The agents that can do this now, in the order of their numbers.
+    #[must_use]
+    pub fn capable(&self, capability: &str) -> &[AgentNo] {
+        let able = self.by_capability.get(part_of(capability)).and_then(|part| part.get(capability));
+        able.map_or(&[], |able| able.as_slice())
     }
 
     /// All agents in the order of their numbers, removed ones included.
@@ -121,15 +147,22 @@ impl Agents {
 
     /// Puts an agent at its number; `None` takes back the newest one. Numbers are dense.
     pub(crate) fn set(&mut self, number: AgentNo, agent: Option<Agent>) {
-        if let Some(old) = self.get(number).filter(|old| !old.removed) {
-            let id = old.id.clone();
-            self.index(&id, None);
+        let old = self.shared(number);
+        if let (Some(old), Some(new)) = (&old, &agent)
+            && (&old.id, old.removed, &old.capabilities) == (&new.id, new.removed, &new.capabilities)
+        {
+            return self.place(number.0 as usize - 1, Arc::new(new.clone()));
+        }
+        if let Some(old) = old.filter(|old| !old.removed) {
+            self.index(&old.id, None);
+            old.capabilities.iter().for_each(|capability| self.unable(capability, number));
         }
         let index = number.0 as usize - 1;
         match agent {
             Some(agent) => {
                 if !agent.removed {
                     self.index(&agent.id, Some(number));
+                    agent.capabilities.iter().for_each(|capability| self.able(capability, number));
                 }
                 self.place(index, Arc::new(agent));
             }
@@ -137,11 +170,37 @@ impl Agents {
         }
     }
 
+    fn shared(&self, number: AgentNo) -> Option<Arc<Agent>> {
+        let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
+        self.by_number.get(index / GROUP)?.get(index % GROUP).cloned()
+    }
+
+    fn able(&mut self, capability: &str, number: AgentNo) {
+        if self.by_capability.is_empty() {
+            self.by_capability = vec![Arc::default(); PARTS];
+        }
+        let part = Arc::make_mut(&mut self.by_capability[part_of(capability)]);
+        let able = Arc::make_mut(part.entry(capability.to_owned()).or_default());
+        if let Err(place) = able.binary_search(&number) {
+            able.insert(place, number);
+        }
+    }
+
+    fn unable(&mut self, capability: &str, number: AgentNo) {
+        let Some(part) = self.by_capability.get_mut(part_of(capability)).map(Arc::make_mut) else { return };
+        if let Some(able) = part.get_mut(capability).map(Arc::make_mut) {
+            able.retain(|other| *other != number);
+            if able.is_empty() {
+                part.remove(capability);
+            }
+        }
+    }
+
     fn index(&mut self, id: &AgentId, number: Option<AgentNo>) {
         if self.by_id.is_empty() {
             self.by_id = vec![Arc::default(); PARTS];
         }
-        let part = Arc::make_mut(&mut self.by_id[part_of(id)]);
+        let part = Arc::make_mut(&mut self.by_id[part_of(id.as_str())]);
         match number {
             Some(number) => part.insert(id.clone(), number),
             None => part.remove(id),
@@ -177,13 +236,13 @@ impl Agents {
     }
 }
 
-fn part_of(id: &AgentId) -> usize {
-    let hash = foldhash::fast::FixedState::default().hash_one(id.as_str());
+fn part_of(word: &str) -> usize {
+    let hash = foldhash::fast::FixedState::default().hash_one(word);
     (hash % PARTS as u64) as usize
 }
 
 impl PartialEq for Agents {
-    /// The index follows from the agents.
+    /// The indexes follow from the agents.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }

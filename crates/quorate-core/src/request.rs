@@ -7,6 +7,7 @@ use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Alarm, Keep};
 use crate::limits::{REQUEST_COMMAND_MS, REQUEST_MS_MAX, REQUEST_QUERY_MS, REQUEST_SEVERAL_MS};
 use crate::message::{Message, MessageType};
+use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 
 /// Asks: `request`. The message is sent as any other, and somebody waits for the answer.
@@ -94,8 +95,8 @@ pub struct Request {
 /// One of those who were asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Who.
-    pub agent: AgentNo,
+    /// Who: an agent, or a pool from which one takes the question; with the agent that answered it.
+    pub to: Recipient,
     /// What came of it.
     pub reply: Reply,
 }
@@ -166,17 +167,17 @@ impl Request {
     }
 
     /// The accepted answers, in the order of those who were asked.
-    pub fn answers(&self) -> impl Iterator<Item = (AgentNo, Seq, u32)> {
+    pub fn answers(&self) -> impl Iterator<Item = (Seq, u32)> {
         self.asked.iter().filter_map(|one| match one.reply {
-            Reply::Answered { seq, n } => Some((one.agent, seq, n)),
+            Reply::Answered { seq, n } => Some((seq, n)),
             Reply::Open | Reply::Lost => None,
         })
     }
 
     /// Those who were asked and did not answer.
-    pub fn missing(&self) -> impl Iterator<Item = AgentNo> {
+    pub fn missing(&self) -> impl Iterator<Item = Recipient> {
         let silent = self.asked.iter().filter(|one| !matches!(one.reply, Reply::Answered { .. }));
-        silent.map(|one| one.agent)
+        silent.map(|one| one.to)
     }
 
     /// Which of those who were asked this delivery is for.

@@ -3,9 +3,10 @@
 use crate::commit::{Principal, Receipt};
 use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
-use crate::ids::{AgentNo, ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token, Version};
+use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token, Version};
 use crate::item::{Item, ItemKey};
 use crate::message::{Payload, Priority};
+use crate::recipient::Recipient;
 use crate::time::Timestamp;
 
 /// How a delivery ended.
@@ -23,7 +24,7 @@ pub struct Ended {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dead {
     /// The recipient.
-    pub agent: AgentNo,
+    pub to: Recipient,
     /// The record that holds the message.
     pub seq: Seq,
     /// Which message of that record.

@@ -2,7 +2,7 @@
 //! sentence for people.
 
 use crate::effect::EndState;
-use crate::ids::{AgentId, Seq};
+use crate::ids::Seq;
 use crate::inspect::DeliveryLook;
 use crate::message::IfUnavailable;
 use crate::refused::Code;
@@ -16,8 +16,8 @@ pub struct Why {
     pub id: String,
     /// Where it is, in a word.
     pub state: &'static str,
-    /// Whose it is.
-    pub agent: Option<AgentId>,
+    /// Whose it is: an agent, or a pool such as `can:review`.
+    pub whose: Option<String>,
     /// Since when it is there, if that is known.
     pub since: Option<Timestamp>,
     /// The how many-th try this is, and how many there are.
@@ -42,15 +42,15 @@ pub enum WaitsFor {
     /// Its time.
     Time,
     /// This agent is to take it.
-    Claim(AgentId),
+    Claim(String),
     /// This agent is to end it.
-    Ack(AgentId),
+    Ack(String),
     /// This agent cannot be reached now, and is to come back.
-    Return(AgentId),
+    Return(String),
     /// Its session is paused, and is to be resumed.
     Resume,
     /// These agents are to answer.
-    Answers(Vec<AgentId>),
+    Answers(Vec<String>),
     /// Somebody is to give the dead letter out again, if it is still wanted.
     Redrive,
 }
@@ -77,10 +77,10 @@ impl Why {
     #[must_use]
     pub fn of_open(id: String, look: &DeliveryLook, now: Timestamp) -> Self {
         let Open { state, attempt, attempts_max, .. } = look.open;
-        let agent = &look.agent;
+        let agent = look.who();
         let tries = |word: &str, number: u16| format!("({word} {number} of {attempts_max})");
         let base =
-            Self { attempt: Some((attempt, attempts_max)), agent: Some(agent.clone()), ..Self::of(id) };
+            Self { attempt: Some((attempt, attempts_max)), whose: Some(agent.to_owned()), ..Self::of(id) };
         match (state, look.held) {
             (OpenState::Leased { .. }, Some((since, until))) => {
                 let (next, at, what) = after_lease(&look.open, until);
@@ -90,7 +90,7 @@ impl Why {
                     tries("attempt", attempt),
                     clock(at, now)
                 );
-                let waits_for = WaitsFor::Ack(agent.clone());
+                let waits_for = WaitsFor::Ack(agent.to_owned());
                 Self { state: "leased", since, waits_for, next, next_at: Some(at), sentence, ..base }
             }
             (OpenState::Scheduled { due }, _) => {
@@ -113,8 +113,8 @@ impl Why {
                 }
                 let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
                 let waits_for = match look.is_away {
-                    true => WaitsFor::Return(agent.clone()),
-                    false => WaitsFor::Claim(agent.clone()),
+                    true => WaitsFor::Return(agent.to_owned()),
+                    false => WaitsFor::Claim(agent.to_owned()),
                 };
                 let since = Some(since);
                 Self { state: "ready", since, waits_for, next, next_at: expires, sentence, ..base }
@@ -134,7 +134,7 @@ impl Why {
 
     /// Of a delivery that ended in a record; a dead letter with its reason.
     #[must_use]
-    pub fn of_ended(id: String, agent: AgentId, state: EndState, seq: Seq, reason: Option<&str>) -> Self {
+    pub fn of_ended(id: String, agent: &str, state: EndState, seq: Seq, reason: Option<&str>) -> Self {
         let (waits_for, sentence) = match state {
             EndState::Acked => (WaitsFor::Nothing, format!("acked by {agent} in record {seq}")),
             EndState::Expired => {
@@ -151,7 +151,7 @@ impl Why {
                 (WaitsFor::Redrive, sentence)
             }
         };
-        Self { state: state.as_str(), agent: Some(agent), waits_for, sentence, ..Self::of(id) }
+        Self { state: state.as_str(), whose: Some(agent.to_owned()), waits_for, sentence, ..Self::of(id) }
     }
 
     /// Of a message, from its deliveries.
@@ -189,17 +189,10 @@ impl Why {
 
     /// The same for a question that somebody waits for the answer to.
     #[must_use]
-    pub fn waited_for(
-        self,
-        asker: &AgentId,
-        missing: Vec<AgentId>,
-        until: Timestamp,
-        now: Timestamp,
-    ) -> Self {
-        let names: Vec<_> = missing.iter().map(AgentId::as_str).collect();
+    pub fn waited_for(self, asker: &str, missing: Vec<String>, until: Timestamp, now: Timestamp) -> Self {
         let sentence = format!(
             "{asker} waits for the answer of {} until {}; {}",
-            names.join(", "),
+            missing.join(", "),
             clock(until, now),
             self.sentence
         );
@@ -225,7 +218,7 @@ impl Why {
         Self {
             id,
             state: "",
-            agent: None,
+            whose: None,
             since: None,
             attempt: None,
             waits_for: WaitsFor::Nothing,
@@ -250,7 +243,7 @@ fn after_lease(open: &Open, until: Timestamp) -> (Next, Timestamp, &'static str)
 
 /// What stands between a ready delivery and its recipient.
 fn in_line(look: &DeliveryLook) -> String {
-    let agent = &look.agent;
+    let agent = look.who();
     match (look.is_away, look.open.if_unavailable, look.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} cannot be reached now, so it waits"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {

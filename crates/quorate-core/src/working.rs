@@ -9,20 +9,26 @@ mod inbox;
 mod items;
 mod line;
 mod locks;
+mod pools;
 mod presence;
 mod queue;
 mod replay;
 mod requests;
 mod sessions;
 mod tasks;
+mod topics;
 mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, Seq, SessionNo, SpaceId, Token};
+use crate::ids::{
+    AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, PoolNo, Seq, SessionNo, SpaceId, Token,
+};
 use crate::item::ItemKey;
 use crate::message::{IfUnavailable, Priority};
+use crate::policy::Broadcasts;
+use crate::recipient::{Home, Recipient};
 use crate::registry::{Agent, Agents};
 use crate::time::{Mono, Now, Timestamp};
 
@@ -31,6 +37,7 @@ pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
 pub(crate) use tasks::{Claimer, Next};
+pub use topics::Topics;
 pub(crate) use waits::WaitId;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -103,7 +110,8 @@ pub struct Open {
     pub expires: Timestamp,
     /// The number of the session that the message belongs to; 0 if to none.
     session: SessionNo,
-    agent: u32,
+    /// Whom it is for, or who holds it.
+    pub to: Recipient,
     n: u32,
     /// Which goes first.
     pub priority: Priority,
@@ -121,25 +129,19 @@ impl Open {
 
     /// An open delivery that was not taken yet.
     #[must_use]
-    pub fn new(agent: AgentNo, seq: Seq, n: u32, state: OpenState) -> Self {
+    pub fn new(to: impl Into<Recipient>, seq: Seq, n: u32, state: OpenState) -> Self {
         Self {
             seq,
             state,
             expires: Self::NEVER,
             session: SessionNo(0),
-            agent: u32::try_from(agent.0).expect("agents are limited"),
+            to: to.into(),
             n,
             priority: Priority::NORMAL,
             attempt: 0,
             attempts_max: crate::limits::ATTEMPTS_DEFAULT,
             if_unavailable: IfUnavailable::Queue,
         }
-    }
-
-    /// The recipient.
-    #[must_use]
-    pub fn agent(&self) -> AgentNo {
-        AgentNo(u64::from(self.agent))
     }
 
     /// The session that the message belongs to.
@@ -158,12 +160,6 @@ impl Open {
     #[must_use]
     pub fn n(&self) -> u32 {
         self.n
-    }
-
-    /// The same delivery for somebody else.
-    #[must_use]
-    pub(crate) fn redirected(self, agent: AgentNo) -> Self {
-        Self { agent: u32::try_from(agent.0).expect("agents are limited"), ..self }
     }
 
     /// The current token, if it is held.
@@ -221,6 +217,7 @@ enum Undo {
     Waiter(Box<(ConsumerId, Option<Waiter>)>),
     Task(tasks::TaskUndo),
     Chain(Option<u64>),
+    Broadcasts(AgentNo, Option<Broadcasts>),
     Numbers {
         next_delivery: u64,
         last_token: u64,
@@ -245,6 +242,7 @@ pub struct Working {
     last_epoch: u64,
     agents: Arc<Agents>,
     inboxes: Vec<Inbox>,
+    pools: pools::Pools,
     open: Map<DeliveryNo, Open>,
     leases: Map<DeliveryNo, Lease>,
     due: BTreeSet<(Timestamp, DeliveryNo)>,
@@ -255,11 +253,13 @@ pub struct Working {
     chains: chains::Chains,
     /// When to look who waits for whom, if anybody does.
     look_at: Option<Mono>,
+    /// Who sent how often to everybody of late.
+    broadcasts: Map<AgentNo, Broadcasts>,
     watched: presence::Watched,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
-    /// Inboxes in which something became ready, to be looked at before the commit ends.
-    stirred: Vec<AgentNo>,
+    /// Inboxes and pools in which something became ready, to be looked at before the commit ends.
+    stirred: Vec<Home>,
     counts: Counts,
     /// What to put back, since the last [`Working::settle`].
     journal: Vec<Undo>,
@@ -298,6 +298,7 @@ impl Working {
             last_epoch: 0,
             agents: Arc::default(),
             inboxes: Vec::new(),
+            pools: pools::Pools::default(),
             open: Map::default(),
             leases: Map::default(),
             due: BTreeSet::new(),
@@ -307,6 +308,7 @@ impl Working {
             items: items::Items::default(),
             chains: chains::Chains::default(),
             look_at: None,
+            broadcasts: Map::default(),
             watched: presence::Watched::default(),
             turns: 0,
             stirred: Vec::new(),
@@ -428,7 +430,7 @@ impl Working {
             let before = self.open[&number];
             let state = self.waiting(before.session(), due);
             self.set_delivery(number, Some((Open { state, ..before }, None)));
-            self.stir(before.agent());
+            self.stir(before.to.home());
         }
         self.mark = self.journal.len();
         self.stirred_mark = self.stirred.len();
@@ -472,7 +474,10 @@ impl Working {
         // What was handed out is waiting again, and so are those who were to get it.
         self.stirred.clear();
         for number in 1..=self.inboxes.len() as u64 {
-            self.stir(AgentNo(number));
+            self.stir(Home::Agent(AgentNo(number)));
+        }
+        for number in 1..=self.pools.len() as u64 {
+            self.stir(Home::Pool(PoolNo(number)));
         }
         self.items.tasks.stir_all();
     }
@@ -483,7 +488,9 @@ impl Working {
         {
             match undo {
                 Undo::Delivery(number, before) => self.put_delivery(number, before),
-                Undo::Agent(number, before) => self.put_agent(number, before.map(|agent| *agent)),
+                Undo::Agent(number, before) => {
+                    self.put_agent(number, before.map(|agent| *agent));
+                }
                 Undo::Consumer(id, before) => self.put_consumer(id, before),
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
                 Undo::Item(before) => self.put_back(*before),
@@ -491,6 +498,8 @@ impl Working {
                 Undo::Chain(oldest) => self.chains.pop(oldest),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
                 Undo::Task(before) => self.put_task_back(before),
+                Undo::Broadcasts(agent, Some(before)) => drop(self.broadcasts.insert(agent, before)),
+                Undo::Broadcasts(agent, None) => drop(self.broadcasts.remove(&agent)),
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {
                     self.look_at = look_at;
                     self.next_delivery = next_delivery;
@@ -503,15 +512,34 @@ impl Working {
         }
     }
 
-    /// Notes an inbox in which something is ready and somebody is waiting.
-    pub(crate) fn stir(&mut self, agent: AgentNo) {
-        let inbox = self.inbox(agent);
-        if inbox.is_awaited() && inbox.has_ready() && !self.stirred.contains(&agent) {
-            self.stirred.push(agent);
+    /// Notes an inbox or a pool in which something is ready and somebody is waiting.
+    pub(crate) fn stir(&mut self, home: Home) {
+        let inbox = self.inbox_at(home);
+        if inbox.is_awaited() && inbox.has_ready() && !self.stirred.contains(&home) {
+            self.stirred.push(home);
         }
     }
 
-    pub(crate) fn take_stirred(&mut self) -> Vec<AgentNo> {
+    /// Notes everything from which an agent may take: it has room or credit for more.
+    pub(crate) fn stir_all(&mut self, agent: AgentNo) {
+        self.stir(Home::Agent(agent));
+        for index in 0..self.inbox(agent).pools().len() {
+            let pool = self.inbox(agent).pools()[index];
+            self.stir(Home::Pool(pool));
+        }
+    }
+
+    /// How often an agent sent to everybody of late.
+    pub(crate) fn broadcasts(&self, agent: AgentNo) -> Broadcasts {
+        self.broadcasts.get(&agent).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_broadcasts(&mut self, agent: AgentNo, new: Broadcasts) {
+        let before = self.broadcasts.insert(agent, new);
+        self.journal.push(Undo::Broadcasts(agent, before));
+    }
+
+    pub(crate) fn take_stirred(&mut self) -> Vec<Home> {
         std::mem::take(&mut self.stirred)
     }
 
@@ -562,12 +590,12 @@ impl Working {
             None => self.open.remove(&number),
         };
         if let Some(old) = old {
-            let inbox = &mut self.inboxes[old.agent as usize - 1];
-            inbox.open -= 1;
+            let home = home_of(&mut self.inboxes, &mut self.pools, old.to);
+            home.open -= 1;
             match old.state {
                 OpenState::Ready { .. } => {
                     self.counts.ready -= 1;
-                    inbox.remove_ready(old.priority, number);
+                    home.remove_ready(old.priority, number);
                 }
                 OpenState::Scheduled { due } => {
                     self.counts.scheduled -= 1;
@@ -576,7 +604,9 @@ impl Working {
                 OpenState::Held { .. } => self.counts.scheduled -= 1,
                 OpenState::Leased { .. } => {
                     self.counts.leased -= 1;
-                    inbox.leased.remove(&number);
+                    if let Some(agent) = old.to.agent_no() {
+                        self.inbox_mut(agent).leased.remove(&number);
+                    }
                     if let Some(lease) = self.leases.remove(&number) {
                         self.lapsing.remove(&(lease.deadline, number));
                     }
@@ -593,12 +623,12 @@ impl Working {
             new.and_then(|(open, _)| open.session()),
         );
         let Some((open, lease)) = new else { return };
-        let inbox = &mut self.inboxes[open.agent as usize - 1];
-        inbox.open += 1;
+        let home = home_of(&mut self.inboxes, &mut self.pools, open.to);
+        home.open += 1;
         match open.state {
             OpenState::Ready { since } => {
                 self.counts.ready += 1;
-                inbox.insert_ready(open.priority, number, since);
+                home.insert_ready(open.priority, number, since);
             }
             OpenState::Scheduled { due } => {
                 self.counts.scheduled += 1;
@@ -607,7 +637,9 @@ impl Working {
             OpenState::Held { .. } => self.counts.scheduled += 1,
             OpenState::Leased { .. } => {
                 self.counts.leased += 1;
-                inbox.leased.insert(number);
+                if let Some(agent) = open.to.agent_no() {
+                    self.inbox_mut(agent).leased.insert(number);
+                }
                 if let Some(lease) = lease {
                     self.leases.insert(number, lease);
                     self.lapsing.insert((lease.deadline, number));
@@ -622,10 +654,14 @@ impl Working {
 
     fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
         self.journal.push(Undo::Agent(number, self.agents.get(number).cloned().map(Box::new)));
-        self.put_agent(number, new);
+        if self.put_agent(number, new) {
+            self.requeue(number);
+        }
     }
 
-    fn put_agent(&mut self, number: AgentNo, new: Option<Agent>) {
+    /// Says whether the agent may take from other pools now.
+    fn put_agent(&mut self, number: AgentNo, new: Option<Agent>) -> bool {
+        let known = new.is_some();
         let count = match &new {
             Some(_) => self.inboxes.len().max(number.0 as usize),
             None => number.0 as usize - 1,
@@ -634,6 +670,15 @@ impl Working {
         self.watch_agent(number, new.as_ref(), count);
         self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
+        known && self.join_pools(number)
+    }
+}
+
+/// Where a delivery waits, or waited before it was taken.
+fn home_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipient) -> &'a mut Inbox {
+    match to.home() {
+        Home::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
+        Home::Pool(pool) => pools.inbox_mut(pool),
     }
 }
 
@@ -649,6 +694,13 @@ pub struct Kept {
 }
 
 impl Working {
+    /// Deliveries that are leased to anybody, in the order of their numbers. Looks at all of them.
+    pub(crate) fn all_leased(&self) -> Vec<DeliveryNo> {
+        let mut leased: Vec<_> = self.leases.keys().copied().collect();
+        leased.sort_unstable();
+        leased
+    }
+
     /// Deliveries that wait for their time, soonest first.
     pub(crate) fn scheduled(&self) -> impl Iterator<Item = DeliveryNo> {
         self.due.iter().map(|(_, number)| *number)

@@ -2,20 +2,23 @@
 //! is JSON. Behind the door payloads are opaque bytes.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
-use quorate_core::{Code, Commit, CreateTasks, Op, Payload, Refused};
+use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
-/// Refuses what no commit may be.
-pub(crate) fn commit(commit: &Commit) -> Result<(), Refused> {
+/// Refuses what no commit may be, and what only the door can see that the policy forbids: behind it nobody reads payloads.
+pub(crate) fn commit(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
     commit.check()?;
     for (index, op) in commit.ops.iter().enumerate() {
         let checked = match op {
             Op::Send { message, .. } => {
                 let payload =
                     if message.is_json() { json("payload", &message.payload.bytes) } else { Ok(()) };
-                payload.and_then(|()| {
-                    message.metadata.as_deref().map_or(Ok(()), |text| json("metadata", text.as_bytes()))
-                })
+                payload
+                    .and_then(|()| {
+                        message.metadata.as_deref().map_or(Ok(()), |text| json("metadata", text.as_bytes()))
+                    })
+                    .and_then(|()| actions(message, policy))
             }
             Op::Put(put) if put.is_json() => json("content", &put.content.bytes),
             Op::OpenSession(open) => open.task.as_ref().map_or(Ok(()), |task| json("task", &task.bytes)),
@@ -45,6 +48,19 @@ fn inputs(create: &CreateTasks) -> Result<(), Refused> {
 
 fn json_or_none(what: &str, payload: Option<&Payload>) -> Result<(), Refused> {
     payload.map_or(Ok(()), |payload| json(what, &payload.bytes))
+}
+
+/// Under these names messages list what was done.
+const ACTIONS: [&str; 3] = ["actions_taken", "actionsTaken", "actions"];
+
+/// Refuses a message that lists more actions than the policy allows.
+fn actions(message: &Message, policy: &Policy) -> Result<(), Refused> {
+    if policy.actions_max.is_none() || !message.is_json() {
+        return Ok(());
+    }
+    let Ok(Value::Object(payload)) = serde_json::from_slice(&message.payload.bytes) else { return Ok(()) };
+    let lists = ACTIONS.iter().filter_map(|name| payload.get(*name)?.as_array());
+    policy.check_actions(lists.map(Vec::len).max().unwrap_or(0))
 }
 
 /// Refuses what is not JSON, or nested deeper than anybody may read.

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::consistency::Checks;
 use crate::error::Error;
+use crate::guard::Guard;
 use crate::post::Post;
 use crate::space::Space;
 use crate::sweep;
@@ -18,6 +19,7 @@ pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chance: Arc<Chance>,
+    pub(crate) guard: Guard,
     post: Arc<Post>,
     sweeps: Mutex<HashMap<SpaceNo, JoinHandle<()>>>,
     pub(crate) checks: Checks,
@@ -38,7 +40,8 @@ impl Engine {
         let sink: Sink = Arc::new(move |handover| letters.hand_over(handover));
         let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
         let store = open(wiring)?;
-        Ok(Arc::new(Self { store, clock, chance, post, sweeps: Mutex::default(), checks: Checks::default() }))
+        let (guard, checks) = (Guard::default(), Checks::default());
+        Ok(Arc::new(Self { store, clock, chance, guard, post, sweeps: Mutex::default(), checks }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.
@@ -48,13 +51,20 @@ impl Engine {
     pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
         let number = self.store.space(name).await?;
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
+        let subscribed = !published.borrow().topics.is_empty();
+        let space = Space::new(Arc::clone(self), number, published.clone(), Arc::clone(&self.post));
         let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
         sweeps.entry(number).or_insert_with(|| {
-            let sweep =
-                sweep::run(Arc::clone(&self.store), Arc::clone(&self.clock), number, published.clone());
+            if subscribed {
+                let space = space.clone();
+                // What fails here is tried again when the agent subscribes again.
+                tokio::spawn(async move { drop(space.catch_up_all().await) });
+            }
+            let sweep = sweep::run(Arc::clone(&self.store), Arc::clone(&self.clock), number, published);
             tokio::spawn(sweep)
         });
-        Ok(Space::new(Arc::clone(self), number, published, Arc::clone(&self.post)))
+        drop(sweeps);
+        Ok(space)
     }
 
     /// The store underneath.

@@ -2,10 +2,21 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use quorate_core::{Code, Message, Refused, Timestamp};
+use quorate_core::{
+    AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, Op, Principal, Reach, Refused, Role,
+    Takers, Timestamp,
+};
+use quorate_store::Published;
 
+use crate::check;
+use crate::error::Error;
 use crate::post::{Delivery, MessageRef};
+use crate::space::Space;
+
+/// Numbers of ephemeral messages; they mean nothing beyond this process.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Messages that may lie on one shelf.
 const SHELF_MAX: usize = 1024;
@@ -40,17 +51,24 @@ pub(crate) struct Shelf {
     bytes: usize,
 }
 
+/// Nobody takes what lies on a shelf.
+pub(crate) fn no_room() -> Refused {
+    Refused::new(Code::QueueFull, "nobody takes the recipient's ephemeral messages")
+        .limit(SHELF_MAX as u64)
+        .hint("send it as a durable message, or wait until the recipient is there")
+}
+
 impl Shelf {
-    pub(crate) fn put(&mut self, message: Ephemeral) -> Result<(), Refused> {
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
         let bytes = self.bytes + message.message.payload.bytes.len();
-        if self.messages.len() >= SHELF_MAX || bytes > SHELF_BYTES_MAX {
-            return Err(Refused::new(Code::QueueFull, "nobody takes the recipient's ephemeral messages")
-                .limit(SHELF_MAX as u64)
-                .hint("send it as a durable message, or wait until the recipient is there"));
-        }
-        self.bytes = bytes;
+        self.messages.len() < SHELF_MAX && bytes <= SHELF_BYTES_MAX
+    }
+
+    /// Puts a message where there is room for it.
+    pub(crate) fn put(&mut self, message: Ephemeral) {
+        self.bytes += message.message.payload.bytes.len();
         self.messages.push_back(message);
-        Ok(())
     }
 
     pub(crate) fn take(&mut self) -> Option<Ephemeral> {
@@ -58,4 +76,94 @@ impl Shelf {
         self.bytes -= message.message.payload.bytes.len();
         Some(message)
     }
+}
+
+impl Space {
+    /// Sends an ephemeral message: decided here, against the published state, without the writer.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn send_ephemeral(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        message: Message,
+    ) -> Result<MessageRef, Error> {
+        Ok(self.noting(principal, self.send_now(principal, epoch, message))?)
+    }
+
+    fn send_now(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        message: Message,
+    ) -> Result<MessageRef, Refused> {
+        let published = self.published();
+        let rules = &published.policy.rules;
+        let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
+        let commit = Commit::new(principal.clone(), vec![op]);
+        check::commit(&commit, rules)?;
+        let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
+            return Err(Refused::new(Code::Invalid, "no message"));
+        };
+        message.check_hops()?;
+        if message.budget.is_some() {
+            return Err(Refused::new(Code::Invalid, "an ephemeral message spends of no budget")
+                .hint("make it durable, or leave the budget out"));
+        }
+        check_sender(&published, principal, epoch, &message)?;
+        rules.check_size(message.payload.bytes.len())?;
+        rules.check_shape(&message)?;
+        let map = Map { agents: &published.agents, topics: &published.topics, policy: rules };
+        let reach = map.reach(message.from.as_ref(), &message.to)?;
+        let sent_at = self.engine().clock.now().wall;
+        if let (Destination::Everybody, Some(from)) = (&message.to, &message.from)
+            && let Some(sender) = published.agents.number(from)
+        {
+            self.engine().guard.broadcast(self.number(), sender, rules, sent_at)?;
+        }
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        let named = matches!(message.to, Destination::Agent(_) | Destination::Agents(_));
+        let letter = Ephemeral { number, sent_at, message };
+        match reach {
+            Reach::Agents(agents) if named => self.post().deliver_to_all(self.number(), &agents, &letter)?,
+            Reach::Agents(agents) => self.post().deliver_to_any(self.number(), &agents, &letter),
+            Reach::One { capability, takers } => {
+                let able = able(&published, capability.as_str(), takers);
+                if !self.post().deliver_to_one(self.number(), &able, letter) {
+                    let nobody = format!("nobody listens who can {capability}");
+                    return Err(Refused::new(Code::Unavailable, nobody)
+                        .hint("send it as a durable message: then it waits for one who can"));
+                }
+            }
+        }
+        Ok(MessageRef::Ephemeral(number))
+    }
+}
+
+/// An agent that is known, under its current epoch, and sends as itself.
+fn check_sender(
+    published: &Published,
+    principal: &Principal,
+    epoch: Option<Epoch>,
+    message: &Message,
+) -> Result<(), Refused> {
+    let Principal::Agent(actor) = principal else { return Ok(()) };
+    let known = published.agents.by_id(actor);
+    let known = known.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no agent {actor}")))?;
+    if epoch.is_some_and(|epoch| epoch != known.epoch) {
+        return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")));
+    }
+    if message.from.as_ref() != Some(actor) {
+        return Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as another")));
+    }
+    Ok(())
+}
+
+/// The agents that can do something and may take it.
+fn able(published: &Published, capability: &str, takers: Takers) -> Vec<AgentNo> {
+    let leads =
+        |number: &AgentNo| published.agents.get(*number).is_some_and(|agent| agent.role == Role::Coordinator);
+    let able = published.agents.capable(capability).iter().copied();
+    able.filter(|number| takers == Takers::Anybody || leads(number)).collect()
 }

@@ -11,7 +11,9 @@ mod dependencies;
 mod engine;
 mod ephemeral;
 mod error;
+mod guard;
 mod lock;
+mod policy;
 mod post;
 mod reads;
 mod rollback;
@@ -19,6 +21,7 @@ mod sessions;
 mod space;
 mod sweep;
 mod task;
+mod topics;
 mod watch;
 
 pub use consistency::{Check, Finding};

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
-    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Seq, SpaceNo, Timestamp, Told,
+    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Refused, Seq, SpaceNo,
+    Timestamp, Told,
 };
 use quorate_store::Handover;
 use tokio::sync::mpsc;
 
-use crate::ephemeral::{Ephemeral, Shelf};
+use crate::ephemeral::{Ephemeral, Shelf, no_room};
 use crate::error::Error;
 use crate::space::Space;
 
@@ -86,6 +87,8 @@ struct State {
 pub(crate) struct Post {
     state: Mutex<State>,
     last: AtomicU64,
+    /// Whose turn it is among several who could take an ephemeral message.
+    turn: AtomicU64,
 }
 
 impl Post {
@@ -124,8 +127,10 @@ impl Post {
     pub(crate) fn hand_over(&self, handover: Handover) {
         let mut state = self.lock();
         let mut sorted: Vec<(ConsumerId, Vec<Handed>)> = Vec::new();
+        let mut places: HashMap<ConsumerId, usize> = HashMap::new();
         for (id, handed) in handover.handed {
-            match sorted.iter_mut().find(|(other, _)| *other == id) {
+            let place = *places.entry(id).or_insert(sorted.len());
+            match sorted.get_mut(place) {
                 Some((_, list)) => list.push(handed),
                 None => sorted.push((id, vec![handed])),
             }
@@ -146,24 +151,40 @@ impl Post {
         }
     }
 
-    /// Gives an ephemeral message to somebody who listens for the agent, else puts it on the shelf.
-    pub(crate) fn deliver_ephemeral(
+    /// Gives an ephemeral message to each of these agents, or to none if there is no room for one of them.
+    pub(crate) fn deliver_to_all(
         &self,
         space: SpaceNo,
-        agent: AgentNo,
-        message: Ephemeral,
-    ) -> Result<(), quorate_core::Refused> {
+        agents: &[AgentNo],
+        message: &Ephemeral,
+    ) -> Result<(), Refused> {
         let mut state = self.lock();
-        let State { boxes, listeners, shelves } = &mut *state;
-        let line = listeners.entry((space, agent)).or_default();
-        while let Some(id) = line.pop_front() {
-            let Some(found) = boxes.get(&id) else { continue };
-            line.push_back(id);
-            // At most once: if the listener goes away this very moment, so does the message.
-            let _ = found.sender.send(Mail::Ephemeral(message));
-            return Ok(());
+        if agents.iter().any(|agent| !state.has_room((space, *agent), message)) {
+            return Err(no_room());
         }
-        shelves.entry((space, agent)).or_default().put(message)
+        agents.iter().for_each(|agent| state.deliver((space, *agent), message));
+        Ok(())
+    }
+
+    /// Gives an ephemeral message to those of these agents for whom there is room: who does not listen misses it.
+    pub(crate) fn deliver_to_any(&self, space: SpaceNo, agents: &[AgentNo], message: &Ephemeral) {
+        let mut state = self.lock();
+        for agent in agents {
+            if state.has_room((space, *agent), message) {
+                state.deliver((space, *agent), message);
+            }
+        }
+    }
+
+    /// Gives an ephemeral message to one of these agents that listens, in turn. Says whether there is one.
+    pub(crate) fn deliver_to_one(&self, space: SpaceNo, agents: &[AgentNo], message: Ephemeral) -> bool {
+        let mut state = self.lock();
+        let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
+        let (before, from) = agents.split_at(start);
+        let found = from.iter().chain(before).find(|agent| state.is_listening((space, **agent)));
+        let Some(agent) = found else { return false };
+        state.deliver((space, *agent), &message);
+        true
     }
 
     pub(crate) fn dismiss_all(&self) {
@@ -173,7 +194,33 @@ impl Post {
     }
 }
 
+/// An agent of a space.
+type Place = (SpaceNo, AgentNo);
+
 impl State {
+    fn is_listening(&self, place: Place) -> bool {
+        let line = self.listeners.get(&place);
+        line.is_some_and(|line| line.iter().any(|id| self.boxes.contains_key(id)))
+    }
+
+    /// Whether somebody listens, or the message can wait on the shelf.
+    fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
+        self.is_listening(place) || self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message))
+    }
+
+    /// Gives an ephemeral message to somebody who listens for the agent, in turn, else puts it on the shelf.
+    fn deliver(&mut self, place: Place, message: &Ephemeral) {
+        let line = self.listeners.entry(place).or_default();
+        while let Some(id) = line.pop_front() {
+            let Some(found) = self.boxes.get(&id) else { continue };
+            line.push_back(id);
+            // At most once: if the listener goes away this very moment, so does the message.
+            let _ = found.sender.send(Mail::Ephemeral(message.clone()));
+            return;
+        }
+        self.shelves.entry(place).or_default().put(message.clone());
+    }
+
     fn remove(&mut self, id: ConsumerId) {
         if let Some(Mailbox { space, agent, .. }) = self.boxes.remove(&id)
             && let Some(line) = self.listeners.get_mut(&(space, agent))

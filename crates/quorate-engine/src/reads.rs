@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Key, Message, MessageId, Record, Refused, Seq,
+    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Home, Key, Message, MessageId, Record, Refused, Seq,
     Timestamp, Version,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, StoredMessage, When};
@@ -29,7 +29,7 @@ pub struct MessageView {
 pub struct DeliveryView {
     /// Its id.
     pub id: DeliveryId,
-    /// The recipient.
+    /// The recipient; `can:CAPABILITY` for what one of several takes.
     pub agent: AgentId,
     /// Where it is.
     pub state: DeliveryState,
@@ -120,12 +120,14 @@ impl Space {
         };
         let published = self.published();
         let deliveries =
-            stored.recipients.iter().zip(states).enumerate().filter_map(|(index, (agent, state))| {
-                Some(DeliveryView {
-                    id: published.eras.delivery_id(DeliveryNo(stored.first.0 + index as u64)),
-                    agent: published.agents.get(*agent)?.id.clone(),
-                    state: state?,
-                })
+            stored.recipients.iter().zip(states).enumerate().filter_map(|(index, (to, state))| {
+                // What is for whoever can do something is under that name, whoever holds it now.
+                let agent = match to.home() {
+                    Home::Agent(agent) => published.agents.get(agent)?.id.clone(),
+                    Home::Pool(_) => AgentId::new(stored.message.to.to_string()).ok()?,
+                };
+                let id = published.eras.delivery_id(DeliveryNo(stored.first.0 + index as u64));
+                Some(DeliveryView { id, agent, state: state? })
             });
         Ok(MessageView {
             id: published.eras.message_id(stored.seq, stored.n),

@@ -1,25 +1,20 @@
 //! A space as callers see it: commit, claim, consume.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Code, Commit, ConsumerId, Durability, Epoch, Handed, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Receipt, Refused, SpaceNo, Waiting,
+    AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
+    Principal, Receipt, Refused, SpaceNo, Waiting,
 };
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
 
 use crate::check;
 use crate::engine::Engine;
-use crate::ephemeral::Ephemeral;
 use crate::error::Error;
 use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
-
-/// Numbers of ephemeral messages; they mean nothing beyond this process.
-static EPHEMERAL: AtomicU64 = AtomicU64::new(0);
 
 /// A space of a hub. Cheap to clone.
 #[derive(Clone)]
@@ -84,69 +79,23 @@ impl Space {
     /// # Errors
     /// The refusal, or a failure of the storage.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
-        check::commit(&commit)?;
+        let principal = commit.principal.clone();
+        self.noting(&principal, check::commit(&commit, &self.published.borrow().policy.rules))?;
         let outcomes = self.engine.store.transact(self.number, vec![commit]).await?;
         let outcome = outcomes.into_iter().next().ok_or(StoreError::Closed)?;
-        Ok(outcome?)
+        Ok(self.noting(&principal, outcome)?)
+    }
+
+    /// Notes what a rule of the space refused.
+    pub(crate) fn noting<T>(&self, principal: &Principal, outcome: Result<T, Refused>) -> Result<T, Refused> {
+        if let Err(refused) = &outcome {
+            self.engine.guard.note(self.number, principal, refused, self.engine.clock.now().wall);
+        }
+        outcome
     }
 
     pub(crate) async fn commit_system(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
         self.commit(Commit::new(Principal::System, ops)).await
-    }
-
-    /// Sends an ephemeral message: decided here, against the published state, without the writer.
-    ///
-    /// # Errors
-    /// The refusal.
-    pub fn send_ephemeral(
-        &self,
-        principal: &Principal,
-        epoch: Option<Epoch>,
-        message: Message,
-    ) -> Result<MessageRef, Error> {
-        let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
-        let commit = Commit::new(principal.clone(), vec![op]);
-        check::commit(&commit)?;
-        let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
-            return Err(Refused::new(Code::Invalid, "no message").into());
-        };
-        message.check_hops()?;
-        if message.budget.is_some() {
-            return Err(Refused::new(Code::Invalid, "an ephemeral message spends of no budget")
-                .hint("make it durable, or leave the budget out")
-                .into());
-        }
-        let published = self.published();
-        if let Principal::Agent(actor) = principal {
-            let agent = published.agents.by_id(actor);
-            let known =
-                agent.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no agent {actor}")))?;
-            if epoch.is_some_and(|epoch| epoch != known.epoch) {
-                return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")).into());
-            }
-            if message.from.as_ref() != Some(actor) {
-                return Err(
-                    Refused::new(Code::Forbidden, format!("agent {actor} may not send as another")).into()
-                );
-            }
-        }
-        let mut recipients = Vec::new();
-        for id in message.to.agents() {
-            let number = published.agents.number(id).ok_or_else(|| {
-                Refused::new(Code::UnknownRecipient, format!("there is no agent {id}"))
-                    .hint("nothing was sent to anybody")
-            })?;
-            if !recipients.contains(&number) {
-                recipients.push(number);
-            }
-        }
-        let number = EPHEMERAL.fetch_add(1, Ordering::Relaxed) + 1;
-        let sent_at = self.engine.clock.now().wall;
-        for agent in recipients {
-            let message = Ephemeral { number, sent_at, message: Arc::clone(&message) };
-            self.post.deliver_ephemeral(self.number, agent, message)?;
-        }
-        Ok(MessageRef::Ephemeral(number))
     }
 
     /// Takes deliveries from an inbox; waits for the first if there is none.

@@ -194,7 +194,9 @@ impl Answer {
                 | OpResult::InLine
                 | OpResult::TasksCreated { .. }
                 | OpResult::TasksClaimed(_)
-                | OpResult::TaskAccepted { .. } => {}
+                | OpResult::TaskAccepted { .. }
+                | OpResult::Subscribed { .. }
+                | OpResult::AckedMany { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
                 OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {

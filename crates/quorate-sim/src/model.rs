@@ -15,6 +15,7 @@ mod resolve;
 mod rollback;
 mod sessions;
 mod tasks;
+mod topics;
 mod views;
 
 pub use pair::run;

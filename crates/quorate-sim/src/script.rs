@@ -12,9 +12,10 @@
 //! |---|---|
 //! | agents | `sends M to A,B [low high urgent] [rank N] [after T] [expires T] [tries N] [id X] [saying W] [as A] [in S]` |
 //! | | and `[chain C] [hops N] [on BUDGET]` of a message; `budgets B to N` |
+//! | | also to `topic:T`, `*`, `role:R`, `can:C`; `answering`, `sure 0.5`, `reason W`, `written text/plain` |
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
-//! | | `acks M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
-//! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [twice]`, `leaves`, `purges` |
+//! | | `acks M` or `acks M,M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
+//! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [as ROLE] [able C,C] [twice]`, `leaves`, `purges` |
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
@@ -23,13 +24,16 @@
 //! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
 //! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
+//! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
 //! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
+//! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ]` |
+//! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
-//! `locks`, `budget B`. A lock stands for its newest fence, `X@3` for fence 3.
+//! `locks`, `budget B`, `subscriptions`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
 //! `task T`, `tasks`.

@@ -193,7 +193,7 @@ impl<'c> Carry<'c> {
         };
         self.delivery.execute((
             self.row(number.0),
-            open.agent().0,
+            open.to.number(),
             open.seq.0,
             open.n(),
             stored_priority(open.priority),
@@ -212,7 +212,7 @@ impl<'c> Carry<'c> {
     fn dead(&mut self, number: DeliveryNo, open: &Open, seq: Seq) -> rusqlite::Result<()> {
         self.dead.execute((
             self.row(number.0),
-            open.agent().0,
+            open.to.back_home().number(),
             open.seq.0,
             open.n(),
             stored_priority(open.priority),

@@ -227,8 +227,11 @@ impl Names<'_> {
 fn agents_of(effect: &Effect) -> Vec<AgentNo> {
     match effect {
         Effect::AgentRemoved { number } => vec![*number],
-        Effect::Sent { deliveries, .. } => deliveries.iter().map(|delivery| delivery.agent).collect(),
-        Effect::Redriven { agent, .. } => vec![*agent],
+        Effect::Sent { deliveries, .. } => {
+            deliveries.iter().filter_map(|delivery| delivery.to.agent_no()).collect()
+        }
+        Effect::Redriven { to, .. } => to.agent_no().into_iter().collect(),
+        Effect::Taken { agent, .. } | Effect::Brought { agent, .. } => vec![*agent],
         _ => Vec::new(),
     }
 }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use quorate_core::codec::fingerprint;
 use quorate_core::{
     Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
-    Kept, Message, Now, Open, OpenState, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName,
-    SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
+    Kept, Message, Now, Open, OpenState, Recipient, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId,
+    SpaceName, SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -79,7 +79,7 @@ fn space(
     let eras = eras(connection, number)?;
     let agents = agents(connection, number)?;
     let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
-    // Items first: a paused session holds the deliveries that are its own.
+    // Items first: deliveries lie in pools, and a paused session holds those that are its own.
     items(connection, number, &mut working, now)?;
     deliveries(connection, number, &mut working, now)?;
     let tail = tail(connection, number, &mut working, now).map_err(|error| match error {
@@ -259,13 +259,15 @@ fn deliveries(
     let mut rows = statement.query(range)?;
     while let Some(row) = rows.next()? {
         let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
-        let agent = AgentNo(row.get(1)?);
-        if working.agents().get(agent).is_none() {
+        let open = open(row)?;
+        let agent = open.to.agent_no().is_none_or(|agent| working.agents().get(agent).is_some());
+        let pool = open.to.pool_no().is_none_or(|pool| pool.0 <= working.pool_count() as u64);
+        if !agent || !pool {
             return Err(LoadError::Damaged(format!(
                 "delivery {delivery} is for an agent that does not exist"
             )));
         }
-        working.load(delivery, open(row, agent)?, row.get(9)?, now);
+        working.load(delivery, open, row.get(9)?, now);
     }
     Ok(())
 }
@@ -274,9 +276,15 @@ fn deliveries(
 fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
     let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
     let mut rows = statement.query([number.0])?;
+    let mut pools = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        working.load_item(item_of(row)?, now);
+        match item_of(row)? {
+            Item::Pool(pool) => drop(pools.insert(pool.number, pool)),
+            item => working.load_item(item, now),
+        }
     }
+    // Their numbers are dense, and so is the list that they are put in.
+    pools.into_values().for_each(|pool| working.load_item(Item::Pool(pool), now));
     Ok(())
 }
 
@@ -289,7 +297,8 @@ pub(crate) fn item_of(row: &Row<'_>) -> Result<Item, LoadError> {
 }
 
 /// Reads an open delivery from a row of `deliveries`, all columns in their order.
-pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
+pub(crate) fn open(row: &Row<'_>) -> rusqlite::Result<Open> {
+    let to = recipient(row.get(1)?)?;
     let value: u64 = row.get(8)?;
     let state = match row.get(7)? {
         0 => OpenState::Ready { since: Timestamp(value) },
@@ -297,7 +306,7 @@ pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
         2 => OpenState::Leased { token: Token(value) },
         other => return Err(rusqlite::Error::IntegralValueOutOfRange(7, other)),
     };
-    let mut open = Open::new(agent, Seq(row.get(2)?), row.get(3)?, state);
+    let mut open = Open::new(to, Seq(row.get(2)?), row.get(3)?, state);
     open.priority = priority_of(row.get(4)?);
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
@@ -306,6 +315,12 @@ pub(crate) fn open(row: &Row<'_>, agent: AgentNo) -> rusqlite::Result<Open> {
     open.if_unavailable = IfUnavailable::from_number(choice)
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(choice)))?;
     Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
+}
+
+/// Whom a delivery is for, from its number.
+pub(crate) fn recipient(number: i64) -> rusqlite::Result<Recipient> {
+    let found = u64::try_from(number).ok().and_then(Recipient::from_number);
+    found.ok_or(rusqlite::Error::IntegralValueOutOfRange(1, number))
 }
 
 /// One record of the log.

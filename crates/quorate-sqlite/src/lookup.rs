@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
-    AgentNo, Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey,
-    Item, ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq,
+    Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey, Item,
+    ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq,
     SessionNo, SpaceNo, Timestamp, Version, VersionAt, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
@@ -240,7 +240,7 @@ impl Rows for Lookups<'_> {
         let mut statement = self.dead.borrow_mut();
         let read = |row: &Row<'_>| {
             Ok(Dead {
-                agent: AgentNo(row.get(0)?),
+                to: load::recipient(row.get(0)?)?,
                 seq: Seq(row.get(1)?),
                 n: row.get(2)?,
                 priority: priority_of(row.get(3)?),

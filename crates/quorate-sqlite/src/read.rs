@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, Record,
-    ReturnCause, Seq, SpaceNo, Version, codec, row_id,
+    AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
+    Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -325,7 +325,7 @@ impl Reading<'_> {
             at: record.at,
             message: Arc::clone(&message),
             first,
-            recipients: deliveries.iter().map(|delivery| delivery.agent).collect(),
+            recipients: deliveries.iter().map(|delivery| delivery.to).collect(),
         });
         Ok({ found }.next())
     }
@@ -345,7 +345,7 @@ impl Reading<'_> {
         let open = self
             .connection
             .prepare_cached("SELECT * FROM deliveries WHERE id = ?1")?
-            .query_row([row_id(self.space, number.0)], |row| load::open(row, AgentNo(row.get(1)?)))
+            .query_row([row_id(self.space, number.0)], load::open)
             .optional()?;
         if let Some(open) = open {
             let state = sessions::state_of(self, &open)?;
@@ -380,16 +380,21 @@ impl Reading<'_> {
         {
             let number = DeliveryNo((row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64);
             if !self.tail.deliveries.contains_key(&number) {
-                let letter =
-                    (AgentNo(row.get(1)?), Seq(row.get(2)?), row.get(3)?, row.get(4)?, Seq(row.get(5)?));
+                let letter = (
+                    load::recipient(row.get(1)?)?,
+                    Seq(row.get(2)?),
+                    row.get(3)?,
+                    row.get(4)?,
+                    Seq(row.get(5)?),
+                );
                 letters.insert(number, letter);
             }
         }
         for (number, changed) in self.tail.deliveries.iter().filter(|(number, _)| **number > after) {
             if let Fate::Ended { open, state: EndState::Dead, seq, .. } = changed.fate
-                && agent.is_none_or(|agent| agent == open.agent())
+                && agent.is_none_or(|agent| open.to.home() == Home::Agent(agent))
             {
-                letters.insert(*number, (open.agent(), open.seq, open.n(), open.attempt, seq));
+                letters.insert(*number, (open.to.back_home(), open.seq, open.n(), open.attempt, seq));
             }
         }
         let first = letters.into_iter().take(limit);
@@ -399,16 +404,20 @@ impl Reading<'_> {
     fn dead_letter(
         &self,
         delivery: DeliveryNo,
-        (agent, seq, n, attempts, ended): (AgentNo, Seq, u32, u16, Seq),
+        (to, seq, n, attempts, ended): (Recipient, Seq, u32, u16, Seq),
     ) -> Result<DeadLetter, ReadError> {
         let (record, body) = self.record(ended)?;
         let reason = reason_of(delivery, &body.effects);
-        Ok(DeadLetter { delivery, agent, seq, n, attempts, reason, at: record.at })
+        Ok(DeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
     }
 }
 
 /// Why a delivery was given up.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
+    let is_barred = |effect: &Effect| matches!(effect, Effect::Barred { delivery: one } if *one == delivery);
+    if effects.iter().any(is_barred) {
+        return "the policy does not let it through any more".into();
+    }
     let given_up = effects.iter().rev().find_map(|effect| match effect {
         Effect::Returned { delivery: number, cause, reason, .. } if *number == delivery => {
             Some((cause, reason))

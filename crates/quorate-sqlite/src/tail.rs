@@ -178,7 +178,7 @@ impl Tail {
                     self.open(working, DeliveryNo(first.0 + index));
                 }
             }
-            Effect::Leased { deliveries, .. } => {
+            Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                 deliveries.iter().for_each(|(number, _)| self.open(working, *number));
             }
             Effect::Returned {
@@ -189,14 +189,26 @@ impl Tail {
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
             | Effect::Expired { delivery }
-            | Effect::Purged { delivery } => {
+            | Effect::Purged { delivery }
+            | Effect::Barred { delivery } => {
                 if let (Some(before), Some((state, token))) = (ended.next(), effect.ended(*delivery)) {
                     self.set(*delivery, Fate::Ended { open: before.open, state, token, seq: record.seq });
                 }
             }
-            Effect::Redriven { delivery, agent, seq, n, .. } => {
+            Effect::AckedMany { deliveries } => {
+                for ((number, token), before) in deliveries.iter().zip(ended) {
+                    let (open, token, seq) = (before.open, *token, record.seq);
+                    self.set(*number, Fate::Ended { open, state: EndState::Acked, token, seq });
+                }
+            }
+            Effect::Brought { first, letters, .. } => {
+                for index in 0..letters.len() as u64 {
+                    self.open(working, DeliveryNo(first.0 + index));
+                }
+            }
+            Effect::Redriven { delivery, to, seq, n, .. } => {
                 // One that ended again in the same record is noted there, as one that is no dead letter any more.
-                let open = Open::new(*agent, *seq, *n, OpenState::Ready { since: record.at });
+                let open = Open::new(*to, *seq, *n, OpenState::Ready { since: record.at });
                 self.set(*delivery, Fate::Open { open, lease_ms: 0 });
                 self.open(working, *delivery);
                 if let Some(changed) = self.deliveries.get_mut(delivery) {

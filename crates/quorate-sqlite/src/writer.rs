@@ -399,6 +399,8 @@ impl Shared {
             counts: working.counts(),
             tasks: working.task_counts(),
             wake: working.wake(),
+            topics: Arc::clone(working.topics()),
+            policy: Arc::clone(working.in_force()),
         });
         let mut spaces = self.lock_spaces();
         match spaces.get(&number) {

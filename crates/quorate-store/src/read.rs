@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::{
     AgentNo, ClientId, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind,
-    Message, OpenState, Payload, Record, Seq, Timestamp, Version,
+    Message, OpenState, Payload, Recipient, Record, Seq, Timestamp, Version,
 };
 
 /// Which version of an entry.
@@ -207,7 +207,7 @@ pub struct StoredMessage {
     /// Its first delivery.
     pub first: DeliveryNo,
     /// The recipients, in the order of the deliveries.
-    pub recipients: Vec<AgentNo>,
+    pub recipients: Vec<Recipient>,
 }
 
 /// Where a delivery is.
@@ -235,7 +235,7 @@ pub struct DeadLetter {
     /// Which delivery.
     pub delivery: DeliveryNo,
     /// The recipient.
-    pub agent: AgentNo,
+    pub to: Recipient,
     /// The record of its message.
     pub seq: Seq,
     /// Which message of it.

@@ -13,7 +13,9 @@ mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod pools;
 mod presence;
+mod reach;
 mod reads;
 mod requests;
 mod rollback;
@@ -22,6 +24,7 @@ mod sessions;
 mod space;
 mod step;
 mod tasks;
+mod topics;
 mod waits;
 
 use std::future::ready;

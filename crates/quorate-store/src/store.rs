@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, Receipt, Record, Refused, Seq, SpaceId,
-    SpaceName, SpaceNo, TaskCounts, Told, Wake,
+    Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, InForce, Receipt, Record, Refused, Seq, SpaceId,
+    SpaceName, SpaceNo, TaskCounts, Told, Topics, Wake,
 };
 use tokio::sync::watch;
 
@@ -114,6 +114,10 @@ pub struct Published {
     pub tasks: TaskCounts,
     /// When time alone will next change something.
     pub wake: Wake,
+    /// Who subscribes to what.
+    pub topics: Arc<Topics>,
+    /// The rules of the space.
+    pub policy: Arc<InForce>,
 }
 
 /// A space that exists.

@@ -138,7 +138,11 @@ impl AgentBuilder {
             supported_actions: self.handlers.keys().cloned().collect(),
             ..RegisterAgent::named(id.clone())
         };
-        let principal = Principal::Agent(id.clone());
+        // Whoever holds the hub may say who leads; under supervision an agent may not say so of itself.
+        let principal = match self.role {
+            Role::Coordinator => Principal::System,
+            Role::Worker | Role::Specialist | Role::Observer => Principal::Agent(id.clone()),
+        };
         let receipt = self.space.commit(Commit::new(principal, vec![Op::RegisterAgent(register)])).await?;
         let Some(OpResult::Registered { epoch }) = receipt.results.first() else {
             return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
@@ -172,7 +176,8 @@ impl Agent {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
     }
 
-    /// Sends a message. Await it: then it is on disk.
+    /// Sends a message to an agent, `topic:NAME`, `*` (everybody else), `role:NAME` or `can:CAPABILITY` (one who can).
+    /// Await it: then it is on disk.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Sending {
         Sending::new(self.clone(), vec![to.into()], action.into(), to_json(payload))
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Principal, SpaceName};
+use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Policy, Principal, SpaceName, Violation};
 use quorate_engine::{Engine, Error, Space};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock};
@@ -110,6 +110,26 @@ impl Hub {
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// The rules of the space: who may reach whom, how large and of what shape messages may be.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.space.policy().rules.clone()
+    }
+
+    /// Sets the rules of the space.
+    ///
+    /// # Errors
+    /// `INVALID` for rules beyond what the hub can do, or a failure of the storage.
+    pub async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
+        self.space.set_policy(policy).await
+    }
+
+    /// What the rules refused since the hub was opened, oldest first: the newest 1,000.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        self.space.violations()
     }
 
     /// The first dead letters of an agent, or of all.

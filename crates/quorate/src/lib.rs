@@ -37,6 +37,7 @@ mod send;
 mod session;
 mod step;
 mod task;
+mod topics;
 
 pub use agent::{Agent, AgentBuilder, Received};
 pub use handler::{Failure, Work};
@@ -48,11 +49,12 @@ pub use send::{Sending, Sent};
 pub use session::{Added, Session, SessionInfo};
 pub use step::Step;
 pub use task::{TakenTask, TaskDraft, TaskWork};
+pub use topics::Subscribing;
 
 pub use quorate_core::{
-    AddKind, Budget, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Priority,
-    Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts, TaskId, TaskState, TaskStatus,
-    Version,
+    AddKind, Budget, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Pattern,
+    Policy, Preset, Priority, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts,
+    TaskId, TaskState, TaskStatus, Version, Violation,
 };
 pub use quorate_engine::{
     BuiltOn, Check, Error, Finding, Happening, RolledBack, TaskFilter, TaskPage, TaskView, TimelineLine,

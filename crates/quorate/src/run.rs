@@ -156,8 +156,9 @@ impl Desk {
         match refusal {
             None => {}
             Some(error) if error.code() == Code::StaleLease => self.go_on(more).await,
-            // What belongs to a session that is over will not be wanted later either.
-            Some(error) if error.code() == Code::SessionClosed => {
+            // What belongs to a session that is over will not be wanted later either, and what the rules of the space
+            // forbid they forbid the next time as well.
+            Some(error) if matches!(error.code(), Code::SessionClosed | Code::PolicyViolation) => {
                 self.give_back(&received, lease, Failure::dead(error.to_string()), more).await;
             }
             // The step was refused as a whole, so the input comes again or becomes a dead letter.

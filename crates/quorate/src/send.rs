@@ -46,6 +46,8 @@ pub struct Sent {
     pub id: MessageRef,
     /// Its record; `None` if it lives in memory only.
     pub seq: Option<Seq>,
+    /// How many deliveries it has; `None` if it lives in memory only. A topic may have no subscriber.
+    pub deliveries: Option<u32>,
 }
 
 impl Sending {
@@ -124,7 +126,7 @@ impl Sending {
         let message = draft.message(&agent.space, &agent.id)?;
         if ephemeral {
             let id = agent.space.send_ephemeral(&agent.principal(), Some(agent.epoch), message)?;
-            return Ok(Sent { id, seq: None });
+            return Ok(Sent { id, seq: None, deliveries: None });
         }
         let mut commit = agent.commit_of(vec![Op::send(message)]);
         if let Some(key) = key {
@@ -132,7 +134,9 @@ impl Sending {
         }
         let receipt = agent.space.commit(commit).await?;
         match receipt.results.first() {
-            Some(OpResult::Sent { id, .. }) => Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq) }),
+            Some(OpResult::Sent { id, count, .. }) => {
+                Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
+            }
             _ => Err(quorate_store::StoreError::Read("a send was not answered".into()).into()),
         }
     }
@@ -170,11 +174,7 @@ impl Draft {
 
     /// The message, with times counted from now.
     pub(crate) fn message(self, space: &Space, from: &AgentId) -> Result<Message, Error> {
-        let mut to = self.to.into_iter().map(AgentId::new).collect::<Result<Vec<_>, _>>()?;
-        let to = match to.len() {
-            1 => Destination::Agent(to.remove(0)),
-            _ => Destination::Agents(to),
-        };
+        let to = Destination::of_texts(self.to)?;
         let mut message = Message::new(to, self.action, space.seal(self.payload?));
         let now = space.engine().clock().now().wall;
         let from_now = |time: Duration| now.plus_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));

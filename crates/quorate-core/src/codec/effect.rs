@@ -8,7 +8,9 @@ use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, Sp
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
 use crate::presence::Presence;
+use crate::recipient::Recipient;
 use crate::registry::{Agent, Role};
+use crate::subscription::Letter;
 use crate::time::Timestamp;
 
 /// Writes the fields of an effect and returns its tag.
@@ -37,8 +39,8 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.text(reason);
             write_next(out, *next);
         }
-        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, session } => {
-            out.numbers(&[delivery.0, agent.0, seq.0, u64::from(*n)]);
+        Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
+            out.numbers(&[delivery.0, to.number(), seq.0, u64::from(*n)]);
             out.0.extend_from_slice(&[priority.level, priority.rank]);
             out.number(u64::from(*attempts_max));
             out.option(expires_at.map(|at| at.0));
@@ -69,6 +71,16 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             }
         }
         Effect::SessionAdded { .. } => session::write_added(out, effect),
+        Effect::AckedMany { deliveries } => write_leases(out, deliveries),
+        Effect::Taken { agent, lease_ms, deliveries } => {
+            out.numbers(&[agent.0, *lease_ms]);
+            write_leases(out, deliveries);
+        }
+        Effect::Brought { agent, first, letters } => {
+            out.numbers(&[agent.0, first.0, letters.len() as u64]);
+            letters.iter().for_each(|letter| write_letter(out, letter));
+        }
+        Effect::Barred { delivery } => out.number(delivery.0),
         Effect::AgentStatus { number, presence } => {
             out.number(number.0);
             presence::write(out, presence);
@@ -97,13 +109,17 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Changed { .. } => 15,
         Effect::WaitAborted { .. } => 18,
         Effect::SessionAdded { .. } => 16,
+        Effect::AckedMany { .. } => 25,
+        Effect::Taken { .. } => 26,
+        Effect::Brought { .. } => 27,
+        Effect::Barred { .. } => 28,
         Effect::AgentStatus { .. } => 17,
     }
 }
 
 /// Whether effects with this tag end deliveries.
 pub(super) fn is_end(tag: u64) -> bool {
-    matches!(tag, 7 | 8 | 9 | 11)
+    matches!(tag, 7 | 8 | 9 | 11 | 25 | 28)
 }
 
 fn write_version(out: &mut Writer, key: &Key, version: Version) {
@@ -151,7 +167,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         9 => Effect::Expired { delivery: DeliveryNo(input.number()?) },
         10 => Effect::Redriven {
             delivery: DeliveryNo(input.number()?),
-            agent: AgentNo(input.number()?),
+            to: read_recipient(input)?,
             seq: Seq(input.number()?),
             n: input.narrow()?,
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
@@ -173,6 +189,14 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             Effect::WaitAborted { cycle }
         }
         16 => session::read_added(input)?,
+        25 => Effect::AckedMany { deliveries: read_leases(input)? },
+        26 => Effect::Taken {
+            agent: AgentNo(input.number()?),
+            lease_ms: input.number()?,
+            deliveries: read_leases(input)?,
+        },
+        27 => read_brought(input)?,
+        28 => Effect::Barred { delivery: DeliveryNo(input.number()?) },
         17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
         _ => return input.wrong("an effect that this release knows"),
     })
@@ -235,7 +259,7 @@ fn read_agent(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
 fn write_deliveries(out: &mut Writer, deliveries: &[NewDelivery]) {
     out.number(deliveries.len() as u64);
     for delivery in deliveries {
-        out.number(delivery.agent.0);
+        out.number(delivery.to.number());
         out.option(delivery.lease.map(|(token, _)| token.0));
         if let Some((_, lease_ms)) = delivery.lease {
             out.number(lease_ms);
@@ -247,14 +271,67 @@ fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, Unreadabl
     let count = input.count(2)?;
     let mut deliveries = Vec::with_capacity(count);
     for _ in 0..count {
-        let agent = AgentNo(input.number()?);
+        let to = read_recipient(input)?;
         let lease = match input.option()? {
             Some(token) => Some((Token(token), input.number()?)),
             None => None,
         };
-        deliveries.push(NewDelivery { agent, lease });
+        deliveries.push(NewDelivery { to, lease });
     }
     Ok(deliveries)
+}
+
+fn read_recipient(input: &mut Reader<'_>) -> Result<Recipient, Unreadable> {
+    let number = input.number()?;
+    Recipient::from_number(number).map_or_else(|| input.wrong("a recipient"), Ok)
+}
+
+/// Deliveries and tokens, each as the difference to the one before: whoever acks many got them one after the other.
+fn write_leases(out: &mut Writer, leases: &[(DeliveryNo, Token)]) {
+    out.number(leases.len() as u64);
+    let mut before = (0, 0);
+    for (delivery, token) in leases {
+        out.difference(before.0, delivery.0);
+        out.difference(before.1, token.0);
+        before = (delivery.0, token.0);
+    }
+}
+
+fn read_leases(input: &mut Reader<'_>) -> Result<Vec<(DeliveryNo, Token)>, Unreadable> {
+    let count = input.count(2)?;
+    let mut leases = Vec::with_capacity(count);
+    let mut before = (0, 0);
+    for _ in 0..count {
+        before = (input.difference(before.0)?, input.difference(before.1)?);
+        leases.push((DeliveryNo(before.0), Token(before.1)));
+    }
+    Ok(leases)
+}
+
+fn write_letter(out: &mut Writer, letter: &Letter) {
+    out.numbers(&[letter.seq.0, u64::from(letter.n)]);
+    out.0.extend_from_slice(&[letter.priority.level, letter.priority.rank]);
+    out.number(u64::from(letter.attempts_max));
+    out.option(letter.expires_at.map(|at| at.0));
+    out.option(letter.session.map(|session| session.0));
+}
+
+fn read_brought(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+    let agent = AgentNo(input.number()?);
+    let first = DeliveryNo(input.number()?);
+    let count = input.count(7)?;
+    let mut letters = Vec::with_capacity(count);
+    for _ in 0..count {
+        letters.push(Letter {
+            seq: Seq(input.number()?),
+            n: input.narrow()?,
+            priority: input.array().map(|[level, rank]| Priority { level, rank })?,
+            attempts_max: input.narrow()?,
+            expires_at: input.option()?.map(Timestamp),
+            session: input.option()?.map(SessionNo),
+        });
+    }
+    Ok(Effect::Brought { agent, first, letters })
 }
 
 fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {

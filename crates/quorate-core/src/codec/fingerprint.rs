@@ -12,6 +12,8 @@ use crate::ids::{AgentId, MessageId};
 use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
+use crate::policy::InForce;
+use crate::subscription::{BringHistory, Earlier, History, Subscribe};
 
 /// The fingerprint of one message.
 #[must_use]
@@ -114,7 +116,6 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
-        Op::SetPolicy(policy) => write_item(out, 16, &Item::Policy(policy.clone())),
         Op::AcquireLocks(ask) => write_acquire(out, ask),
         Op::RenewLocks(locks) => {
             out.number(41);
@@ -147,6 +148,22 @@ fn write_op(out: &mut Writer, op: &Op) {
             snapshot::print_rollback(out, rollback);
             write_fences(out, rollback.fence.as_slice());
         }
+        Op::SetPolicy(policy) => {
+            let asked = InForce { rules: policy.clone(), ..InForce::default() };
+            write_item(out, 16, &Item::Policy(asked));
+        }
+        Op::Subscribe(asked) => write_subscribe(out, asked),
+        Op::Unsubscribe { agent, pattern } => {
+            write_named(out, 21, agent);
+            out.text(pattern.as_str());
+        }
+        Op::BringHistory(history) => write_history(out, history),
+        Op::AckMany(leases) => {
+            out.numbers(&[58, leases.len() as u64]);
+            for LeaseRef { delivery, token } in leases {
+                out.numbers(&[delivery.generation.0, delivery.number.0, token.0]);
+            }
+        }
         Op::Request(ask) => {
             out.number(25);
             write_question(out, &ask.message);
@@ -174,7 +191,27 @@ fn write_named(out: &mut Writer, op: u64, agent: &AgentId) {
 /// An operation that asks for an item as it shall be.
 fn write_item(out: &mut Writer, op: u64, asked: &Item) {
     out.number(op);
-    item::write(out, asked);
+    out.bytes(&item::write_item(asked));
+}
+
+fn write_subscribe(out: &mut Writer, asked: &Subscribe) {
+    write_named(out, 20, &asked.agent);
+    out.text(asked.pattern.as_str());
+    match asked.history {
+        None => out.number(0),
+        Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
+        Some(History::Time(time)) => out.numbers(&[2, time.0]),
+        Some(History::Last(last)) => out.numbers(&[3, u64::from(last)]),
+    }
+}
+
+fn write_history(out: &mut Writer, history: &BringHistory) {
+    write_named(out, 22, &history.agent);
+    out.text(history.pattern.as_str());
+    out.numbers(&[history.next.0, history.messages.len() as u64]);
+    for Earlier { letter, .. } in &history.messages {
+        out.numbers(&[letter.seq.0, u64::from(letter.n)]);
+    }
 }
 
 fn write_lease(out: &mut Writer, op: u64, lease: &LeaseRef) {

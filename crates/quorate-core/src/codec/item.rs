@@ -3,9 +3,11 @@
 mod budget;
 mod lock;
 mod policy;
+mod pool;
 mod request;
 mod session;
 mod snapshot;
+mod subscription;
 mod task;
 
 use crate::codec::{Reader, Unreadable, Writer};
@@ -20,6 +22,8 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Task(task) => task::write(out, task),
         Item::Snapshot(snapshot) => snapshot::write(out, snapshot),
         Item::Budget(budget) => budget::write(out, budget),
+        Item::Subscription(subscription) => subscription::write(out, subscription),
+        Item::Pool(pool) => pool::write(out, pool),
         Item::Request(request) => request::write(out, request),
     }
 }
@@ -33,6 +37,8 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Task => Item::Task(task::read(input)?),
         ItemKind::Snapshot => Item::Snapshot(snapshot::read(input)?),
         ItemKind::Budget => Item::Budget(budget::read(input)?),
+        ItemKind::Subscription => Item::Subscription(Box::new(subscription::read(input)?)),
+        ItemKind::Pool => Item::Pool(pool::read(input)?),
         ItemKind::Request => Item::Request(request::read(input)?),
     })
 }

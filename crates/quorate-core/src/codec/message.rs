@@ -1,7 +1,8 @@
 //! The envelope of a message: numbered fields, of which only those that are set are written. Field numbers are frozen.
 
 use crate::codec::{Reader, Unreadable, Writer};
-use crate::message::{Destination, Durability, IfUnavailable, Message, MessageType, Payload, Priority};
+use crate::destination::Destination;
+use crate::message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 use crate::time::Timestamp;
 
 pub(super) fn write(out: &mut Writer, message: &Message) {
@@ -16,6 +17,10 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     match &message.to {
         Destination::Agent(agent) => text(3, Some(agent.as_str())),
         Destination::Agents(agents) => agents.iter().for_each(|agent| text(4, Some(agent.as_str()))),
+        Destination::Topic(topic) => text(30, Some(topic.as_str())),
+        Destination::Everybody => text(31, Some("*")),
+        Destination::Role(role) => text(32, Some(role.as_str())),
+        Destination::Can(capability) => text(33, Some(capability.as_str())),
     }
     text(6, (!message.action.is_empty()).then_some(&message.action));
     text(7, message.content_type.as_deref());
@@ -43,7 +48,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(11, Some(u64::from(message.attempts_max)));
     number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
     number(21, message.confidence.map(f64::to_bits));
-    number(30, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
+    number(40, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
 }
 
 pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, Unreadable> {
@@ -55,7 +60,7 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             3 => message.to = Destination::Agent(input.id()?),
             4 => match &mut message.to {
                 Destination::Agents(agents) => agents.push(input.id()?),
-                Destination::Agent(_) => return input.wrong("one kind of destination"),
+                _ => return input.wrong("one kind of destination"),
             },
             5 => message.kind = read_kind(input)?,
             6 => message.action = input.text()?.into(),
@@ -79,7 +84,14 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             21 => message.confidence = Some(f64::from_bits(input.number()?)),
             22 => message.rationale = Some(input.text()?.into()),
             23 => message.metadata = Some(input.text()?.into()),
-            30 => {
+            30 => message.to = Destination::Topic(input.id()?),
+            31 => match input.text()? {
+                "*" => message.to = Destination::Everybody,
+                _ => return input.wrong("a star"),
+            },
+            32 => message.to = Destination::Role(input.id()?),
+            33 => message.to = Destination::Can(input.id()?),
+            40 => {
                 let choice = IfUnavailable::from_number(input.narrow()?);
                 let Some(choice) = choice else { return input.wrong("what to do with the message") };
                 message.if_unavailable = choice;

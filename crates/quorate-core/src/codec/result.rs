@@ -6,7 +6,9 @@ use crate::decide::Handed;
 use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
 use crate::item::{Item, ItemKind};
 use crate::lock::FenceRef;
+use crate::subscription::History;
 use crate::task::TaskHanded;
+use crate::time::Timestamp;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -87,6 +89,19 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         OpResult::RolledBack { to, written, deleted } => {
             out.numbers(&[29, to.0, u64::from(*written), u64::from(*deleted)]);
         }
+        OpResult::Subscribed { since, wanted } => {
+            out.numbers(&[12, since.0]);
+            match wanted {
+                None => out.number(0),
+                Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
+                Some(History::Time(time)) => out.numbers(&[2, time.0]),
+                Some(History::Last(last)) => out.numbers(&[3, u64::from(*last)]),
+            }
+        }
+        OpResult::AckedMany { earlier } => {
+            out.numbers(&[13, earlier.len() as u64]);
+            earlier.iter().for_each(|(index, seq)| out.numbers(&[u64::from(*index), seq.0]));
+        }
         OpResult::Requested { id, first, count, is_open } => {
             let numbers = [14, id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)];
             out.numbers(&numbers);
@@ -159,6 +174,25 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             written: input.narrow()?,
             deleted: input.narrow()?,
         },
+        12 => {
+            let since = Seq(input.number()?);
+            let wanted = match input.number()? {
+                0 => None,
+                1 => Some(History::Seq(Seq(input.number()?))),
+                2 => Some(History::Time(Timestamp(input.number()?))),
+                3 => Some(History::Last(input.narrow()?)),
+                _ => return input.wrong("a kind of history"),
+            };
+            OpResult::Subscribed { since, wanted }
+        }
+        13 => {
+            let count = input.count(2)?;
+            let mut earlier = Vec::with_capacity(count);
+            for _ in 0..count {
+                earlier.push((input.narrow()?, Seq(input.number()?)));
+            }
+            OpResult::AckedMany { earlier }
+        }
         14 => OpResult::Requested {
             id: read_message_id(input)?,
             first: DeliveryNo(input.number()?),

@@ -15,11 +15,19 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::chain::{self, Header};
+use crate::destination::Destination;
 use crate::effect::{NewDelivery, Next, RecordKind, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SpaceId, Token, Version};
-use crate::message::{Destination, Message, MessageType, Priority};
+use crate::ids::{
+    AgentNo, DeliveryNo, Epoch, Generation, Key, PoolNo, Seq, SessionNo, SpaceId, Token, Version,
+};
+use crate::item::{Item, Verb};
+use crate::message::{Message, MessageType, Priority};
+use crate::policy::{InForce, Policy};
+use crate::pool::{Pool, Takers};
 use crate::presence::Presence;
+use crate::recipient::Recipient;
 use crate::registry::{Agent, Role};
+use crate::subscription::{History, Letter, Subscription, SubscriptionState};
 use crate::time::Timestamp;
 
 fn hex(bytes: &[u8]) -> String {
@@ -69,8 +77,10 @@ fn one_of_each() -> Vec<Effect> {
         presence: Presence::default(),
     };
     let lease = Some((Token(5), 30_000));
-    let deliveries =
-        vec![NewDelivery { agent: AgentNo(2), lease: None }, NewDelivery { agent: AgentNo(300), lease }];
+    let deliveries = vec![
+        NewDelivery { to: AgentNo(2).into(), lease: None },
+        NewDelivery { to: AgentNo(300).into(), lease },
+    ];
     let (delivery, token) = (DeliveryNo(17), Token(5));
     vec![
         Effect::SpaceCreated {
@@ -94,7 +104,7 @@ fn one_of_each() -> Vec<Effect> {
         Effect::Expired { delivery },
         Effect::Redriven {
             delivery,
-            agent: AgentNo(2),
+            to: AgentNo(2).into(),
             seq: Seq(5),
             n: 1,
             priority: Priority::URGENT,
@@ -117,6 +127,68 @@ fn one_of_each() -> Vec<Effect> {
     ]
 }
 
+/// What came with topics, pools and the policy.
+fn topics_and_pools() -> Vec<Effect> {
+    let pool = Recipient::pool(PoolNo(3));
+    let deliveries = vec![
+        NewDelivery { to: pool, lease: None },
+        NewDelivery { to: pool.held_by(AgentNo(2)), lease: Some((Token(5), 30_000)) },
+    ];
+    let leases = vec![(DeliveryNo(17), Token(9)), (DeliveryNo(47), Token(10)), (DeliveryNo(18), Token(3))];
+    let letter = Letter {
+        seq: Seq(5),
+        n: 1,
+        priority: Priority { level: 2, rank: 7 },
+        attempts_max: 4,
+        expires_at: Some(Timestamp(1_800_000_060_000)),
+        session: Some(SessionNo(300)),
+    };
+    let to = ["topic:findings.high", "*", "role:specialist", "can:review"];
+    let sent = to.into_iter().zip(0..).map(|(to, part)| {
+        let message = Message::new(to.parse().unwrap(), "work", payload("\"hi\""));
+        let deliveries = if part == 3 { deliveries.clone() } else { vec![] };
+        Effect::Sent { message: Arc::new(message), part, first: DeliveryNo(17), deliveries }
+    });
+    let subscription = |state| {
+        let item = Subscription {
+            agent: "bob".parse().unwrap(),
+            number: AgentNo(2),
+            pattern: "findings.>".parse().unwrap(),
+            since: Seq(300),
+            state,
+        };
+        Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(item)) }
+    };
+    let pool = |takers| {
+        let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), takers };
+        Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(item) }
+    };
+    let policy = |rules, supervised_since| {
+        let item = Item::Policy(InForce { rules, supervised_since });
+        Effect::Changed { verb: Verb::PolicySet, item }
+    };
+    let odd =
+        Policy { rationale_chars_max: 9, broadcasts_per_minute: 0, open_tasks_max: 7, ..Policy::mesh() };
+    { sent }
+        .chain([
+            Effect::AckedMany { deliveries: leases.clone() },
+            Effect::Taken { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
+            Effect::Brought { agent: AgentNo(2), first: DeliveryNo(17), letters: vec![letter] },
+            Effect::Barred { delivery: DeliveryNo(17) },
+            subscription(SubscriptionState::Active),
+            subscription(SubscriptionState::CatchingUp(History::Seq(Seq(7)))),
+            subscription(SubscriptionState::CatchingUp(History::Time(Timestamp(8)))),
+            subscription(SubscriptionState::CatchingUp(History::Last(9))),
+            subscription(SubscriptionState::Ended),
+            pool(Takers::Anybody),
+            pool(Takers::Coordinators),
+            policy(Policy::mesh(), Seq(0)),
+            policy(Policy::supervised(), Seq(300)),
+            policy(odd, Seq(0)),
+        ])
+        .collect()
+}
+
 fn record_of(parts: &[Payload], effects: &[Effect]) -> Record {
     Record {
         seq: Seq(42),
@@ -135,6 +207,14 @@ fn record_of(parts: &[Payload], effects: &[Effect]) -> Record {
 fn the_bytes_of_format_1_are_frozen() {
     let body = write_body(&[payload("\"hi\""), payload("plain")], &one_of_each());
     expect!["0204f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b052ed5a8409aaa653615a9012f7e56a9e808d2fcb91486cd393823887ceadda2020e01190764656661756c7401010101010101010101010101010101000203e0891c03200203626f620903426f6202010672657669657702067265766965770470696e6704010205a1010011020200ac0206b0ea010105616c69636502036d2d310303626f62060672657669657707106170706c69636174696f6e2f6a736f6e0c056361726f6c0d096d73675f302d312d300e01630f096d73675f302d312d3010057365735f31110162130930302d742d732d303114066e617469766516076265636175736517027b7d050108870409e0f4f4c2b1340ae8a7f1c2b1340b0412031580808080808080f43f0608b0ea01021105120607021105080f110500046275737901e8a7f1c2b1340901110a0d11020501030004e1f4f4c2b1340b01110c2206706c616e2f610304706c616e0a746578742f706c61696e010106706c616e2f62020d0806706c616e2f61040e020500"].assert_eq(&hex(&body));
+}
+
+#[test]
+fn d3_the_bytes_of_topics_pools_and_policies_are_frozen() {
+    let parts = vec![payload("\"hi\""); 4];
+    let record = record_of(&parts, &topics_and_pools());
+    assert_eq!(read_body(&record).unwrap().effects, topics_and_pools());
+    expect!["0012051a0011001e0d66696e64696e67732e686967680604776f726b0b04050e0111001f012a0604776f726b0b040517021100200a7370656369616c6973740604776f726b0b040522031102808080803000828080803006b0ea0121067265766965770604776f726b0b0419070322123c02390d1a0b02b0ea010322123c02390d1b100211010501020704e1f4f4c2b134ad021c01110f15140203626f620a66696e64696e67732e3e02ac02000f16140203626f620a66696e64696e67732e3e02ac0201070f16140203626f620a66696e64696e67732e3e02ac0202080f16140203626f620a66696e64696e67732e3e02ac0203090f15140203626f620a66696e64696e67732e3e02ac02040f0b190c0306726576696577000f0b190c0306726576696577010f030a01000f120a01010180a006033305010601070109ac020f090a0100020904000807"].assert_eq(&hex(&write_body(&[], &topics_and_pools())));
 }
 
 #[test]
@@ -192,6 +272,11 @@ fn results_read_back_as_they_were_written() {
         OpResult::Written { version: Version(7) },
         OpResult::Locked(locks::locked()),
         OpResult::InLine,
+        OpResult::Subscribed { since: Seq(8), wanted: None },
+        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Seq(Seq(1))) },
+        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Time(Timestamp(2))) },
+        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Last(3)) },
+        OpResult::AckedMany { earlier: vec![(0, Seq(4)), (300, Seq(5))] },
     ];
     assert_eq!(read_results(&write_results(&results)).unwrap(), results);
 }
@@ -199,7 +284,8 @@ fn results_read_back_as_they_were_written() {
 proptest! {
     #[test]
     fn damaged_bodies_are_refused_without_a_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
-        let mut record = record_of(&[payload("\"hi\""), payload("plain")], &one_of_each());
+        let effects = if with % 2 == 0 { one_of_each() } else { topics_and_pools() };
+        let mut record = record_of(&vec![payload("\"hi\""); 4], &effects);
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;
         }

@@ -58,6 +58,9 @@ impl Draft<'_> {
                 .limit(AGENTS_MAX as u64)
                 .into());
         }
+        if let Principal::Agent(_) = &self.commit.principal {
+            self.working.policy().check_role(current.as_ref(), new.role)?;
+        }
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded)?;
         }
@@ -76,6 +79,7 @@ impl Draft<'_> {
         // Saying again what is known changes nothing and leaves no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
+            self.working.stir_all(number);
             self.working.hear_of(number, self.now);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
@@ -103,6 +107,7 @@ impl Draft<'_> {
             .into());
         }
         self.release_all_of(number, ReturnCause::EpochEnded)?;
+        self.unsubscribe_all(number);
         self.cancel_requests_of(number);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)

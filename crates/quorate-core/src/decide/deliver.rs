@@ -1,13 +1,16 @@
 //! Handing deliveries out: claims, credit, and what time alone brings about.
 
-use crate::commit::{OpResult, Principal, Waiting};
+use crate::commit::{OpResult, Waiting};
 use crate::decide::{Draft, Handed, No};
+use crate::destination::Destination;
 use crate::effect::{Effect, EndState, ReturnCause};
-use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo};
+use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Token};
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX, INBOX_MAX, PURGE_MAX, SWEEP_MAX};
+use crate::pool::Takers;
+use crate::recipient::Home;
 use crate::refused::{Code, Refused};
 use crate::rows::Dead;
-use crate::working::{Consumer, Open};
+use crate::working::{Consumer, Working};
 
 impl Draft<'_> {
     pub(super) fn claim(
@@ -16,10 +19,10 @@ impl Draft<'_> {
         max: u32,
         lease_ms: u64,
         waiting: Waiting,
-    ) -> Result<OpResult, Refused> {
+    ) -> Result<OpResult, No> {
         self.require_own(agent, "claim from the inbox of")?;
         let number = self.known(agent)?;
-        let taken = self.take(number, max, lease_ms);
+        let taken = self.take(number, max, lease_ms)?;
         let credit = max - taken.len() as u32;
         match waiting {
             Waiting::Once(id) if taken.is_empty() => self.wait(id, number, credit, lease_ms, true)?,
@@ -43,7 +46,7 @@ impl Draft<'_> {
                 .hint("let fewer consumers wait, each for more deliveries"));
         }
         let turn = self.working.next_turn();
-        self.working.set_consumer(id, Some(Consumer { agent, credit, lease_ms, once, turn }));
+        self.working.set_consumer(id, Some(Consumer { id, agent, credit, lease_ms, once, turn }));
         Ok(())
     }
 
@@ -56,21 +59,22 @@ impl Draft<'_> {
             let credit = consumer.credit.saturating_add(credit);
             let turn = if consumer.credit == 0 { self.working.next_turn() } else { consumer.turn };
             self.working.set_consumer(id, Some(Consumer { credit, turn, ..consumer }));
-            self.working.stir(consumer.agent);
+            self.working.stir_all(consumer.agent);
         }
         OpResult::Done
     }
 
-    /// Takes up to `max` deliveries in the order of the inbox and leases them, in one effect.
-    fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Vec<Handed> {
+    /// Takes up to `max` deliveries for an agent and leases them: from its inbox and the pools that it may take from, in
+    /// one order.
+    fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Result<Vec<Handed>, No> {
         let room = IN_FLIGHT_MAX.saturating_sub(self.working.inbox(agent).leased.len());
         let max = (max as usize).min(room);
         let mut handed = Vec::new();
         while handed.len() < max
-            && let Some(delivery) = self.choose(agent)
+            && let Some(delivery) = self.choose(agent)?
         {
             let token = self.working.next_token();
-            self.emit_leased(delivery, token, lease_ms);
+            self.emit_leased(agent, delivery, token, lease_ms);
             let open = self.working.open(delivery).copied().expect("it was just leased");
             handed.push(Handed {
                 delivery,
@@ -82,50 +86,84 @@ impl Draft<'_> {
                 message: None,
             });
         }
-        handed
+        Ok(handed)
     }
 
     /// Adds the lease to the previous effect where it is of the same take, so that a batch is one effect.
-    fn emit_leased(&mut self, delivery: DeliveryNo, token: crate::ids::Token, lease_ms: u64) {
-        let one = Effect::Leased { lease_ms, deliveries: vec![(delivery, token)] };
-        match self.effects.last_mut() {
-            Some(Effect::Leased { lease_ms: same, deliveries }) if *same == lease_ms => {
-                deliveries.push((delivery, token));
-                self.working.apply(&one, self.seq, &mut self.messages, self.now);
-            }
-            _ => self.emit(one),
+    fn emit_leased(&mut self, agent: AgentNo, delivery: DeliveryNo, token: Token, lease_ms: u64) {
+        let pooled = self.working.open(delivery).is_some_and(|open| open.to.pool_no().is_some());
+        let one = match pooled {
+            true => Effect::Taken { agent, lease_ms, deliveries: vec![(delivery, token)] },
+            false => Effect::Leased { lease_ms, deliveries: vec![(delivery, token)] },
+        };
+        self.working.apply(&one, self.seq, &mut self.messages, self.now);
+        match (self.effects.last_mut(), one) {
+            (
+                Some(Effect::Leased { lease_ms: same, deliveries }),
+                Effect::Leased { lease_ms, deliveries: more },
+            ) if *same == lease_ms => deliveries.extend(more),
+            (
+                Some(Effect::Taken { agent: taker, lease_ms: same, deliveries }),
+                Effect::Taken { agent, lease_ms, deliveries: more },
+            ) if *same == lease_ms && *taker == agent => deliveries.extend(more),
+            (_, one) => self.effects.push(one),
         }
     }
 
-    /// The delivery that goes out next; ends those that expired while they waited.
-    fn choose(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
+    /// The delivery that goes out next; ends those that expired while they waited, or that the policy has barred since.
+    fn choose(&mut self, agent: AgentNo) -> Result<Option<DeliveryNo>, No> {
         loop {
-            let choice = self.working.inbox(agent).choose(self.now.wall)?;
-            let open = self.working.open(choice.number)?;
+            let inbox = self.working.inbox(agent);
+            let choice = match inbox.pools() {
+                [] => inbox.choose(self.now.wall),
+                pools => {
+                    let pools = pools.iter().map(|pool| self.working.inbox_at(Home::Pool(*pool)));
+                    inbox.choose_with(pools, self.now.wall)
+                }
+            };
+            let Some(choice) = choice else { return Ok(None) };
+            let Some(open) = self.working.open(choice.number).copied() else { return Ok(None) };
+            let delivery = choice.number;
             if open.expires <= self.now.wall {
-                self.end(choice.number, EndState::Expired, Effect::Expired { delivery: choice.number });
-                continue;
+                self.end(delivery, EndState::Expired, Effect::Expired { delivery });
+            } else if self.is_barred(&open, agent)? {
+                self.end(delivery, EndState::Dead, Effect::Barred { delivery });
+            } else {
+                self.working.set_fairness(agent, choice.fairness);
+                return Ok(Some(delivery));
             }
-            self.working.set_fairness(agent, choice.fairness);
-            return Some(choice.number);
         }
     }
 
     /// Hands out what became ready during this commit to those who wait for it.
-    pub(super) fn hand_out_stirred(&mut self) {
-        for agent in self.working.take_stirred() {
-            while self.working.inbox(agent).has_ready()
-                && let Some(id) = self.working.inbox(agent).first_in_line()
-                && let Some(consumer) = self.working.consumer(id).copied()
+    pub(super) fn hand_out_stirred(&mut self) -> Result<(), No> {
+        for home in self.working.take_stirred() {
+            while self.working.inbox_at(home).has_ready()
+                && let Some(consumer) = self.next_in_line(home)
             {
-                let taken = self.take(agent, consumer.credit, consumer.lease_ms);
+                // What comes from a pool is spread over those who wait for it.
+                let alone = self.working.inbox(consumer.agent).pools().is_empty();
+                let most = if alone { consumer.credit } else { 1 };
+                let taken = self.take(consumer.agent, most, consumer.lease_ms)?;
                 if taken.is_empty() {
                     break;
                 }
-                self.working.spend_credit(id, taken.len() as u32);
-                self.working.hear_of(agent, self.now);
-                self.handed.extend(taken.into_iter().map(|handed| (id, handed)));
+                self.working.spend_credit(consumer.id, taken.len() as u32);
+                self.working.hear_of(consumer.agent, self.now);
+                self.handed.extend(taken.into_iter().map(|handed| (consumer.id, handed)));
             }
+        }
+        Ok(())
+    }
+
+    /// Who is served next from here.
+    pub(super) fn next_in_line(&self, home: Home) -> Option<Consumer> {
+        match home {
+            Home::Agent(agent) => {
+                let id = self.working.inbox(agent).first_in_line()?;
+                self.working.consumer(id).copied()
+            }
+            Home::Pool(pool) => self.working.first_free(pool, IN_FLIGHT_MAX),
         }
     }
 
@@ -168,20 +206,23 @@ impl Draft<'_> {
                 .hint("it may have been redriven already; list the dead letters")
         };
         let dead = self.dead_letter(number)?.ok_or_else(not_dead)?;
-        let agent = self.working.agents().get(dead.agent);
-        if agent.is_none_or(|agent| agent.removed) {
+        let home = dead.to.home();
+        if let Home::Agent(agent) = home
+            && self.working.agents().get(agent).is_none_or(|agent| agent.removed)
+        {
             let refused =
                 Refused::new(Code::UnknownRecipient, format!("the recipient of {delivery} was removed"));
             return Err(refused.into());
         }
-        if self.working.inbox(dead.agent).open >= INBOX_MAX {
+        self.check_redrive(&dead)?;
+        if self.working.inbox_at(home).open >= INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox of the recipient is full")
                 .limit(INBOX_MAX as u64)
                 .into());
         }
         self.emit(Effect::Redriven {
             delivery: number,
-            agent: dead.agent,
+            to: dead.to,
             seq: dead.seq,
             n: dead.n,
             priority: dead.priority,
@@ -189,7 +230,7 @@ impl Draft<'_> {
             expires_at: dead.expires_at,
             session: dead.session,
         });
-        self.working.stir(dead.agent);
+        self.working.stir(home);
         Ok(OpResult::Done)
     }
 
@@ -204,12 +245,21 @@ impl Draft<'_> {
         }
     }
 
+    /// Ends what is open in an inbox or, for whoever runs the hub, in the pools of a capability.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        if let Principal::Agent(_) = &self.commit.principal {
-            self.require_own(agent, "purge the inbox of")?;
-        }
-        let number = self.known(agent)?;
-        let numbers = self.working.open_of(number, PURGE_MAX);
+        let numbers = match agent.as_str().parse() {
+            Ok(Destination::Can(capability)) => {
+                self.require_system("purge a pool")?;
+                let pools = [Takers::Anybody, Takers::Coordinators];
+                let pools = pools.map(|takers| self.working.pools().find(&capability, takers));
+                let homes = pools.into_iter().flatten().map(Home::Pool);
+                homes.flat_map(|home| self.working.open_of(home)).take(PURGE_MAX).collect::<Vec<_>>()
+            }
+            _ => {
+                self.require_own(agent, "purge the inbox of")?;
+                self.working.open_of(Home::Agent(self.known(agent)?)).take(PURGE_MAX).collect()
+            }
+        };
         let count = numbers.len() as u32;
         for delivery in numbers {
             self.end(delivery, EndState::Purged, Effect::Purged { delivery });
@@ -218,12 +268,16 @@ impl Draft<'_> {
     }
 }
 
-impl crate::working::Working {
-    /// The open deliveries of one recipient, waiting ones first. Looks at all scheduled ones: not for hot paths.
-    fn open_of(&self, agent: AgentNo, max: usize) -> Vec<DeliveryNo> {
-        let inbox = self.inbox(agent);
-        let is_theirs = |number: &DeliveryNo| self.open(*number).map(Open::agent) == Some(agent);
-        let scheduled = self.scheduled().chain(self.held()).filter(is_theirs);
-        inbox.ready_numbers().chain(scheduled).chain(inbox.leased.iter().copied()).take(max).collect()
+impl Working {
+    /// What is open in one place: what waits, what is scheduled, what a session holds, what is leased. Looks at all that
+    /// is scheduled, held or leased: not for hot paths.
+    fn open_of(&self, home: Home) -> impl Iterator<Item = DeliveryNo> {
+        let is_here = move |number: &DeliveryNo| self.open(*number).map(|open| open.to.home()) == Some(home);
+        let leased: Vec<_> = match home {
+            Home::Agent(agent) => self.inbox(agent).leased.iter().copied().filter(is_here).collect(),
+            Home::Pool(_) => self.all_leased().into_iter().filter(is_here).collect(),
+        };
+        let later = self.scheduled().chain(self.held()).filter(is_here);
+        self.inbox_at(home).ready_numbers().chain(later).chain(leased)
     }
 }

@@ -6,9 +6,9 @@ use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq};
 use crate::inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 use crate::limits::VIEW_MAX;
 use crate::presence::Status;
+use crate::recipient::Home;
 use crate::registry::Agent;
 use crate::time::{Mono, Timestamp};
-use crate::working::Open;
 
 impl Draft<'_> {
     pub(super) fn inspect(&self, what: &Inspect) -> Result<OpResult, No> {
@@ -28,7 +28,7 @@ impl Draft<'_> {
         let numbers = (first.0..).map(DeliveryNo).take(count);
         let mut deliveries: Vec<_> = numbers.map(|number| self.look_at(number)).collect();
         if let [Some(one)] = &mut deliveries[..] {
-            one.ahead = self.working.inbox(one.open.agent()).ahead_of(one.open.priority, first);
+            one.ahead = self.working.inbox_at(one.open.to.home()).ahead_of(one.open.priority, first);
         }
         let request = message.and_then(|(seq, n)| self.working.items().requests.of_message(seq, n)).cloned();
         let request = request.and_then(|request| {
@@ -40,14 +40,16 @@ impl Draft<'_> {
 
     fn look_at(&self, number: DeliveryNo) -> Option<DeliveryLook> {
         let open = *self.working.open(number)?;
-        let agent = self.working.agents().get(open.agent())?;
+        let holder = open.to.agent_no();
+        let agent = holder.and_then(|agent| self.working.agents().get(agent));
         let lease = self.working.lease(number).filter(|_| open.token().is_some());
         Some(DeliveryLook {
             number,
             open,
-            agent: agent.id.clone(),
-            is_away: agent.presence.is_away(),
-            listening: self.working.inbox(open.agent()).consumers(),
+            to: self.recipient_name(open.to.back_home()),
+            agent: agent.map(|agent| agent.id.clone()),
+            is_away: agent.is_some_and(|agent| agent.presence.is_away()),
+            listening: holder.map_or(0, |agent| self.working.inbox(agent).consumers()),
             ahead: None,
             held: lease.map(|lease| (lease.since, self.wall_at(lease.deadline))),
         })
@@ -56,7 +58,9 @@ impl Draft<'_> {
     fn look_into_inbox(&self, agent: &AgentId, after: DeliveryNo, limit: usize) -> Result<Inspected, No> {
         let number = self.known(agent)?;
         let inbox = self.working.inbox(number);
-        let of_agent = |delivery: &DeliveryNo| self.working.open(*delivery).map(Open::agent) == Some(number);
+        let of_agent = |delivery: &DeliveryNo| {
+            self.working.open(*delivery).is_some_and(|open| open.to.home() == Home::Agent(number))
+        };
         let elsewhere = self.working.scheduled().chain(self.working.held()).filter(of_agent);
         let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(elsewhere);
         let mut numbers: Vec<_> = all.filter(|delivery| *delivery > after).collect();

@@ -34,7 +34,12 @@ impl Draft<'_> {
         for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {
                 ItemKind::Lock => self.expire_lock(&key, part),
-                ItemKind::Policy | ItemKind::Session | ItemKind::Snapshot | ItemKind::Budget => {}
+                ItemKind::Policy
+                | ItemKind::Session
+                | ItemKind::Snapshot
+                | ItemKind::Budget
+                | ItemKind::Subscription
+                | ItemKind::Pool => {}
                 ItemKind::Task => self.sweep_task(&key, part)?,
                 ItemKind::Request => self.time_out(&key),
             }

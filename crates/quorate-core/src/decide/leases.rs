@@ -1,10 +1,10 @@
 //! What the holder of a delivery may do with it: ack, nack, extend. A stale token is refused and changes nothing.
 
 use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
-use crate::decide::{Draft, No};
+use crate::decide::{Draft, EndedOpen, No};
 use crate::effect::{Effect, EndState, Next, ReturnCause};
-use crate::ids::{DeliveryId, DeliveryNo};
-use crate::refused::{Code, Refused};
+use crate::ids::{DeliveryId, DeliveryNo, Seq};
+use crate::refused::{Code, Refused, Stale};
 use crate::working::Open;
 
 impl Draft<'_> {
@@ -17,6 +17,52 @@ impl Draft<'_> {
         let effect = Effect::Acked { delivery: number, token: lease.token };
         self.end(number, EndState::Acked, effect);
         Ok(OpResult::Acked { seq: self.seq })
+    }
+
+    /// Ends many deliveries in one effect. Every stale one is named.
+    pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, No> {
+        let mut deliveries = Vec::with_capacity(leases.len());
+        let mut earlier = Vec::new();
+        let mut stale: Option<Refused> = None;
+        for (index, lease) in leases.iter().enumerate() {
+            match self.ack_one_of_many(*lease) {
+                Ok(None) => deliveries.push((lease.delivery.number, lease.token)),
+                Ok(Some(seq)) => earlier.push((index as u32, seq)),
+                Err(No::Refused(refused)) if refused.code == Code::StaleLease => {
+                    let first = stale.get_or_insert(refused);
+                    let item = lease.delivery.to_string();
+                    first.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease });
+                }
+                Err(no) => return Err(no),
+            }
+        }
+        if let Some(refused) = stale {
+            return Err(refused.into());
+        }
+        if !deliveries.is_empty() {
+            // Carried out already, one by one: each sees the ones before it.
+            self.effects.push(Effect::AckedMany { deliveries });
+        }
+        Ok(OpResult::AckedMany { earlier })
+    }
+
+    /// Ends a delivery, or says which record did.
+    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<Option<Seq>, No> {
+        let number = self.working.eras().resolve(lease.delivery)?;
+        if self.working.open(number).is_none() {
+            return match self.ack_again(lease, number)? {
+                OpResult::Acked { seq } => Ok(Some(seq)),
+                _ => Ok(None),
+            };
+        }
+        let open = self.held(lease, number)?;
+        self.working.acked(number);
+        self.ended.push(EndedOpen { delivery: number, state: EndState::Acked, open });
+        // The end of a lease makes room for the next one.
+        if let Some(agent) = open.to.agent_no() {
+            self.working.stir_all(agent);
+        }
+        Ok(None)
     }
 
     /// A repeated ack with the same token gets the same answer.
@@ -76,8 +122,12 @@ impl Draft<'_> {
     fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Open, Refused> {
         let open = *self.working.open(number).ok_or_else(|| not_found(lease.delivery))?;
         if let Principal::Agent(actor) = &self.commit.principal
-            && self.actor != Some(open.agent())
+            && self.actor != open.to.agent_no()
         {
+            // From a pool it may have gone to somebody else meanwhile.
+            if open.to.pool_no().is_some() {
+                return Err(stale_lease(lease, "with somebody else, or waiting for somebody"));
+            }
             return Err(Refused::new(
                 Code::Forbidden,
                 format!("agent {actor} is not the recipient of {}", lease.delivery),
@@ -108,7 +158,10 @@ impl Draft<'_> {
             Next::Expired => self.end(delivery, EndState::Expired, effect),
             Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {
                 self.emit(effect);
-                self.working.stir(open.agent());
+                self.working.stir(open.to.home());
+                if let Some(agent) = open.to.agent_no() {
+                    self.working.stir_all(agent);
+                }
             }
         }
     }

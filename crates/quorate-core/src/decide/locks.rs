@@ -265,7 +265,7 @@ impl Draft<'_> {
     fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
         let number = self.working.eras().resolve(delivery).ok()?;
         let open = self.working.open(number)?;
-        (open.agent() == agent && open.token().is_some()).then_some(number)
+        (open.to.agent_no() == Some(agent) && open.token().is_some()).then_some(number)
     }
 }
 

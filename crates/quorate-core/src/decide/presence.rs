@@ -11,6 +11,7 @@ use crate::item::Verb;
 use crate::limits::{INBOX_MAX, SWEEP_MAX};
 use crate::message::{IfUnavailable, Message};
 use crate::presence::{Health, Heartbeat, Presence, Status};
+use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::rows::LookupFailed;
 
@@ -70,15 +71,16 @@ impl Draft<'_> {
     /// What waits for somebody offline and does not want to: goes to somebody else, or ends.
     fn displace(&mut self, delivery: DeliveryNo) -> Result<(), No> {
         let Some(open) = self.working.open(delivery).copied() else { return Ok(()) };
+        let Home::Agent(agent) = open.to.home() else { return Ok(()) };
         let to = match open.if_unavailable {
             IfUnavailable::Redirect => match self.message_at(open.seq, open.n())? {
-                Some(message) => self.alternative(open.agent(), &message, &[]),
+                Some(message) => self.alternative(agent, &message, &[]),
                 None => None,
             },
             IfUnavailable::Fail | IfUnavailable::Queue => None,
         };
         let Some(to) = to else {
-            let reason = format!("unavailable: agent {} is offline", self.name(open.agent()));
+            let reason = format!("unavailable: agent {} is offline", self.name(agent));
             let (token, cause) = (Default::default(), ReturnCause::Offline);
             let effect = Effect::Returned { delivery, token, cause, reason, next: Next::Dead };
             self.end(delivery, EndState::Dead, effect);
@@ -101,10 +103,10 @@ impl Draft<'_> {
         if let Some(mut request) = asked
             && let Some(index) = request.index_of(delivery)
         {
-            request.asked[index].agent = to;
+            request.asked[index].to = to.into();
             self.change_request(Verb::RequestRedirected, request);
         }
-        self.working.stir(to);
+        self.working.stir(Home::Agent(to));
     }
 
     /// A message of this commit or of the log.
@@ -127,23 +129,22 @@ impl Draft<'_> {
     pub(super) fn reachable(
         &self,
         message: &Message,
-        mut recipients: Vec<AgentNo>,
-    ) -> Result<Vec<AgentNo>, Refused> {
-        if message.if_unavailable == IfUnavailable::Queue {
+        mut recipients: Vec<Recipient>,
+    ) -> Result<Vec<Recipient>, Refused> {
+        if message.otherwise() == IfUnavailable::Queue {
             return Ok(recipients);
         }
         let mut nobody = Vec::new();
         for index in 0..recipients.len() {
-            let number = recipients[index];
-            if !self.is_away(number) {
+            let Some(number) = recipients[index].agent_no().filter(|number| self.is_away(*number)) else {
                 continue;
-            }
+            };
             let to = match message.if_unavailable {
                 IfUnavailable::Redirect => self.alternative(number, message, &recipients),
                 IfUnavailable::Fail | IfUnavailable::Queue => None,
             };
             match to {
-                Some(to) => recipients[index] = to,
+                Some(to) => recipients[index] = to.into(),
                 None => nobody.push(self.name(number)),
             }
         }
@@ -163,8 +164,9 @@ impl Draft<'_> {
 
     /// Who may do it instead of somebody who is away: whoever answers the action or shares a capability, and of those
     /// the one with the least to do.
-    fn alternative(&self, away: AgentNo, message: &Message, taken: &[AgentNo]) -> Option<AgentNo> {
+    fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let agents = self.working.agents();
+        let map = self.map();
         let capabilities = agents.get(away).map_or(&[][..], |agent| &agent.capabilities);
         let sender = message.from.as_ref().and_then(|from| agents.number(from));
         let able = agents.iter().filter(|(number, agent)| {
@@ -174,7 +176,8 @@ impl Draft<'_> {
                 && !agent.presence.is_away()
                 && *number != away
                 && Some(*number) != sender
-                && !taken.contains(number)
+                && !taken.contains(&Recipient::agent(*number))
+                && map.may_reach(message.from.as_ref(), *number)
                 && self.working.inbox(*number).open < INBOX_MAX
                 && (answers || shares())
         });

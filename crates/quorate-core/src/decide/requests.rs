@@ -9,6 +9,7 @@ use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{REQUEST_ASKED_MAX, REQUESTS_OPEN_MAX};
 use crate::message::{Message, MessageType};
+use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::request::{Ask, Asked, Reply, Request, RequestState};
 use crate::working::Open;
@@ -17,6 +18,7 @@ use crate::working::Open;
 pub(super) struct Answer {
     request: Request,
     index: usize,
+    from: AgentNo,
 }
 
 impl Draft<'_> {
@@ -29,6 +31,7 @@ impl Draft<'_> {
         }
         self.check_session(&ask.message)?;
         self.check_chain(&ask.message)?;
+        self.working.policy().check_shape(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.reachable(&ask.message, recipients)?;
         self.check_room(&recipients)?;
@@ -39,11 +42,11 @@ impl Draft<'_> {
         let length_ms = self.length_of(ask, recipients.len());
         message.expires_at = Some(self.now.wall.plus_ms(length_ms));
         let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
-        let asked = recipients.iter().map(|agent| Asked { agent: *agent, reply: Reply::Open }).collect();
+        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.working.agents().number(agent));
-        self.post(&Arc::new(message), &recipients);
+        self.post(&Arc::new(message), recipients);
         let request = Request {
             id,
             from,
@@ -176,15 +179,17 @@ impl Draft<'_> {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
         let silent: Vec<_> = request.missing().collect();
-        let names: Vec<_> = silent.iter().map(|agent| self.name(*agent)).collect();
+        let names: Vec<_> = silent.iter().map(|to| self.recipient_name(*to)).collect();
         let (id, length_ms, alone) = (request.id, request.length_ms, request.asked.len() == 1);
         self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
             let names = names.join(", ");
             Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {length_ms} ms"))
                 .hint("it may still be worked on; ask `why` where it is, or ask again with more time")
         });
-        if let (true, [agent]) = (alone, &silent[..]) {
-            self.mark_unavailable(*agent);
+        if let (true, [to]) = (alone, &silent[..])
+            && let Home::Agent(agent) = to.home()
+        {
+            self.mark_unavailable(agent);
         }
     }
 
@@ -218,16 +223,19 @@ impl Draft<'_> {
         if request.asked[index].reply != Reply::Open {
             return;
         }
-        let name = self.name(request.asked[index].agent);
+        let name = self.recipient_name(request.asked[index].to);
         // The effect that ended it is the last one.
         let (code, reason) = match self.effects.last() {
             Some(Effect::Returned { cause: ReturnCause::Offline, .. }) => {
-                (Code::Unavailable, format!("agent {name} is offline"))
+                (Code::Unavailable, format!("{name} is offline"))
             }
             Some(Effect::Returned { reason, .. }) if !reason.is_empty() => {
-                (Code::Cancelled, format!("agent {name} gave it up: {reason}"))
+                (Code::Cancelled, format!("{name} gave it up: {reason}"))
             }
-            Some(Effect::Returned { .. }) => (Code::Cancelled, format!("agent {name} gave it up")),
+            Some(Effect::Barred { .. }) => {
+                (Code::PolicyViolation, format!("the policy bars it from {name} since"))
+            }
+            Some(Effect::Returned { .. }) => (Code::Cancelled, format!("{name} gave it up")),
             _ => (Code::Cancelled, "it was taken out of the inbox".to_owned()),
         };
         let request = request.with(index, Reply::Lost);
@@ -260,18 +268,44 @@ impl Draft<'_> {
     }
 
     /// Whether a message answers a request: one of those who were asked says so, to whoever asked.
-    pub(super) fn answer_of(&self, message: &Message, recipients: &[AgentNo]) -> Result<Option<Answer>, No> {
+    pub(super) fn answer_of(
+        &self,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Result<Option<Answer>, No> {
         let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
             return Ok(None);
         };
+        // Whoever waits is one agent, and named.
+        let ([to], true) = (recipients, message.to.is_by_name()) else { return Ok(None) };
         let Some(request) = self.request_named(question)? else { return Ok(None) };
-        let [to] = recipients else { return Ok(None) };
-        if *to != request.from && Some(*to) != request.reply_to {
+        let asker = to.agent_no();
+        if asker != Some(request.from) && (asker.is_none() || asker != request.reply_to) {
             return Ok(None);
         }
         let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
-        let index = request.asked.iter().position(|one| Some(one.agent) == from);
-        Ok(index.map(|index| Answer { request, index }))
+        let Some(from) = from else { return Ok(None) };
+        let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
+        Ok(index.map(|index| Answer { request, index, from }))
+    }
+
+    /// Whether an agent was asked: itself, or as one of those who may take from the pool that was asked.
+    fn may_answer(&self, agent: AgentNo, asked: Recipient) -> bool {
+        match asked.home() {
+            Home::Agent(one) => one == agent,
+            Home::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
+        }
+    }
+
+    /// What people know somebody by who was asked.
+    pub(super) fn recipient_name(&self, to: Recipient) -> String {
+        match (to.agent_no(), to.home()) {
+            (Some(agent), _) | (None, Home::Agent(agent)) => self.name(agent),
+            (None, Home::Pool(pool)) => {
+                let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
+                format!("can:{capability}")
+            }
+        }
     }
 
     /// The request that a question made, by its id or by the id that its client gave it.
@@ -301,11 +335,12 @@ impl Draft<'_> {
 
     /// Takes an answer: into the record, and to whoever waits. Into no inbox: it is nobody's work.
     pub(super) fn take_answer(&mut self, message: &Arc<Message>, answer: Answer) -> OpResult {
-        let Answer { request, index } = answer;
+        let Answer { mut request, index, from } = answer;
         let id = self.next_message_id();
-        self.post(message, &[]);
+        self.post(message, Vec::new());
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
         if !late {
+            request.asked[index].to = request.asked[index].to.held_by(from);
             let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
             let waiter = request.waiter;
@@ -324,8 +359,11 @@ impl Draft<'_> {
         let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
             return Ok(None);
         };
+        if !message.to.is_by_name() {
+            return Ok(None);
+        }
         let Some(request) = self.request_named(question)? else { return Ok(None) };
-        let accepted = request.answers().any(|(_, seq, n)| (seq, n) == (id.seq, id.n));
+        let accepted = request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
         Ok(Some(OpResult::Replied { id, late: !accepted }))
     }
 }

@@ -1,19 +1,21 @@
 //! Sending: a message becomes one delivery for each recipient.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::commit::{OpResult, Principal};
 use crate::decide::{Draft, Handed, No};
+use crate::destination::Destination;
 use crate::effect::{Effect, NewDelivery};
-use crate::ids::{AgentId, AgentNo, DeliveryNo, MessageId};
-use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX};
+use crate::ids::{AgentId, Capability, DeliveryNo, MessageId, PoolNo};
+use crate::item::{Item, Verb};
+use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX, POOLS_MAX};
 use crate::message::{Durability, Message};
+use crate::pool::{Pool, Takers};
+use crate::reach::Reach;
+use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::rows::SentBefore;
-
-/// Unknown recipients that a refusal names.
-const UNKNOWN_NAMED: usize = 16;
+use crate::working::Consumer;
 
 impl Draft<'_> {
     pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
@@ -23,6 +25,7 @@ impl Draft<'_> {
         }
         self.check_session(message)?;
         self.check_chain(message)?;
+        self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;
         let result = match self.answer_of(message, &recipients)? {
             Some(answer) => {
@@ -33,7 +36,7 @@ impl Draft<'_> {
                 let recipients = self.reachable(message, recipients)?;
                 self.check_room(&recipients)?;
                 self.spend(message)?;
-                self.post(message, &recipients)
+                self.post(message, recipients)
             }
         };
         self.remember_sent(message, fingerprint, result.clone());
@@ -72,7 +75,7 @@ impl Draft<'_> {
     }
 
     /// Sends a message to those who were found to be its recipients, leased at once where somebody waits for it.
-    pub(super) fn post(&mut self, message: &Arc<Message>, recipients: &[AgentNo]) -> OpResult {
+    pub(super) fn post(&mut self, message: &Arc<Message>, recipients: Vec<Recipient>) -> OpResult {
         let id = self.next_message_id();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
@@ -81,14 +84,19 @@ impl Draft<'_> {
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());
-        for (index, agent) in recipients.iter().enumerate() {
-            let delivery = DeliveryNo(first.0 + index as u64);
-            let lease = if later { None } else { self.lease_at_once(*agent, delivery, message) };
-            deliveries.push(NewDelivery { agent: *agent, lease });
+        for (number, to) in (first.0..).map(DeliveryNo).zip(recipients) {
+            deliveries.push(match later {
+                true => NewDelivery { to, lease: None },
+                false => self.new_delivery(to, number, message),
+            });
         }
+        let homes: Vec<_> = { deliveries.iter() }
+            .filter(|delivery| delivery.lease.is_none())
+            .map(|delivery| delivery.to.home())
+            .collect();
         self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
-        for agent in recipients {
-            self.working.stir(*agent);
+        for home in homes {
+            self.working.stir(home);
         }
         OpResult::Sent { id, first, count }
     }
@@ -110,24 +118,14 @@ impl Draft<'_> {
         }
     }
 
-    /// The recipients' numbers, each once, in the order named. Unknown ones are refused, never swallowed.
-    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
-        let named = message.to.agents();
-        let mut recipients = Vec::with_capacity(named.len());
-        let mut seen = HashSet::new();
-        let mut unknown = Vec::new();
-        for id in named {
-            match self.working.agents().number(id) {
-                Some(number) if named.len() == 1 || seen.insert(number) => recipients.push(number),
-                Some(_) => {}
-                None => unknown.push(id.as_str()),
-            }
-        }
-        if !unknown.is_empty() {
-            let more = if unknown.len() > UNKNOWN_NAMED { " and others" } else { "" };
-            let names = unknown[..unknown.len().min(UNKNOWN_NAMED)].join(", ");
-            return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
-                .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
+    /// The recipients, each once. Nobody is refused or left out silently but where the destination says so.
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+        let recipients: Vec<Recipient> = match self.map().reach(message.from.as_ref(), &message.to)? {
+            Reach::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
+            Reach::One { capability, takers } => vec![Recipient::pool(self.pool(&capability, takers)?)],
+        };
+        if message.to == Destination::Everybody {
+            self.count_broadcast(message)?;
         }
         self.deliveries += recipients.len();
         if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
@@ -136,44 +134,81 @@ impl Draft<'_> {
                 format!("the commit makes {} deliveries", self.deliveries),
             )
             .limit(DELIVERIES_PER_COMMIT_MAX as u64)
-            .hint("split it into several commits"));
+            .hint("split it into several commits, or send to fewer"));
         }
         Ok(recipients)
     }
 
     /// Everybody has room for one more.
-    pub(super) fn check_room(&self, recipients: &[AgentNo]) -> Result<(), Refused> {
-        for number in recipients {
-            if self.working.inbox(*number).open >= INBOX_MAX {
-                let id = self.working.agents().get(*number).map_or("", |agent| agent.id.as_str());
-                return Err(Refused::new(Code::QueueFull, format!("the inbox of agent {id} is full"))
+    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
+        for to in recipients {
+            if self.working.inbox_at(to.home()).open >= INBOX_MAX {
+                return Err(Refused::new(Code::QueueFull, format!("{} is full", self.inbox_name(to.home())))
                     .limit(INBOX_MAX as u64)
-                    .hint("wait until it has worked off some of it; nothing was sent to anybody"));
+                    .hint("wait until some of it is worked off; nothing was sent to anybody"));
             }
         }
         Ok(())
     }
 
-    /// A lease in the very insert, when somebody waits and nothing older or higher waits for them.
-    fn lease_at_once(
-        &mut self,
-        agent: AgentNo,
-        delivery: DeliveryNo,
-        message: &Arc<Message>,
-    ) -> Option<(crate::ids::Token, u64)> {
-        let inbox = self.working.inbox(agent);
-        if inbox.has_ready() || inbox.leased.len() >= IN_FLIGHT_MAX {
-            return None;
+    fn inbox_name(&self, home: Home) -> String {
+        let agents = self.working.agents();
+        match home {
+            Home::Agent(agent) => {
+                let id = agents.get(agent).map_or("", |agent| agent.id.as_str());
+                format!("the inbox of agent {id}")
+            }
+            Home::Pool(pool) => {
+                let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
+                format!("the pool can:{capability}")
+            }
         }
+    }
+
+    /// The pool of a capability; it comes into being with the first message to it.
+    fn pool(&mut self, capability: &Capability, takers: Takers) -> Result<PoolNo, Refused> {
+        if let Some(pool) = self.working.pools().find(capability, takers) {
+            return Ok(pool);
+        }
+        let number = PoolNo(self.working.pool_count() as u64 + 1);
+        if number.0 as usize > POOLS_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "the space has as many pools as it may have")
+                .limit(POOLS_MAX as u64)
+                .hint("send to capabilities that are in use already"));
+        }
+        let pool = Pool { number, capability: capability.clone(), takers };
+        self.change(Verb::PoolOpened, Item::Pool(pool));
+        Ok(number)
+    }
+
+    /// Messages to everybody cost the sender's quota; the hub has none.
+    fn count_broadcast(&mut self, message: &Message) -> Result<(), Refused> {
+        let sender = message.from.as_ref().and_then(|id| self.working.agents().number(id));
+        if let Some(sender) = sender {
+            let broadcasts =
+                self.working.broadcasts(sender).one_more(self.working.policy(), self.now.wall)?;
+            self.working.set_broadcasts(sender, broadcasts);
+        }
+        Ok(())
+    }
+
+    /// A delivery, leased in the very insert when somebody waits and nothing older or higher waits for them.
+    fn new_delivery(&mut self, to: Recipient, number: DeliveryNo, message: &Arc<Message>) -> NewDelivery {
+        let waiting = NewDelivery { to, lease: None };
         if message.expires_at.is_some_and(|at| at <= self.now.wall) {
-            return None;
+            return waiting;
         }
-        let consumer = inbox.first_in_line()?;
-        let lease_ms = self.working.consumer(consumer)?.lease_ms;
+        let Some(Consumer { id, agent, lease_ms, .. }) = self.next_in_line(to.home()) else { return waiting };
+        let inbox = self.working.inbox(agent);
+        let something_waits = inbox.has_ready()
+            || inbox.pools().iter().any(|pool| self.working.inbox_at(Home::Pool(*pool)).has_ready());
+        if something_waits || inbox.leased.len() >= IN_FLIGHT_MAX {
+            return waiting;
+        }
         let token = self.working.next_token();
-        self.working.spend_credit(consumer, 1);
+        self.working.spend_credit(id, 1);
         let handed = Handed {
-            delivery,
+            delivery: number,
             token,
             attempt: 1,
             lease_ms,
@@ -181,9 +216,9 @@ impl Draft<'_> {
             n: self.messages,
             message: Some((self.now.wall, Arc::clone(message))),
         };
-        self.handed.push((consumer, handed));
+        self.handed.push((id, handed));
         self.working.hear_of(agent, self.now);
-        Some((token, lease_ms))
+        NewDelivery { to: to.held_by(agent), lease: Some((token, lease_ms)) }
     }
 
     /// The same id again: the same answer if it is the same message by the same sender.

@@ -1,7 +1,7 @@
 //! The calendar, and the sentence.
 
 use super::*;
-use crate::ids::{AgentNo, DeliveryNo, Token};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, Token};
 
 const NOON: Timestamp = Timestamp(1_800_014_400_000);
 
@@ -11,7 +11,8 @@ fn look(state: OpenState, attempt: u16) -> DeliveryLook {
     DeliveryLook {
         number: DeliveryNo(1),
         open,
-        agent: AgentId::new("bob").expect("a good id"),
+        to: "bob".into(),
+        agent: AgentId::new("bob").ok(),
         is_away: false,
         listening: 0,
         ahead: Some(0),
@@ -58,5 +59,5 @@ fn what_is_ready_says_who_is_to_take_it() {
     let behind = DeliveryLook { ahead: Some(2), ..look(ready, 0) };
     assert!(said(&behind).ends_with("2 go out before it"));
     let away = Why::of_open("d".into(), &DeliveryLook { is_away: true, ..look(ready, 0) }, NOON);
-    assert_eq!(away.waits_for, WaitsFor::Return(AgentId::new("bob").expect("a good id")));
+    assert_eq!(away.waits_for, WaitsFor::Return("bob".into()));
 }

@@ -6,7 +6,9 @@ use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Era, Seq, Token};
 use crate::item::Item;
 use crate::message::Message;
+use crate::recipient::Recipient;
 use crate::registry::Agent;
+use crate::subscription::Letter;
 use crate::time::Now;
 use crate::working::{Lease, Open, OpenState, Undo, Working, inbox};
 
@@ -41,31 +43,23 @@ impl Working {
                 *n += 1;
             }
             Effect::Leased { lease_ms, deliveries } => {
-                for (number, token) in deliveries {
-                    let Some(open) = self.open(*number).copied() else { continue };
-                    let state = OpenState::Leased { token: *token };
-                    self.last_token = self.last_token.max(token.0);
-                    let lease = Lease::new(*lease_ms, now);
-                    self.set_delivery(
-                        *number,
-                        Some((Open { state, attempt: open.attempt + 1, ..open }, Some(lease))),
-                    );
-                }
+                self.apply_leased(None, *lease_ms, deliveries, now);
             }
-            Effect::Acked { delivery, .. } => {
-                self.set_delivery(*delivery, None);
-            }
+            Effect::Acked { delivery, .. } => self.acked(*delivery),
             Effect::Returned { delivery, cause, next, .. } => {
                 self.apply_returned(*delivery, *cause, *next, now)
             }
             Effect::Expired { delivery } | Effect::Purged { delivery } => self.set_delivery(*delivery, None),
-            Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, session } => {
-                let state = self.waiting(*session, now.wall);
-                let mut open = Open::new(*agent, *seq, *n, state).of_session(*session);
-                open.priority = *priority;
-                open.attempts_max = *attempts_max;
-                open.expires = expires_at.unwrap_or(Open::NEVER);
-                self.set_delivery(*delivery, Some((open, None)));
+            Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
+                let letter = Letter {
+                    seq: *seq,
+                    n: *n,
+                    priority: *priority,
+                    attempts_max: *attempts_max,
+                    expires_at: *expires_at,
+                    session: *session,
+                };
+                self.deliver_again(*delivery, *to, &letter, now);
             }
             Effect::Written { .. } | Effect::Deleted { .. } => {}
             Effect::Erased { seq, part } => self.forget_inputs(*seq, *part),
@@ -78,11 +72,58 @@ impl Working {
                     self.set_item(&Item::Session(session), now);
                 }
             }
+            Effect::AckedMany { deliveries } => {
+                deliveries.iter().for_each(|(number, _)| self.acked(*number));
+            }
+            Effect::Taken { agent, lease_ms, deliveries } => {
+                self.apply_leased(Some(*agent), *lease_ms, deliveries, now);
+            }
+            Effect::Brought { agent, first, letters } => {
+                for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
+                    self.deliver_again(number, (*agent).into(), letter, now);
+                }
+                self.next_delivery = first.0 + letters.len() as u64;
+            }
+            Effect::Barred { delivery } => self.set_delivery(*delivery, None),
             Effect::AgentStatus { number, presence } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
                 }
             }
+        }
+    }
+
+    /// A delivery is done with.
+    pub(crate) fn acked(&mut self, number: DeliveryNo) {
+        self.set_delivery(number, None);
+    }
+
+    /// Delivers a message that lies in the log.
+    fn deliver_again(&mut self, number: DeliveryNo, to: Recipient, letter: &Letter, now: Now) {
+        let state = self.waiting(letter.session, now.wall);
+        let mut open = Open::new(to, letter.seq, letter.n, state).of_session(letter.session);
+        open.priority = letter.priority;
+        open.attempts_max = letter.attempts_max;
+        open.expires = letter.expires_at.unwrap_or(Open::NEVER);
+        self.set_delivery(number, Some((open, None)));
+    }
+
+    /// Deliveries go into the hands of their recipient, or of whoever took them from a pool.
+    fn apply_leased(
+        &mut self,
+        taker: Option<AgentNo>,
+        lease_ms: u64,
+        deliveries: &[(DeliveryNo, Token)],
+        now: Now,
+    ) {
+        for (number, token) in deliveries {
+            let Some(mut open) = self.open(*number).copied() else { continue };
+            open.state = OpenState::Leased { token: *token };
+            open.attempt += 1;
+            open.to = taker.map_or(open.to, |agent| open.to.held_by(agent));
+            self.last_token = self.last_token.max(token.0);
+            let lease = Lease::new(lease_ms, now);
+            self.set_delivery(*number, Some((open, Some(lease))));
         }
     }
 
@@ -101,11 +142,11 @@ impl Working {
             _ => self.waiting(session, now.wall),
         };
         for (index, delivery) in deliveries.iter().enumerate() {
-            let mut open = Open::new(delivery.agent, seq, n, waiting).of_session(session);
+            let mut open = Open::new(delivery.to, seq, n, waiting).of_session(session);
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
             open.expires = message.expires_at.unwrap_or(Open::NEVER);
-            open.if_unavailable = message.if_unavailable;
+            open.if_unavailable = message.otherwise();
             let mut lease = None;
             if let Some((token, lease_ms)) = delivery.lease {
                 open.state = OpenState::Leased { token };
@@ -123,12 +164,13 @@ impl Working {
         if cause == ReturnCause::Released {
             open.attempt -= 1;
         }
+        open.to = open.to.back_home();
         open.state = match next {
             Next::Ready => self.waiting(open.session(), now.wall),
             Next::Scheduled(due) => OpenState::Scheduled { due },
             Next::Dead | Next::Expired => return self.set_delivery(delivery, None),
             Next::Redirected(agent) => {
-                open = open.redirected(agent);
+                open.to = agent.into();
                 match open.state {
                     OpenState::Scheduled { due } => OpenState::Scheduled { due },
                     OpenState::Ready { .. } | OpenState::Held { .. } | OpenState::Leased { .. } => {
@@ -148,6 +190,8 @@ impl Working {
             Effect::Expired { .. } | Effect::Returned { next: Next::Expired, .. } => self.counts.expired += 1,
             Effect::Purged { .. } => self.counts.purged += 1,
             Effect::Redriven { .. } => self.counts.dead -= 1,
+            Effect::AckedMany { deliveries } => self.counts.acked += deliveries.len() as u64,
+            Effect::Barred { .. } => self.counts.dead += 1,
             Effect::SpaceCreated { .. }
             | Effect::Restored { .. }
             | Effect::AgentRegistered { .. }
@@ -160,7 +204,9 @@ impl Working {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. }
-            | Effect::AgentStatus { .. } => {}
+            | Effect::AgentStatus { .. }
+            | Effect::Taken { .. }
+            | Effect::Brought { .. } => {}
             Effect::SessionAdded { .. } => {}
         }
     }

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{ConsumerId, DeliveryNo};
+use crate::ids::{ConsumerId, DeliveryNo, PoolNo};
 use crate::limits::{STARVATION_COUNT, STARVATION_MS};
 use crate::message::Priority;
 use crate::time::Timestamp;
+use crate::working::line::Line;
 use crate::working::queue::Queue;
 
 /// How long lower priorities have been passed over. Counted since the hub's start.
@@ -40,10 +41,12 @@ pub(crate) struct Inbox {
     pub(crate) fairness: Fairness,
     /// Highest priority first; within one, the oldest number first, also after a redelivery.
     ready: BTreeMap<Reverse<Priority>, Queue>,
-    /// Consumers with credit, by turn.
-    pub(super) line: BTreeSet<(u64, ConsumerId)>,
+    /// Consumers that wait for this.
+    pub(super) line: Line,
     /// All consumers of this recipient, with credit or without.
     pub(super) consumers: usize,
+    /// The pools that this recipient may take from; none for a pool.
+    pub(super) pools: Vec<PoolNo>,
     /// Deliveries that wait and do not want to, should this recipient go offline.
     pub(super) restless: BTreeSet<DeliveryNo>,
 }
@@ -92,26 +95,58 @@ impl Inbox {
         self.ready.values().flat_map(Queue::numbers)
     }
 
-    /// How many ready deliveries go out before this one, if it is ready and no lower one has its turn.
+    /// How many ready deliveries go out from here before this one, if it is ready and no lower one has its turn.
     pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
         let same = self.ready.get(&Reverse(priority))?;
         let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
         Some(higher + same.place_of(number)?)
     }
 
-    /// The delivery that goes out next: the highest priority, the oldest first; but after 64 of higher priority, or
-    /// 60 s of waiting, one lower: the one that has waited longest.
+    /// The pools that this recipient may take from.
+    pub(crate) fn pools(&self) -> &[PoolNo] {
+        &self.pools
+    }
+
+    /// The delivery that goes out next from here: the highest priority, the oldest first; but after 64 of higher
+    /// priority, or 60 s of waiting, one lower: the one that has waited longest.
     pub(crate) fn choose(&self, now: Timestamp) -> Option<Choice> {
         let mut queues = self.ready.values();
         let top = queues.next()?.first()?;
-        let Some((since, lower)) = queues.filter_map(Queue::longest).min() else {
-            let fairness = Fairness { passed_over: 0, ..self.fairness };
-            return Some(Choice { number: top, fairness });
+        Some(Choice::between(top, queues.filter_map(Queue::longest).min(), self.fairness, now))
+    }
+
+    /// The same, from here and from pools.
+    pub(crate) fn choose_with<'a>(
+        &'a self,
+        pools: impl Iterator<Item = &'a Inbox>,
+        now: Timestamp,
+    ) -> Option<Choice> {
+        let inboxes: Vec<&Inbox> = std::iter::once(self).chain(pools).collect();
+        let queues = || inboxes.iter().flat_map(|inbox| inbox.ready.iter());
+        let highest = queues().map(|(priority, _)| *priority).min()?;
+        let top = queues().filter(|(priority, _)| **priority == highest);
+        let top = top.filter_map(|(_, queue)| queue.first()).min()?;
+        let lower = queues().filter(|(priority, _)| **priority != highest);
+        let lower = lower.filter_map(|(_, queue)| queue.longest()).min();
+        Some(Choice::between(top, lower, self.fairness, now))
+    }
+}
+
+impl Choice {
+    /// The oldest of the highest priority, or the one of a lower that has waited longest, if it has its turn.
+    fn between(
+        top: DeliveryNo,
+        lower: Option<(Timestamp, DeliveryNo)>,
+        remembered: Fairness,
+        now: Timestamp,
+    ) -> Self {
+        let Some((since, lower)) = lower else {
+            return Self { number: top, fairness: Fairness { passed_over: 0, ..remembered } };
         };
-        if self.fairness.is_lower_turn(since, now) {
-            return Some(Choice { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } });
+        if remembered.is_lower_turn(since, now) {
+            return Self { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } };
         }
-        let fairness = Fairness { passed_over: self.fairness.passed_over + 1, ..self.fairness };
-        Some(Choice { number: top, fairness })
+        let fairness = Fairness { passed_over: remembered.passed_over + 1, ..remembered };
+        Self { number: top, fairness }
     }
 }

@@ -1,16 +1,18 @@
 //! Items at hand, with the alarms that time alone sets off. One function changes an item and keeps every index in step.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::ids::TaskId;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
-use crate::policy::Policy;
+use crate::policy::{InForce, Policy};
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
 use crate::working::tasks::Tasks;
-use crate::working::{Map, Undo, Working};
+use crate::working::topics::Subscriptions;
+use crate::working::{Map, Topics, Undo, Working};
 
 /// One part of an item.
 type Part = (ItemKey, u64);
@@ -18,10 +20,11 @@ type Part = (ItemKey, u64);
 /// What the working state holds of items.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<InForce>,
     pub(super) locks: Locks,
     pub(crate) sessions: Sessions,
     pub(super) tasks: Tasks,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) requests: Requests,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
@@ -36,9 +39,9 @@ impl Items {
             ItemKind::Policy => {
                 let new = match new {
                     Some(Item::Policy(policy)) => policy,
-                    _ => Policy::default(),
+                    _ => InForce::default(),
                 };
-                Some(Item::Policy(std::mem::replace(&mut self.policy, new)))
+                Some(Item::Policy((*std::mem::replace(&mut self.policy, Arc::new(new))).clone()))
             }
             ItemKind::Lock => {
                 let new = match new {
@@ -65,6 +68,15 @@ impl Items {
             ItemKind::Snapshot => None,
             // Never at hand: looked up when a message names it.
             ItemKind::Budget => None,
+            ItemKind::Subscription => {
+                let new = match new {
+                    Some(Item::Subscription(subscription)) => Some(*subscription),
+                    _ => None,
+                };
+                self.subscriptions.place(&key.id, new).map(|old| Item::Subscription(Box::new(old)))
+            }
+            // Pools are kept with what waits in them.
+            ItemKind::Pool => None,
             ItemKind::Request => {
                 let new = match new {
                     Some(Item::Request(request)) => Some(request),
@@ -78,12 +90,17 @@ impl Items {
     /// An item at hand.
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         match key.kind {
-            ItemKind::Policy => Some(Item::Policy(self.policy.clone())),
+            ItemKind::Policy => Some(Item::Policy((*self.policy).clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
             ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
             ItemKind::Snapshot => None,
             ItemKind::Budget => None,
+            ItemKind::Subscription => {
+                let found = self.subscriptions.get(&key.id).cloned();
+                found.map(|subscription| Item::Subscription(Box::new(subscription)))
+            }
+            ItemKind::Pool => None,
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
         }
     }
@@ -156,6 +173,8 @@ pub(super) struct ItemBefore {
     key: ItemKey,
     item: Option<Item>,
     running: Vec<(u64, Mono)>,
+    /// Whether it is a pool that was not there.
+    new_pool: bool,
 }
 
 impl Working {
@@ -167,7 +186,19 @@ impl Working {
     /// The rules of the space.
     #[must_use]
     pub fn policy(&self) -> &Policy {
+        &self.items.policy.rules
+    }
+
+    /// The policy that is in force.
+    #[must_use]
+    pub fn in_force(&self) -> &Arc<InForce> {
         &self.items.policy
+    }
+
+    /// Who subscribes to what.
+    #[must_use]
+    pub fn topics(&self) -> &Arc<Topics> {
+        self.items.subscriptions.topics()
     }
 
     /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.
@@ -189,6 +220,9 @@ impl Working {
         if let Item::Task(task) = item {
             self.note_task(task);
         }
+        if let Item::Pool(pool) = item {
+            self.requeue_takers(pool);
+        }
     }
 
     /// An item at hand.
@@ -200,17 +234,24 @@ impl Working {
     fn put_item(&mut self, item: Item, now: Mono) -> ItemBefore {
         let key = item.key();
         let alarms = item.alarms();
+        let pools = self.pools.len();
+        if let Item::Pool(pool) = &item {
+            self.put_pool(pool);
+        }
         let old = self.items.place(&key, (item.keep() == Keep::AtHand).then_some(item));
         let running = match &old {
             Some(old) => self.items.stop(&key, &old.alarms()),
             None => Vec::new(),
         };
         self.items.start(&key, &alarms, &running, now);
-        ItemBefore { key, item: old, running }
+        ItemBefore { key, item: old, running, new_pool: self.pools.len() > pools }
     }
 
     pub(super) fn put_back(&mut self, before: ItemBefore) {
-        let ItemBefore { key, item, running } = before;
+        let ItemBefore { key, item, running, new_pool } = before;
+        if new_pool {
+            self.take_pool_back();
+        }
         let alarms = item.as_ref().map(Item::alarms).unwrap_or_default();
         if let Some(new) = self.items.place(&key, item) {
             self.items.stop(&key, &new.alarms());

@@ -3,9 +3,13 @@
 use crate::ids::{AgentNo, ConsumerId};
 use crate::working::{Undo, Working};
 
+/// Consumers with credit, by turn.
+pub(crate) type Line = std::collections::BTreeSet<(u64, ConsumerId)>;
+
 /// Somebody who waits for deliveries of one recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Consumer {
+    pub(crate) id: ConsumerId,
     pub(crate) agent: AgentNo,
     /// How many more deliveries it takes.
     pub(crate) credit: u32,
@@ -43,16 +47,23 @@ impl Working {
             return;
         }
         if let Some(old) = old {
-            let inbox = self.inbox_mut(old.agent);
-            inbox.consumers -= 1;
-            inbox.line.remove(&(old.turn, id));
+            self.inbox_mut(old.agent).consumers -= 1;
+            self.each_line(old.agent, |line| line.remove(&(old.turn, id)));
         }
         if let Some(new) = new {
-            let inbox = self.inbox_mut(new.agent);
-            inbox.consumers += 1;
+            self.inbox_mut(new.agent).consumers += 1;
             if new.credit > 0 {
-                inbox.line.insert((new.turn, id));
+                self.each_line(new.agent, |line| line.insert((new.turn, id)));
             }
+        }
+    }
+
+    /// The line of an agent's inbox, and those of the pools that it may take from.
+    fn each_line(&mut self, agent: AgentNo, mut change: impl FnMut(&mut Line) -> bool) {
+        let inbox = &mut self.inboxes[agent.0 as usize - 1];
+        change(&mut inbox.line);
+        for pool in &inbox.pools {
+            change(&mut self.pools.inbox_mut(*pool).line);
         }
     }
 
@@ -60,7 +71,8 @@ impl Working {
     pub(crate) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
         let Some(consumer) = self.consumer(id).copied() else { return };
         // Alone in the line there is nobody to go behind.
-        let alone = self.inbox(consumer.agent).line.len() == 1;
+        let inbox = self.inbox(consumer.agent);
+        let alone = inbox.line.len() == 1 && inbox.pools.is_empty();
         let turn = if alone { consumer.turn } else { self.next_turn() };
         let credit = consumer.credit.saturating_sub(count);
         self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, turn, ..consumer }));

@@ -9,6 +9,7 @@ use crate::ids::{AgentNo, DeliveryNo};
 use crate::limits::{HEARTBEATS_MISSED, PRESENCE_LOOK_MS};
 use crate::message::IfUnavailable;
 use crate::presence::Status;
+use crate::recipient::Home;
 use crate::registry::Agent;
 use crate::time::{Mono, Now};
 use crate::working::{Open, Undo, Working};
@@ -126,7 +127,7 @@ impl Working {
         if open.if_unavailable == IfUnavailable::Queue || open.token().is_some() {
             return;
         }
-        let agent = open.agent();
+        let Home::Agent(agent) = open.to.home() else { return };
         let restless = &mut self.inbox_mut(agent).restless;
         if is_there {
             restless.insert(number);

@@ -3,6 +3,7 @@
 use crate::codec::{self, Unreadable};
 use crate::decide::EndedOpen;
 use crate::effect::{Effect, EndState, Next, Record};
+use crate::ids::DeliveryNo;
 use crate::time::{Mono, Now};
 use crate::working::Working;
 
@@ -27,7 +28,7 @@ impl Working {
         let mut n = 0;
         self.begin(now);
         for effect in &effects {
-            ended.extend(self.about_to_end(effect));
+            self.about_to_end(effect, &mut ended);
             self.apply(effect, record.seq, &mut n, now);
             self.count_end(effect);
         }
@@ -46,16 +47,24 @@ impl Working {
         self.chains.clear();
     }
 
-    fn about_to_end(&self, effect: &Effect) -> Option<EndedOpen> {
-        let (delivery, state) = match effect {
-            Effect::Acked { delivery, .. } => (*delivery, EndState::Acked),
-            Effect::Returned { delivery, next: Next::Dead, .. } => (*delivery, EndState::Dead),
-            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
-                (*delivery, EndState::Expired)
-            }
-            Effect::Purged { delivery } => (*delivery, EndState::Purged),
-            _ => return None,
+    /// Notes the deliveries that an effect ends, as they are before it.
+    fn about_to_end(&self, effect: &Effect, ended: &mut Vec<EndedOpen>) {
+        let mut end = |delivery: DeliveryNo, state| {
+            ended.extend(self.open(delivery).map(|open| EndedOpen { delivery, state, open: *open }));
         };
-        self.open(delivery).map(|open| EndedOpen { delivery, state, open: *open })
+        match effect {
+            Effect::Acked { delivery, .. } => end(*delivery, EndState::Acked),
+            Effect::Returned { delivery, next: Next::Dead, .. } | Effect::Barred { delivery } => {
+                end(*delivery, EndState::Dead);
+            }
+            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
+                end(*delivery, EndState::Expired);
+            }
+            Effect::Purged { delivery } => end(*delivery, EndState::Purged),
+            Effect::AckedMany { deliveries } => {
+                deliveries.iter().for_each(|(delivery, _)| end(*delivery, EndState::Acked));
+            }
+            _ => {}
+        }
     }
 }

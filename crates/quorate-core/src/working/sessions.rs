@@ -110,7 +110,7 @@ impl Working {
             };
             self.set_delivery(number, Some((Open { state, ..open }, None)));
             if !hold {
-                self.stir(open.agent());
+                self.stir(open.to.home());
             }
         }
     }

@@ -83,7 +83,7 @@ impl Trails {
                         end: None,
                     };
                     for (index, delivery) in deliveries.iter().enumerate() {
-                        let known = found.published.agents.get(delivery.agent);
+                        let known = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
                         let agent = known.map_or(String::new(), |agent| agent.id.to_string());
                         let number = first.0 + index as u64;
                         let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
@@ -95,7 +95,7 @@ impl Trails {
                         }
                     }
                 }
-                Effect::Leased { deliveries, .. } => {
+                Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                     for (number, token) in deliveries {
                         self.lease(number.0, token.0, seq, report);
                     }
@@ -110,6 +110,12 @@ impl Trails {
                     self.end(delivery.0, EndState::Expired, None, seq, report);
                 }
                 Effect::Purged { delivery } => self.end(delivery.0, EndState::Purged, None, seq, report),
+                Effect::AckedMany { deliveries } => {
+                    for (delivery, token) in deliveries {
+                        self.end(delivery.0, EndState::Acked, Some(token.0), seq, report);
+                    }
+                }
+                Effect::Barred { delivery } => self.end(delivery.0, EndState::Dead, None, seq, report),
                 Effect::Written { key, version, part, .. } => {
                     let content = codec::part(record, *part).ok().flatten();
                     let (call, digest) = match &content {
@@ -130,7 +136,8 @@ impl Trails {
                 | Effect::Deleted { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
-                | Effect::WaitAborted { .. } => {}
+                | Effect::WaitAborted { .. }
+                | Effect::Brought { .. } => {}
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use proptest::collection::vec;
 use proptest::option::weighted;
-use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 
 use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{chains, locks, rollback, sessions, tasks};
+use super::{chains, locks, rollback, sessions, tasks, topics};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -94,8 +94,10 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         2 => delete(),
         2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| Do::Grant { agent, slot, credit }),
         1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| Do::Close { agent, slot }),
-        1 => (Just(agent), epoch(), any::<bool>())
-            .prop_map(|(agent, epoch, renamed)| Do::Register { agent, epoch, renamed }),
+        1 => (Just(agent), epoch(), 0..5usize)
+            .prop_map(|(agent, epoch, shape)| Do::Register { agent, epoch, shape }),
+        3 => topics::by_agent(agent).prop_map(Do::Topical),
+        2 => vec(lease(), 1..=3).prop_map(Do::AckMany),
         1 => prop_oneof![Just(Do::Remove { agent }), Just(Do::Purge { agent })],
         11 => locks::work(agent),
         30 => tasks::work(agent).prop_map(Do::Task),
@@ -117,7 +119,9 @@ fn hub_work() -> BoxedStrategy<Do> {
         1 => rollback::acts(expect()).prop_map(Do::Memory),
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| Do::Remove { agent }),
-        2 => agent().prop_map(|agent| Do::Register { agent, epoch: Named::Nothing, renamed: false }),
+        2 => (agent(), 0..5usize)
+            .prop_map(|(agent, shape)| Do::Register { agent, epoch: Named::Nothing, shape }),
+        4 => topics::by_hub().prop_map(Do::Topical),
         5 => asking::hub_work().prop_map(Do::Asking),
     ]
     .boxed()
@@ -128,17 +132,11 @@ fn anything() -> BoxedStrategy<Do> {
 }
 
 pub(super) fn letter() -> BoxedStrategy<Letter> {
-    let to = prop_oneof![
-        10 => vec(Just(1usize), 1..=1),
-        10 => vec(0..3usize, 1..=1),
-        4 => vec(0..3usize, 2..=4),
-        1 => vec(0..AGENTS.len(), 1..=3),
-    ];
     let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
     let after = weighted(0.15, prop_oneof![Just(1u64), Just(1_000), Just(5_000), Just(60_000)]);
     let expires = weighted(0.15, prop_oneof![Just(-1i64), Just(0), Just(1_000), Just(30_000), Just(61_000)]);
     (
-        to,
+        (topics::address(), topics::manner()),
         weighted(0.15, 0..3u8),
         0..2u8,
         level,
@@ -152,7 +150,7 @@ pub(super) fn letter() -> BoxedStrategy<Letter> {
     )
         .prop_map(
             |(
-                to,
+                (to, manner),
                 client_id,
                 content,
                 level,
@@ -167,6 +165,7 @@ pub(super) fn letter() -> BoxedStrategy<Letter> {
                 Letter {
                     as_another,
                     to,
+                    manner,
                     client_id,
                     content,
                     level,

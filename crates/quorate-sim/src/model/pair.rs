@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Commit, Item, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, TaskInput, Token};
+use quorate_core::{
+    Commit, Item, ItemKind, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, TaskInput, Token,
+};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
     Chance, Clock as _, DeliveryState, Handover, PartBytes, Published, Read, Reference, Rows, SetClock,
@@ -15,7 +17,8 @@ use tempfile::TempDir;
 
 use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, key_of};
-use super::tasks::{self, described};
+use super::tasks;
+use super::topics::described;
 use super::views::{Handovers, Heard, Inputs, inputs_of, long_reads, outcome, settled, short_reads, state};
 use super::{asking, plan::Act, replay, replay::Looks};
 
@@ -99,7 +102,7 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(asking::at_start(described(agent)));
+            let register = |agent| Op::RegisterAgent(asking::at_start(described(agent, 0)));
             let known = (0..AGENTS.len() - 1).map(register).collect();
             let commits = vec![Commit::new(Principal::System, known)];
             pair.transact(space, commits).await.expect("the start is the same");
@@ -154,9 +157,11 @@ impl Pair {
         let mut reads: Vec<_> =
             (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
         reads.extend(short_reads(published.counts));
+        reads.push(Read::Items { kind: ItemKind::Subscription, after: None, limit: 1000 });
         let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
         let mut versions = [0; KEYS.len()];
         let (mut dead, mut held, mut held_tasks) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        let mut subscriptions = Vec::new();
         for (index, rows) in rows.into_iter().enumerate() {
             match rows {
                 Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
@@ -164,17 +169,31 @@ impl Pair {
                 }
                 Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
                 Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
-                Rows::Items(items) => {
+                Rows::Items(items) if items.iter().any(|item| matches!(item, Item::Task(_))) => {
                     held_tasks = tasks::held(items.iter().filter_map(|item| match item {
                         Item::Task(task) => Some(task),
                         _ => None,
                     }));
                 }
+                Rows::Items(items) => {
+                    let wanted = |item: &Item| matches!(item, Item::Subscription(_));
+                    subscriptions.extend(items.into_iter().filter(wanted));
+                }
                 _ => {}
             }
         }
         let agents = (*published.agents).clone();
-        Sight { now, half_day, head: published.head.seq, agents, versions, dead, held, held_tasks }
+        Sight {
+            now,
+            half_day,
+            head: published.head.seq,
+            agents,
+            versions,
+            dead,
+            subscriptions,
+            held,
+            held_tasks,
+        }
     }
 
     async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {

@@ -7,6 +7,7 @@ use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
 use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
+use super::topics::{Address, Manner, Topical};
 
 use super::tasks::TaskDo;
 
@@ -61,20 +62,60 @@ pub(super) enum Named {
 
 #[derive(Clone, Debug)]
 pub(super) enum Do {
-    Register { agent: usize, epoch: Named, renamed: bool },
-    Remove { agent: usize },
+    Register {
+        agent: usize,
+        epoch: Named,
+        shape: usize,
+    },
+    Remove {
+        agent: usize,
+    },
     Send(Letter),
-    Claim { agent: usize, max: u32, lease_ms: u64, wait: Wait },
-    Grant { agent: usize, slot: u64, credit: u32 },
-    Close { agent: usize, slot: u64 },
+    Claim {
+        agent: usize,
+        max: u32,
+        lease_ms: u64,
+        wait: Wait,
+    },
+    Grant {
+        agent: usize,
+        slot: u64,
+        credit: u32,
+    },
+    Close {
+        agent: usize,
+        slot: u64,
+    },
     Ack(Lease),
-    Nack { lease: Lease, then: Then, reason: &'static str },
-    Extend { lease: Lease, ms: u64 },
+    Nack {
+        lease: Lease,
+        then: Then,
+        reason: &'static str,
+    },
+    Extend {
+        lease: Lease,
+        ms: u64,
+    },
     Redrive(Target),
-    Purge { agent: usize },
-    Put { key: usize, expect: Expect, content: u8, depends: Option<usize>, under: Option<Fenced> },
-    Delete { key: usize, expect: Expect, under: Option<Fenced> },
-    Erase { back: usize, part: u32 },
+    Purge {
+        agent: usize,
+    },
+    Put {
+        key: usize,
+        expect: Expect,
+        content: u8,
+        depends: Option<usize>,
+        under: Option<Fenced>,
+    },
+    Delete {
+        key: usize,
+        expect: Expect,
+        under: Option<Fenced>,
+    },
+    Erase {
+        back: usize,
+        part: u32,
+    },
     Sweep,
     Lock(Wanted),
     Renew(Fenced),
@@ -83,6 +124,10 @@ pub(super) enum Do {
     Session(SessionDo),
     Task(TaskDo),
     Memory(MemoryDo),
+    /// Topics, pools and the policy.
+    Topical(Topical),
+    /// Several leases in one operation.
+    AckMany(Vec<Lease>),
     Asking(Asking),
 }
 
@@ -90,7 +135,8 @@ pub(super) enum Do {
 pub(super) struct Letter {
     /// Somebody else than the one who acts.
     pub(super) as_another: bool,
-    pub(super) to: Vec<usize>,
+    pub(super) to: Address,
+    pub(super) manner: Manner,
     pub(super) client_id: Option<u8>,
     pub(super) content: u8,
     pub(super) level: u8,
@@ -221,9 +267,8 @@ impl fmt::Display for Act {
 impl fmt::Display for Do {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Register { agent, epoch, renamed } => {
-                let name = if *renamed { " renamed" } else { "" };
-                write!(f, "registers {}{name}{}", AGENTS[*agent], named(*epoch))
+            Self::Register { agent, epoch, shape } => {
+                write!(f, "registers {} in shape {shape}{}", AGENTS[*agent], named(*epoch))
             }
             Self::Remove { agent } => write!(f, "removes {}", AGENTS[*agent]),
             Self::Send(letter) => letter.fmt(f),
@@ -267,6 +312,11 @@ impl fmt::Display for Do {
             Self::Session(what) => what.fmt(f),
             Self::Task(what) => what.fmt(f),
             Self::Memory(what) => what.fmt(f),
+            Self::Topical(topical) => topical.fmt(f),
+            Self::AckMany(leases) => {
+                let leases: Vec<_> = leases.iter().map(ToString::to_string).collect();
+                write!(f, "acks at once [{}]", leases.join(", "))
+            }
             Self::Asking(asking) => asking.fmt(f),
         }
     }
@@ -284,8 +334,7 @@ fn expected(expect: Expect) -> &'static str {
 
 impl fmt::Display for Letter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let to: Vec<_> = self.to.iter().map(|agent| AGENTS[*agent]).collect();
-        write!(f, "sends {} to {}", self.content, to.join(","))?;
+        write!(f, "sends {} ({:?}) to {}", self.content, self.manner, self.to)?;
         if self.as_another {
             f.write_str(" as another")?;
         }

@@ -49,6 +49,8 @@ pub(super) async fn compare(
     same("the eras", &published.eras, world.working.eras())?;
     same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
     same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
+    same("the policy", &published.policy, world.working.in_force())?;
+    same("the subscriptions", &published.topics.len(), &world.working.topics().len())?;
     deliveries(store, info, &world).await?;
     items(store, info, &world).await?;
     tasks(store, info, &world).await?;
@@ -91,9 +93,9 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
     same("folded deliveries", &live, &Rows::Deliveries(folded))?;
     let letters = read(store, info, Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
     let Rows::DeadLetters(letters) = letters.await? else { return Err("not dead letters".into()) };
-    let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.agent, one.seq, one.n)).collect();
+    let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.to, one.seq, one.n)).collect();
     let folded: Vec<_> =
-        world.dead.iter().map(|(number, dead)| (*number, dead.agent, dead.seq, dead.n)).collect();
+        world.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
     same("folded dead letters", &live, &folded)
 }
 

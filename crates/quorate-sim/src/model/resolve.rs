@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Destination, Epoch,
-    ErasePayload, Extend, FenceRef, Generation, Handed, IdempotencyKey, Key, LeaseRef, Message, Nack,
-    NackThen, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt, Seq, Timestamp, Token, Version,
+    AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch, ErasePayload,
+    Extend, FenceRef, Generation, Handed, IdempotencyKey, Item, Key, LeaseRef, Message, Nack, NackThen, Op,
+    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, Version,
     Waiting,
 };
 
 use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::sessions::NAMES;
-use super::tasks::{TaskTold, described};
+use super::tasks::TaskTold;
+use super::topics::described;
 
 /// What a space told so far: what later steps refer to.
 #[derive(Default)]
@@ -46,6 +47,7 @@ pub(super) struct Sight {
     /// The version of each entry that can be read; 0 = none.
     pub(super) versions: [u64; KEYS.len()],
     pub(super) dead: Vec<DeliveryNo>,
+    pub(super) subscriptions: Vec<Item>,
     /// The tokens of the leases that are not over.
     pub(super) held: BTreeSet<Token>,
     /// The tokens of tasks that are held.
@@ -139,13 +141,9 @@ impl Told {
 
     fn op(&self, who: Who, what: &Do, sight: &Sight) -> Op {
         match what {
-            Do::Register { agent, epoch, renamed } => {
-                let mut new = described(*agent);
-                new.epoch = self.epoch(*agent, *epoch, sight);
-                if *renamed {
-                    new.name = "somebody".into();
-                }
-                Op::RegisterAgent(new)
+            Do::Register { agent, epoch, shape } => {
+                let epoch = self.epoch(*agent, *epoch, sight);
+                Op::RegisterAgent(RegisterAgent { epoch, ..described(*agent, *shape) })
             }
             Do::Remove { agent } => Op::RemoveAgent { agent: id(*agent) },
             Do::Send(letter) => Op::send(message(who, letter, sight)),
@@ -211,6 +209,15 @@ impl Told {
             Do::Session(what) => what.op(),
             Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
             Do::Memory(what) => what.op(sight),
+            Do::Topical(topical) => topical.op(sight, &self.sent),
+            Do::AckMany(leases) => {
+                let lease = |lease: &Lease| match self.with_lease(who, *lease, sight, Op::Ack) {
+                    Op::Ack(lease) => Some(lease),
+                    _ => None,
+                };
+                let leases: Vec<_> = leases.iter().filter_map(lease).collect();
+                if leases.is_empty() { Op::Sweep } else { Op::AckMany(leases) }
+            }
             Do::Asking(asking) => asking.op(self, who, sight),
         }
     }
@@ -278,10 +285,6 @@ pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
 }
 
 pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
-    let to = match letter.to[..] {
-        [one] => Destination::Agent(id(one)),
-        ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),
-    };
     let from = match (who, letter.as_another) {
         (Who::Hub, false) => None,
         (Who::Hub, true) => Some(id(usize::from(letter.content))),
@@ -289,7 +292,8 @@ pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
         (Who::Agent(agent), true) => Some(id((agent + 1) % AGENTS.len())),
     };
     let after = |ms: i64| Timestamp(sight.now.0.saturating_add_signed(ms));
-    letter.chain.mark(Message {
+    let payload = payload(&format!("{{\"letter\":{}}}", letter.content));
+    let mut message = letter.chain.mark(Message {
         from,
         client_id: letter.client_id.map(client_id),
         priority: Priority { level: letter.level, rank: letter.rank },
@@ -297,6 +301,8 @@ pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
         deliver_at: letter.after_ms.map(|ms| after(ms as i64)),
         expires_at: letter.expires_ms.map(after),
         session_id: letter.session.map(|name| NAMES[name].to_owned()),
-        ..Message::new(to, "work", payload(&format!("{{\"letter\":{}}}", letter.content)))
-    })
+        ..Message::new(letter.to.destination(), "work", payload)
+    });
+    letter.manner.put_on(&mut message);
+    message
 }

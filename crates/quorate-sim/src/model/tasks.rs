@@ -9,8 +9,8 @@ use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
     CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask,
-    NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, RegisterAgent, Role, Task, TaskHanded,
-    TaskId, TaskLeaseRef, TaskStatus, Token, Waiting,
+    NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, Task, TaskHanded, TaskId, TaskLeaseRef,
+    TaskStatus, Token, Waiting,
 };
 
 use super::plan::{AGENTS, Wait, Who};
@@ -69,13 +69,9 @@ pub(super) struct TaskLease {
     twist: i8,
 }
 
-/// How an agent describes itself: alice leads, bob can do both kinds of work, carol one, dave none.
-pub(super) fn described(agent: usize) -> RegisterAgent {
-    let mut new = RegisterAgent::named(id(agent));
-    let can: &[&str] = [&["x"][..], &["x", "y"], &["y"], &[]][agent];
-    new.capabilities = can.iter().map(|word| (*word).to_owned()).collect();
-    new.role = if agent == 0 { Role::Coordinator } else { Role::Worker };
-    new
+/// What an agent can do besides what it says of itself elsewhere.
+pub(super) fn abilities(agent: usize) -> impl Iterator<Item = String> {
+    [&["x"][..], &["x", "y"], &["y"], &[]][agent].iter().map(|word: &&str| (*word).to_owned())
 }
 
 /// What an agent does to tasks in a day's work.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, Item, ItemKey,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce, Item, ItemKey,
     ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts, TaskHanded, TaskId,
     TaskSpec, Timestamp, Told, Version, Waits, Wake,
 };
@@ -126,6 +126,8 @@ pub(super) struct State {
     counts: Counts,
     tasks: TaskCounts,
     wake: Wake,
+    policy: InForce,
+    subscriptions: usize,
 }
 
 pub(super) fn state(published: &Published) -> State {
@@ -137,6 +139,8 @@ pub(super) fn state(published: &Published) -> State {
         counts: published.counts,
         tasks: published.tasks,
         wake: published.wake,
+        policy: (*published.policy).clone(),
+        subscriptions: published.topics.len(),
     }
 }
 
@@ -199,6 +203,7 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
             reads.push(Read::Part { seq, part, start, length });
         }
     }
+    reads.extend(ItemKind::ALL.iter().map(|kind| Read::Items { kind: *kind, after: None, limit: 1000 }));
     reads
 }
 

@@ -5,9 +5,10 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, BudgetId, ClientId, DeleteEntry, ErasePayload, Extend, FenceRef, IfUnavailable, Key, LeaseRef,
-    Message, Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, RegisterAgent, Role, SetBudget,
-    Timestamp, Version, Waiting, limits,
+    AgentId, BringHistory, BudgetId, ClientId, DeleteEntry, Destination, Earlier, ErasePayload, Extend,
+    FenceRef, History, IfUnavailable, Key, LeaseRef, Letter, Message, MessageId, MessageType, Nack, NackThen,
+    Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, Role, Seq, SetBudget,
+    Subscribe, Timestamp, Version, Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -105,7 +106,7 @@ impl Stage {
                 Op::Grant { consumer, credit }
             }
             "closes" => Op::Close { consumer: self.cast_mut().consumer(words.must("a consumer")) },
-            "acks" => Op::Ack(self.lease(who, words.must("a message"))),
+            "acks" => self.ack(who, words.must("a message")),
             "retries" | "releases" | "drops" => self.nack(who, verb, words),
             "extends" => {
                 let lease = self.lease(who, words.must("a message"));
@@ -116,7 +117,16 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => super::requests::register(self, who, words),
+            "starts" => Op::RegisterAgent(described(self.cast().description(who), words)),
+            "registers" => {
+                Op::RegisterAgent(described(RegisterAgent::named(agent(words.must("an agent"))), words))
+            }
+            "subscribes" => subscribe(who, words),
+            "unsubscribes" => {
+                Op::Unsubscribe { agent: agent(who), pattern: pattern(words.must("a pattern")) }
+            }
+            "brings" => self.bring(words),
+            "sets" => Op::SetPolicy(policy(words)),
             "asks" => {
                 message = Some(words.must("a name for the question").to_owned());
                 self.ask(who, words)
@@ -183,7 +193,8 @@ impl Stage {
 
     /// What is said of a message after its recipients.
     pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
-        let mut message = super::requests::plain(to);
+        let to = Destination::of_texts(to.split(',')).expect("a good destination");
+        let mut message = Message::new(to, "work", payload("{}"));
         message.from = (who != "hub").then(|| agent(who));
         while let Some(word) = words.next() {
             let mut value = || words.must(word);
@@ -198,6 +209,10 @@ impl Stage {
                 "tries" => message.attempts_max = value().parse().expect("a number of tries"),
                 "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
                 "saying" => message.payload = payload(value()),
+                "answering" => message.kind = MessageType::Response,
+                "sure" => message.confidence = Some(value().parse().expect("a share")),
+                "reason" => message.rationale = Some(value().into()),
+                "written" => message.content_type = Some(value().into()),
                 "as" => message.from = Some(agent(value())),
                 "chain" => message.correlation_id = Some(value().to_owned()),
                 "hops" => message.hops = value().parse().expect("a number of hops"),
@@ -250,6 +265,31 @@ impl Stage {
         Op::Claim { agent: agent(whose), max, lease_ms, waiting }
     }
 
+    /// `m1` or, all in one operation, `m1,m2`.
+    fn ack(&self, who: &str, text: &str) -> Op {
+        match text.split_once(',') {
+            None => Op::Ack(self.lease(who, text)),
+            Some(_) => Op::AckMany(text.split(',').map(|one| self.lease(who, one)).collect()),
+        }
+    }
+
+    /// `brings m1,m2 to bob of PATTERN wanting last 5 [up to #7]`: what the engine does with what it found in the log.
+    fn bring(&self, words: &mut Words<'_>) -> Op {
+        let names = words.must("messages").split(',').filter(|name| *name != "nothing");
+        let messages = names.map(|name| {
+            let MessageId { seq, n, .. } = self.cast().message(name);
+            let priority = Priority::NORMAL;
+            let letter = Letter { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
+            Earlier { from: None, session_id: None, letter }
+        });
+        let messages = messages.collect();
+        let agent = agent(words.after("to").expect("to whom"));
+        let pattern = pattern(words.after("of").expect("of which pattern"));
+        let wanted = history(words.after("wanting").expect("what was wanted"), words);
+        let next = words.after("until").map_or(Seq(u64::MAX), position);
+        Op::BringHistory(BringHistory { agent, pattern, wanted, messages, next })
+    }
+
     fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let lease = self.lease(who, words.must("a message"));
         let then = match verb {
@@ -280,6 +320,70 @@ impl Words<'_> {
     pub(super) fn after_word(&mut self, word: &str) -> bool {
         self.0.next_if_eq(&word).is_some()
     }
+}
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text).expect("a good pattern")
+}
+
+/// `#7`.
+fn position(text: &str) -> Seq {
+    let number = text.strip_prefix('#').and_then(|number| number.parse().ok());
+    Seq(number.expect("a position such as #7"))
+}
+
+/// `last 5` or `from #7`.
+fn history(kind: &str, words: &mut Words<'_>) -> History {
+    match (kind, words.must("how much history")) {
+        ("last", count) => History::Last(count.parse().expect("a number")),
+        ("from", seq) => History::Seq(position(seq)),
+        (other, _) => panic!("{other} is no history"),
+    }
+}
+
+fn subscribe(who: &str, words: &mut Words<'_>) -> Op {
+    let pattern = pattern(words.must("a pattern"));
+    let kind = words.next();
+    let history = kind.map(|kind| history(kind, words));
+    Op::Subscribe(Subscribe { agent: agent(who), pattern, history })
+}
+
+/// `[as ROLE] [able C,C]`.
+fn described(mut new: RegisterAgent, words: &mut Words<'_>) -> RegisterAgent {
+    if let Some(role) = words.after("as") {
+        new.role = role.parse().expect("a role");
+    }
+    if let Some(able) = words.after("able") {
+        new.capabilities = able.split(',').map(Into::into).collect();
+    }
+    new
+}
+
+/// `mesh` or `supervised`, then `[bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]`.
+fn policy(words: &mut Words<'_>) -> Policy {
+    let preset = match words.must("a preset") {
+        "mesh" => Preset::Mesh,
+        "supervised" => Preset::Supervised,
+        other => panic!("{other} is no preset"),
+    };
+    let mut policy = Policy { preset, ..Policy::default() };
+    let mut number = |word: &str, value: &mut u32| {
+        if let Some(text) = words.after(word) {
+            *value = text.parse().expect("a number");
+        }
+    };
+    number("bytes", &mut policy.payload_bytes_max);
+    number("chars", &mut policy.rationale_chars_max);
+    number("broadcasts", &mut policy.broadcasts_per_minute);
+    for asked in words.after("asking").into_iter().flat_map(|asked| asked.split(',')) {
+        match asked {
+            "structured" => policy.structured = true,
+            "confidence" => policy.confidence = true,
+            "rationale" => policy.rationale = true,
+            other => panic!("{other} cannot be asked for"),
+        }
+    }
+    policy
 }
 
 /// Who a statement is about, and under which of its starts.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    ConsumerId, DeliveryId, DeliveryNo, Destination, Epoch, Fence, Generation, Handed, Key, LeaseRef,
-    MessageId, RegisterAgent, Seq, Token, Version,
+    ConsumerId, DeliveryId, DeliveryNo, Epoch, Fence, Generation, Handed, Key, LeaseRef, Letter, MessageId,
+    RegisterAgent, Seq, Token, Version,
 };
 
 use super::asked::agent;
@@ -20,6 +20,8 @@ pub(super) struct Cast {
     consumers: Vec<String>,
     /// Every epoch of each agent, oldest first.
     epochs: BTreeMap<String, Vec<Epoch>>,
+    /// Deliveries of earlier messages that were brought to somebody: which message, and whose.
+    brought: BTreeMap<DeliveryNo, (String, String)>,
     /// Where each version of an entry was written.
     written: BTreeMap<(Key, Version), (Seq, u32)>,
     /// The newest fence of each lock.
@@ -48,12 +50,6 @@ impl Named {
 }
 
 impl Cast {
-    /// The name of a message.
-    pub(super) fn name_of(&self, id: MessageId) -> &str {
-        let found = self.messages.iter().find(|(_, named)| named.id == id);
-        found.map_or("?", |(name, _)| name.as_str())
-    }
-
     /// Who asked a question.
     pub(super) fn asker(&self, name: &str) -> String {
         self.named(name).asker.clone().unwrap_or_else(|| panic!("nobody asked {name}"))
@@ -66,17 +62,25 @@ impl Cast {
         }
     }
 
-    pub(super) fn name_message(&mut self, name: &str, id: MessageId, first: DeliveryNo, to: &Destination) {
-        let mut recipients: Vec<String> = Vec::new();
-        for agent in to.agents() {
-            if !recipients.iter().any(|known| known == agent.as_str()) {
-                recipients.push(agent.to_string());
-            }
-        }
+    /// Names a message and its deliveries, in their order.
+    pub(super) fn name_message(
+        &mut self,
+        name: &str,
+        id: MessageId,
+        first: DeliveryNo,
+        recipients: Vec<String>,
+    ) {
         // A repeated send keeps the name that the message has.
         if self.messages.values().all(|named| named.id != id) {
             self.messages.insert(name.to_owned(), Named { id, first, recipients, asker: None });
         }
+    }
+
+    /// Names a delivery of an earlier message.
+    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &Letter, whose: &str) {
+        let is_it = |named: &Named| (named.id.seq, named.id.n) == (letter.seq, letter.n);
+        let name = self.messages.iter().find(|(_, named)| is_it(named)).map_or("?", |(name, _)| name);
+        self.brought.insert(number, (name.to_owned(), whose.to_owned()));
     }
 
     pub(super) fn name_version(&mut self, key: &Key, version: Version, place: (Seq, u32)) {
@@ -145,7 +149,9 @@ impl Cast {
     pub(super) fn deliveries(&self, name: &str) -> Vec<(DeliveryNo, String)> {
         let named = self.named(name);
         let number = |index: usize| DeliveryNo(named.first.0 + index as u64);
-        named.recipients.iter().enumerate().map(|(index, who)| (number(index), who.clone())).collect()
+        let sent = named.recipients.iter().enumerate().map(|(index, who)| (number(index), who.clone()));
+        let brought = self.brought.iter().filter(|(_, (of, _))| of == name);
+        sent.chain(brought.map(|(number, (_, whose))| (*number, whose.clone()))).collect()
     }
 
     fn named(&self, name: &str) -> &Named {
@@ -156,9 +162,9 @@ impl Cast {
     pub(super) fn delivery(&self, text: &str, actor: &str) -> DeliveryNo {
         let text = text.split('#').next().unwrap_or(text);
         let (name, whose) = text.split_once('/').unwrap_or((text, actor));
-        let named = self.named(name);
-        let index = named.recipients.iter().position(|recipient| recipient == whose).unwrap_or(0);
-        DeliveryNo(named.first.0 + index as u64)
+        let all = self.deliveries(name);
+        let own = all.iter().find(|(_, recipient)| recipient == whose).or(all.first());
+        own.map_or(self.named(name).first, |(number, _)| *number)
     }
 
     /// `m1`, `m1#1`: the newest lease of a delivery, or the n-th it ever had. Token 0 if it never had one.
@@ -171,8 +177,17 @@ impl Cast {
         LeaseRef { delivery: id_of(number), token: token.copied().unwrap_or_default() }
     }
 
+    /// What the message of an id is called.
+    pub(super) fn name_of(&self, id: MessageId) -> &str {
+        let found = self.messages.iter().find(|(_, named)| named.id == id);
+        found.map_or("?", |(name, _)| name)
+    }
+
     /// What a delivery is called, and whose it is.
     pub(super) fn called(&self, number: DeliveryNo) -> (&str, &str) {
+        if let Some((name, whose)) = self.brought.get(&number) {
+            return (name, whose);
+        }
         let found = self.messages.iter().find_map(|(name, named)| Some((name, named.recipient(number)?)));
         found.map_or(("?", "?"), |(name, recipient)| (name.as_str(), recipient))
     }

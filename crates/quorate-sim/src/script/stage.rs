@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{
-    Commit, DeliveryNo, IdempotencyKey, Op, OpResult, Principal, Receipt, RegisterAgent, Seq, SpaceName,
-    SpaceNo, Timestamp, Version,
+    Commit, DeliveryNo, Effect, Home, IdempotencyKey, ItemKind, NewDelivery, Op, OpResult, Principal,
+    Receipt, RegisterAgent, Seq, SpaceName, SpaceNo, Timestamp, Version, codec,
 };
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, Handover, Outcome, Read, Rows, SetClock, Store, When, Wiring};
@@ -99,7 +99,7 @@ impl Stage {
             "wall" => self.jump(words.must("a time")),
             "quietly" => self.pass(words.must("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
-            | "tasks" | "budget" => self.look(statement).await,
+            | "tasks" | "budget" | "subscriptions" => self.look(statement).await,
             "agents" => self.tell_agents(statement).await,
             "inbox" => self.tell_inbox(words.must("an agent")).await,
             "request" => self.tell_request(words.must("a question")).await,
@@ -200,8 +200,10 @@ impl Stage {
         let outcome = self.transact(commit).await;
         match outcome {
             Ok(receipt) => {
+                let recipients = self.recipients(&receipt).await;
                 for (index, op) in ops.iter().enumerate() {
-                    self.learn(op, &receipt, index, names.get(index).and_then(Option::as_deref));
+                    let name = names.get(index).and_then(Option::as_deref);
+                    self.learn(op, &receipt, index, name, &recipients);
                 }
                 self.tell(who, &receipt, before).await;
             }
@@ -215,12 +217,38 @@ impl Stage {
         head.seq
     }
 
+    /// Whom the messages of a record are for, by name.
+    async fn recipients(&self, receipt: &Receipt) -> Vec<Vec<String>> {
+        let Some(seq) = receipt.seq else { return Vec::new() };
+        let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
+        let body = codec::read_body(&records[0]).expect("the record is readable");
+        let sent = body.effects.into_iter().filter_map(|effect| match effect {
+            Effect::Sent { message, deliveries, .. } => {
+                let whose = |one: &NewDelivery| match one.to.home() {
+                    Home::Agent(agent) => self.agent_name(agent),
+                    Home::Pool(_) => message.to.to_string(),
+                };
+                Some(deliveries.iter().map(whose).collect())
+            }
+            _ => None,
+        });
+        sent.collect()
+    }
+
     /// Names what an operation brought.
-    fn learn(&mut self, op: &Op, receipt: &Receipt, index: usize, name: Option<&str>) {
+    fn learn(
+        &mut self,
+        op: &Op,
+        receipt: &Receipt,
+        index: usize,
+        name: Option<&str>,
+        recipients: &[Vec<String>],
+    ) {
         match (op, &receipt.results[index]) {
-            (Op::Send { message, .. }, OpResult::Sent { id, first, .. }) => {
+            (Op::Send { .. }, OpResult::Sent { id, first, .. }) => {
                 let name = name.unwrap_or("?").to_owned();
-                self.cast_mut().name_message(&name, *id, *first, &message.to);
+                let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
+                self.cast_mut().name_message(&name, *id, *first, recipients);
             }
             (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
                 self.cast_mut().name_epoch(new.id.as_str(), *epoch);
@@ -271,6 +299,7 @@ impl Stage {
                 limit: 1000,
             },
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+            "subscriptions" => Read::Items { kind: ItemKind::Subscription, after: None, limit: 1000 },
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
             "task" => return self.tell_task(words.must("a task")).await,

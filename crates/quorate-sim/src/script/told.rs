@@ -64,6 +64,14 @@ impl Stage {
                 Some(format!("sent already by #{}", id.seq))
             }
             OpResult::Purged { count } => Some(format!("{count} purged")),
+            OpResult::AckedMany { earlier } if !earlier.is_empty() => {
+                let all: Vec<_> = earlier.iter().map(|(index, seq)| format!("{index} by #{seq}")).collect();
+                Some(format!("acked already: {}", all.join(", ")))
+            }
+            OpResult::Subscribed { since, .. } if Some(*since) != receipt.seq => {
+                Some(format!("subscribed since #{since}"))
+            }
+            OpResult::Subscribed { .. } | OpResult::AckedMany { .. } => None,
             OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
@@ -103,17 +111,25 @@ impl Stage {
                 if message.action == "task.escalated" {
                     let name = format!("!{}", message.correlation_id.as_deref().unwrap_or("?"));
                     let id = MessageId { generation: Generation(0), seq, n };
-                    self.cast_mut().name_message(&name, id, *first, &message.to);
+                    let names = message.to.agents().iter().map(ToString::to_string).collect();
+                    self.cast_mut().name_message(&name, id, *first, names);
                 }
                 n += 1;
             }
-            if let Some(line) = self.effect(effect) {
+            if let Effect::Brought { agent, first, letters } = effect {
+                let whose = self.agent_name(*agent);
+                for (letter, number) in letters.iter().zip(first.0..) {
+                    self.cast_mut().name_brought(DeliveryNo(number), letter, &whose);
+                }
+            }
+            if let Some(line) = self.effect(effect, seq, &mut n) {
                 self.say(format!("#{seq} {line}"));
             }
         }
     }
 
-    fn effect(&self, effect: &Effect) -> Option<String> {
+    /// An effect in words; `n` counts the messages of the record.
+    fn effect(&self, effect: &Effect, seq: Seq, n: &mut u32) -> Option<String> {
         let called = |number: DeliveryNo| {
             let (name, whose) = self.cast().called(number);
             format!("{name} of {whose}")
@@ -126,16 +142,21 @@ impl Stage {
                 format!("an answer by {from}")
             }
             Effect::Sent { first, deliveries, .. } => {
-                let mut line = format!("{} goes to", self.cast().called(*first).0);
-                for delivery in deliveries {
-                    let whose = self.agent_name(delivery.agent);
+                let id = MessageId { generation: Generation(0), seq, n: *n };
+                *n += 1;
+                let mut line = format!("{} goes to", self.cast().name_of(id));
+                if deliveries.is_empty() {
+                    line.push_str(" nobody");
+                }
+                for (index, delivery) in deliveries.iter().enumerate() {
+                    let (_, whose) = self.cast().called(DeliveryNo(first.0 + index as u64));
                     let at_once = if delivery.lease.is_some() { " (leased at once)" } else { "" };
                     line.push_str(&format!(" {whose}{at_once}"));
                 }
                 line
             }
             // The answer and the hand-overs say it, with the try and the token.
-            Effect::Leased { .. } => return None,
+            Effect::Leased { .. } | Effect::Taken { .. } => return None,
             Effect::Acked { delivery, .. } => format!("{} acked", called(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
                 let next = match next {
@@ -164,6 +185,16 @@ impl Stage {
             Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
+            Effect::AckedMany { deliveries } => {
+                let all: Vec<_> = deliveries.iter().map(|(number, _)| called(*number)).collect();
+                format!("{} acked", all.join(", "))
+            }
+            Effect::Brought { agent, first, letters } => {
+                let numbers = (first.0..).zip(letters).map(|(number, _)| DeliveryNo(number));
+                let all: Vec<_> = numbers.map(|number| self.cast().called(number).0.to_owned()).collect();
+                format!("{} brought to {}", all.join(", "), self.agent_name(*agent))
+            }
+            Effect::Barred { delivery } => format!("{} barred: dead", called(*delivery)),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
             Effect::Restored { generation } => format!("generation {generation} begins"),
@@ -178,6 +209,9 @@ impl Stage {
         }
         if let Some(limit) = facts.limit {
             line.push_str(&format!(", limit {limit}"));
+        }
+        if let (Some(rule), Some(place)) = (&facts.rule, &facts.place) {
+            line.push_str(&format!(" by {rule} at {place}"));
         }
         if facts.stale.len() > 1 {
             let stale = facts.stale.iter().map(|one| format!(", op {} {} {}", one.op, one.item, one.code));
@@ -212,6 +246,7 @@ impl Stage {
                 };
                 letters.iter().map(line).collect()
             }
+            Rows::Items(items) => items.iter().map(|item| item.key().id.to_string()).collect(),
             other => panic!("nothing to tell of {other:?}"),
         };
         if lines.is_empty() {

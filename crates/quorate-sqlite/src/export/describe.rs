@@ -2,13 +2,14 @@
 
 mod budget;
 mod lock;
+mod requests;
 mod sessions;
 
 mod task;
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, IfUnavailable, Item, Key, Message, NewDelivery, Next,
-    Presence, Priority, Reply, Request, RequestState, Restored, Timestamp, Token, Version,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
+    Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers, Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -62,8 +63,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields
         }
         Effect::Leased { lease_ms, deliveries } => {
-            let leases = deliveries.iter().map(|(delivery, token)| Value::Group(held(*delivery, *token)));
-            vec![("leaseMs", number(*lease_ms)), ("deliveries", Value::List(leases.collect()))]
+            vec![("leaseMs", number(*lease_ms)), ("deliveries", leases(deliveries))]
         }
         Effect::Acked { delivery, token } => held(*delivery, *token),
         Effect::Returned { delivery, token, cause, reason, next } => {
@@ -76,8 +76,9 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
-        Effect::Redriven { delivery, agent, seq, n, priority, attempts_max, expires_at, .. } => {
-            let mut fields = vec![("delivery", number(delivery.0)), ("agent", text(agents(*agent)))];
+        Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, .. } => {
+            let mut fields = vec![("delivery", number(delivery.0))];
+            fields.extend(recipient(*to, agents));
             fields.extend([
                 ("seq", number(seq.0)),
                 ("n", number(*n)),
@@ -108,7 +109,19 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             vec![("cycle", Value::List(cycle.iter().map(one).collect()))]
         }
         Effect::SessionAdded { .. } => sessions::added(effect),
-        Effect::AgentStatus { number: agent, presence } => status(agents(*agent), presence),
+        Effect::AckedMany { deliveries } => vec![("deliveries", leases(deliveries))],
+        Effect::Taken { agent, lease_ms, deliveries } => vec![
+            ("agent", text(agents(*agent))),
+            ("leaseMs", number(*lease_ms)),
+            ("deliveries", leases(deliveries)),
+        ],
+        Effect::Brought { agent, first, letters } => {
+            let letters =
+                letters.iter().zip(first.0..).map(|(letter, delivery)| letter_fields(letter, delivery));
+            vec![("agent", text(agents(*agent))), ("deliveries", Value::List(letters.collect()))]
+        }
+        Effect::Barred { delivery } => vec![("delivery", number(delivery.0))],
+        Effect::AgentStatus { number: agent, presence } => requests::status(agents(*agent), presence),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -116,7 +129,6 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
 /// The state of an item.
 fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match item {
-        Item::Policy(policy) => vec![("preset", text(policy.preset.as_str()))],
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Budget(budget) => budget::fields(budget, agents),
         Item::Session(session) => sessions::session(session),
@@ -128,45 +140,71 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             ("atMs", number(snapshot.at.0)),
             ("by", text(&snapshot.by)),
         ],
-        Item::Request(request) => request_fields(request, agents),
-    }
-}
-
-fn request_fields(request: &Request, agents: &dyn Fn(AgentNo) -> String) -> Fields {
-    let asked = request.asked.iter().map(|one| {
-        let mut fields = vec![("agent", text(agents(one.agent)))];
-        match one.reply {
-            Reply::Open => {}
-            Reply::Answered { seq, n } => fields.extend([("seq", number(seq.0)), ("n", number(n))]),
-            Reply::Lost => fields.push(("lost", text("no answer can come"))),
+        Item::Policy(policy) => policy_fields(policy),
+        Item::Subscription(subscription) => subscription_fields(subscription),
+        Item::Pool(pool) => {
+            let takers = match pool.takers {
+                Takers::Anybody => "anybody",
+                Takers::Coordinators => "coordinators",
+            };
+            let (pool, capability) = (number(pool.number.0), text(&pool.capability));
+            vec![("pool", pool), ("capability", capability), ("takers", text(takers))]
         }
-        Value::Group(fields)
-    });
-    let mut fields = vec![
-        ("request", text(request.id)),
-        ("from", text(agents(request.from))),
-        ("correlationId", text(&request.correlation)),
-        ("timeoutMs", number(request.length_ms)),
-        ("asked", Value::List(asked.collect())),
-        ("state", text(request.state.as_str())),
-    ];
-    if let RequestState::Failed { code, reason } = &request.state {
-        fields.extend([("code", text(code)), ("reason", text(reason))]);
+        Item::Request(request) => requests::request(request, agents),
     }
+}
+
+fn policy_fields(policy: &InForce) -> Fields {
+    let InForce { rules, supervised_since } = policy;
+    let mut fields = vec![
+        ("preset", text(rules.preset.as_str())),
+        ("payloadBytesMax", number(rules.payload_bytes_max)),
+        ("rationaleCharsMax", number(rules.rationale_chars_max)),
+    ];
+    fields.extend(rules.actions_max.map(|max| ("actionsMax", number(max))));
+    fields.push(("broadcastsPerMinute", number(rules.broadcasts_per_minute)));
+    fields.push(("openTasksMax", number(rules.open_tasks_max)));
+    let required =
+        [("structured", rules.structured), ("confidence", rules.confidence), ("rationale", rules.rationale)];
+    let required = required.iter().filter(|(_, asked)| *asked).map(|(name, _)| text(name));
+    fields.push(("required", Value::List(required.collect())));
+    fields.extend(Some(("supervisedSince", number(supervised_since.0))).filter(|_| supervised_since.0 > 0));
     fields
 }
 
-fn status(agent: String, presence: &Presence) -> Fields {
+fn subscription_fields(subscription: &Subscription) -> Fields {
     let mut fields = vec![
-        ("agent", text(agent)),
-        ("status", text(presence.status.as_str())),
-        ("health", text(presence.health.as_str())),
-        ("available", text(if presence.available { "yes" } else { "no" })),
+        ("agent", text(&subscription.agent)),
+        ("pattern", text(&subscription.pattern)),
+        ("since", number(subscription.since.0)),
     ];
-    if !presence.health.note().is_empty() {
-        fields.push(("note", text(presence.health.note())));
-    }
+    let (state, history) = match subscription.state {
+        SubscriptionState::Active => ("active", None),
+        SubscriptionState::CatchingUp(History::Seq(seq)) => ("catching up", Some(("fromSeq", number(seq.0)))),
+        SubscriptionState::CatchingUp(History::Time(time)) => {
+            ("catching up", Some(("fromTimeMs", number(time.0))))
+        }
+        SubscriptionState::CatchingUp(History::Last(last)) => ("catching up", Some(("last", number(last)))),
+        SubscriptionState::Ended => ("ended", None),
+    };
+    fields.push(("state", text(state)));
+    fields.extend(history);
     fields
+}
+
+fn leases(leases: &[(DeliveryNo, Token)]) -> Value {
+    Value::List(leases.iter().map(|(delivery, token)| Value::Group(held(*delivery, *token))).collect())
+}
+
+fn letter_fields(letter: &Letter, delivery: u64) -> Value {
+    Value::Group(vec![("delivery", number(delivery)), ("seq", number(letter.seq.0)), ("n", number(letter.n))])
+}
+
+/// Whom a delivery is for: an agent, a pool, or who took it from there.
+fn recipient(to: Recipient, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+    let pool = to.pool_no().map(|pool| ("pool", number(pool.0)));
+    let agent = to.agent_no().map(|agent| ("agent", text(agents(agent))));
+    pool.into_iter().chain(agent).collect()
 }
 
 fn registered(agent: AgentNo, described: &Agent) -> Fields {
@@ -211,6 +249,7 @@ fn envelope(message: &Message, fields: &mut Fields) {
         match &message.to {
             Destination::Agent(agent) => text(agent),
             Destination::Agents(agents) => Value::List(agents.iter().map(text).collect()),
+            other => text(other),
         },
     );
     add("type", text(message.kind.as_str()));
@@ -259,10 +298,8 @@ fn envelope(message: &Message, fields: &mut Fields) {
 
 fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentNo) -> String) -> Value {
     let one = |(index, delivery): (usize, &NewDelivery)| {
-        let mut fields = vec![
-            ("delivery", number(first.saturating_add(index as u64))),
-            ("agent", text(agents(delivery.agent))),
-        ];
+        let mut fields = vec![("delivery", number(first.saturating_add(index as u64)))];
+        fields.extend(recipient(delivery.to, agents));
         if let Some((token, lease_ms)) = delivery.lease {
             fields.push(("token", number(token.0)));
             fields.push(("leaseMs", number(lease_ms)));

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::limits::{AGENTS_MAX, DELIVERIES_PER_COMMIT_MAX, NUMBER_MAX};
 use quorate_core::{
-    AgentNo, Body, DeliveryNo, Effect, Key, NewDelivery, Next, Record, ReturnCause, Seq, Token, Version,
-    World,
+    AgentNo, Body, DeliveryNo, Effect, Item, Key, NewDelivery, Next, Recipient, Record, ReturnCause, Seq,
+    Token, Version, World,
 };
 
 use super::rows::LAST;
@@ -27,6 +27,7 @@ pub(super) fn check(world: &World, record: &Record, body: &Body) -> Result<Died,
         seq: record.seq,
         parts: body.parts.len() as u64,
         agents: world.working.agents().len() as u64,
+        pools: world.working.pool_count() as u64,
         next_delivery: world.working.kept().next_delivery,
         deliveries: BTreeMap::new(),
         versions: BTreeMap::new(),
@@ -54,6 +55,7 @@ struct Draft<'w> {
     seq: Seq,
     parts: u64,
     agents: u64,
+    pools: u64,
     next_delivery: u64,
     deliveries: BTreeMap<DeliveryNo, Standing>,
     versions: BTreeMap<&'w Key, Version>,
@@ -91,8 +93,8 @@ impl<'w> Draft<'w> {
                 }
                 _ => Err(format!("delivery {delivery} is not open")),
             },
-            Effect::Redriven { delivery, agent, .. } => {
-                self.known(*agent)?;
+            Effect::Redriven { delivery, to, .. } => {
+                self.reachable(*to)?;
                 let dead = matches!(self.standing(*delivery), Some(Standing::Dead));
                 require(dead, "the delivery is not a dead letter")?;
                 self.deliveries.insert(*delivery, Standing::Waiting { attempt: 0 });
@@ -112,10 +114,33 @@ impl<'w> Draft<'w> {
                 let new = self.erased.insert(target) && !self.world.erased.contains(&target);
                 require(new && *seq < self.seq, "the part is not one that can be erased")
             }
+            Effect::Changed { item: Item::Pool(pool), .. } => {
+                self.pools += 1;
+                require(pool.number.0 == self.pools, "numbers of pools are dense")
+            }
+            Effect::Changed { item: Item::Subscription(subscription), .. } => self.known(subscription.number),
             // The effect holds the whole new state, so it fits whatever came before.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
             Effect::SessionAdded { part, .. } => {
                 require(u64::from(*part) < self.parts, "the record has no such part")
+            }
+            Effect::AckedMany { deliveries } => deliveries
+                .iter()
+                .try_for_each(|(number, token)| self.held(*number, *token).map(|_| self.over(*number))),
+            Effect::Taken { agent, deliveries, .. } => {
+                self.known(*agent)?;
+                deliveries.iter().try_for_each(|(number, token)| self.leased(*number, *token))
+            }
+            Effect::Brought { agent, first, letters } => {
+                self.known(*agent)?;
+                let to = NewDelivery { to: (*agent).into(), lease: None };
+                self.sent(*first, &vec![to; letters.len()])
+            }
+            Effect::Barred { delivery } => {
+                let tried = self.waiting(*delivery)?;
+                self.died.push((*delivery, tried));
+                self.deliveries.insert(*delivery, Standing::Dead);
+                Ok(())
             }
             Effect::AgentStatus { number, .. } => self.known(*number),
         }
@@ -125,7 +150,7 @@ impl<'w> Draft<'w> {
         require(first.0 == self.next_delivery, "numbers of deliveries are dense")?;
         require(deliveries.len() <= DELIVERIES_PER_COMMIT_MAX, "there are too many deliveries")?;
         for delivery in deliveries {
-            self.known(delivery.agent)?;
+            self.reachable(delivery.to)?;
             let standing = match delivery.lease {
                 Some((token, _)) => Standing::Held { token, attempt: 1 },
                 None => Standing::Waiting { attempt: 0 },
@@ -206,6 +231,12 @@ impl<'w> Draft<'w> {
 
     fn known(&self, agent: AgentNo) -> Result<(), String> {
         require((1..=self.agents).contains(&agent.0), "there is no such agent")
+    }
+
+    fn reachable(&self, to: Recipient) -> Result<(), String> {
+        to.agent_no().map_or(Ok(()), |agent| self.known(agent))?;
+        let pool = to.pool_no().is_none_or(|pool| (1..=self.pools).contains(&pool.0));
+        require(pool, "there is no such pool")
     }
 
     fn version(&mut self, key: &'w Key, version: Version) -> Result<(), String> {

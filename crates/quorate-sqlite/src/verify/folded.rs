@@ -76,7 +76,7 @@ impl<'a> Folded<'a> {
                         self.scheduled.extend(waiting.map(|(number, _)| number));
                     }
                 }
-                Effect::Leased { deliveries, .. } => {
+                Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                     for (delivery, _) in deliveries {
                         self.scheduled.remove(delivery);
                     }
@@ -84,7 +84,7 @@ impl<'a> Folded<'a> {
                 Effect::Returned { delivery, next: Next::Scheduled(_), .. } => {
                     self.scheduled.insert(*delivery);
                 }
-                Effect::Expired { delivery } | Effect::Purged { delivery } => {
+                Effect::Expired { delivery } | Effect::Purged { delivery } | Effect::Barred { delivery } => {
                     self.scheduled.remove(delivery);
                 }
                 // What was due by then is written as ready; the rest goes on waiting for its time.
@@ -112,7 +112,9 @@ impl<'a> Folded<'a> {
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. }
-                | Effect::AgentStatus { .. } => {}
+                | Effect::AckedMany { .. }
+                | Effect::AgentStatus { .. }
+                | Effect::Brought { .. } => {}
                 Effect::SessionAdded { .. } => {}
             }
         }

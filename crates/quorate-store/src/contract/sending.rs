@@ -2,7 +2,7 @@
 
 use quorate_core::{
     BudgetId, ClientId, Code, ConsumerId, DeliveryNo, Destination, Durability, Message, MessageType, Op,
-    Principal, Priority, SetBudget, Waiting, limits,
+    Principal, Priority, Recipient, SetBudget, Waiting, limits,
 };
 
 use super::bench::{Bench, claimed, sent};
@@ -59,7 +59,7 @@ pub async fn a_list_makes_one_delivery_each(bench: Bench) {
     assert_eq!(sent.count, 2, "named twice is meant once");
     let stored = message(&bench, Read::Message { seq: sent.id.seq, n: 0 }).await.expect("it is there");
     let agents = bench.published().agents.clone();
-    let numbers = ["carol", "bob"].map(|name| agents.number(&id(name)).expect("known"));
+    let numbers = ["carol", "bob"].map(|name| Recipient::agent(agents.number(&id(name)).expect("known")));
     assert_eq!(stored.recipients, numbers, "in the order named");
     assert_eq!(bench.claim_one("carol").await.delivery, sent.first);
     assert_eq!(bench.claim_one("bob").await.delivery, DeliveryNo(sent.first.0 + 1));

@@ -1,7 +1,7 @@
 //! Who acts, and agents that come and go.
 
 use quorate_core::{
-    Agent, AgentId, AgentNo, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, limits,
+    Agent, AgentId, AgentNo, Code, Epoch, Home, Op, OpResult, Principal, Refused, RegisterAgent, limits,
 };
 
 use crate::reference::space::Fairness;
@@ -57,9 +57,11 @@ impl Step<'_> {
             (Some(current), false) => current,
             (_, _) => self.next_epoch(),
         };
+        self.may_lead(known, new.role)?;
+        let pools = known.map_or_else(Vec::new, |number| self.space.pools_of(number));
         if let (Some(number), true) = (known, starts) {
             self.dismiss(number);
-            for delivery in self.space.deliveries_of(number, |one| one.is_leased()) {
+            for delivery in self.space.held_by(number) {
                 self.come_back(delivery, "its holder was started again during the last try");
             }
             self.return_locks(number);
@@ -83,6 +85,10 @@ impl Step<'_> {
             Some(number) => {
                 self.space.agents[number.0 as usize - 1] = agent;
                 self.changed = true;
+                if self.space.pools_of(number) != pools {
+                    self.space.requeue(number);
+                }
+                self.space.stir_all(number);
                 self.hear_of(number);
                 number
             }
@@ -104,15 +110,19 @@ impl Step<'_> {
 
     pub(super) fn remove(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let number = self.own(agent)?;
-        if self.space.open_count(number) > 0 {
+        if self.space.open_count(Home::Agent(number)) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
         if self.space.named_tasks(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open tasks")));
         }
         self.dismiss(number);
+        for delivery in self.space.held_by(number) {
+            self.come_back(delivery, "its holder was started again during the last try");
+        }
         self.return_locks(number);
         self.release_tasks_of(number);
+        self.unsubscribe_all(number);
         self.call_off_all_of(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;

@@ -1,8 +1,8 @@
 //! Who gets what next: claims, credit, the order of an inbox, and what time alone brings about.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, IfUnavailable, OpResult,
-    Refused, Timestamp, Token, Waiting, limits,
+    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, Home, IfUnavailable,
+    OpResult, Refused, Timestamp, Token, Waiting, limits,
 };
 
 use crate::reference::leases::not_found;
@@ -45,7 +45,7 @@ impl Step<'_> {
             let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
             consumer.credit = consumer.credit.saturating_add(credit);
             self.space.consumers.insert(place, consumer);
-            self.space.stir(consumer.agent);
+            self.space.stir_all(consumer.agent);
         }
         OpResult::Done
     }
@@ -64,8 +64,14 @@ impl Step<'_> {
         OpResult::Done
     }
 
-    pub(super) fn first_in_line(&self, agent: AgentNo) -> Option<Consumer> {
-        self.space.consumers.iter().find(|one| one.agent == agent && one.credit > 0).copied()
+    /// Who is served next from somewhere: in a pool only somebody who may hold more.
+    pub(super) fn first_in_line(&self, home: Home) -> Option<Consumer> {
+        let mut waiting = self.space.consumers.iter().filter(|one| self.space.waits_for(one, home));
+        let has_room = |one: &&Consumer| self.space.leased_count(one.agent) < limits::IN_FLIGHT_MAX;
+        match home {
+            Home::Agent(_) => waiting.next().copied(),
+            Home::Pool(_) => waiting.find(has_room).copied(),
+        }
     }
 
     /// Takes credit; the consumer goes to the end of the line, or leaves.
@@ -96,6 +102,7 @@ impl Step<'_> {
             let since = Some(self.now.wall);
             let delivery = self.space.delivery_mut(number);
             delivery.place = Place::Leased { token, lease_ms, deadline, since };
+            delivery.to = delivery.to.held_by(agent);
             delivery.attempt += 1;
             taken.push(Handed {
                 delivery: number,
@@ -119,6 +126,10 @@ impl Step<'_> {
                 self.end(number, EndState::Expired, String::new());
                 continue;
             }
+            if self.is_barred(number, agent) {
+                self.end(number, EndState::Dead, "the policy does not let it through any more".into());
+                continue;
+            }
             self.space.fairness[agent.0 as usize - 1] = fairness;
             return Some(number);
         }
@@ -128,7 +139,7 @@ impl Step<'_> {
     fn choose(&self, agent: AgentNo) -> Option<(DeliveryNo, Fairness)> {
         let space = &self.space;
         let remembered = space.fairness[agent.0 as usize - 1];
-        let ready = space.deliveries_of(agent, |one| space.is_ready(one));
+        let ready = space.deliveries_where(|one| space.is_ready(one) && space.may_take(agent, one.to.home()));
         let of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
         let highest = ready.iter().map(|number| of(number).priority).max()?;
         let top = *ready.iter().find(|number| of(number).priority == highest)?;
@@ -151,16 +162,19 @@ impl Step<'_> {
 
     /// Hands out what became ready to those who wait for it, inbox by inbox, each consumer in its turn.
     pub(super) fn hand_out(&mut self) {
-        for agent in std::mem::take(&mut self.space.stirred) {
-            while self.space.has_ready(agent)
-                && let Some(consumer) = self.first_in_line(agent)
+        for home in std::mem::take(&mut self.space.stirred) {
+            while self.space.has_ready(home)
+                && let Some(consumer) = self.first_in_line(home)
             {
-                let taken = self.take(agent, consumer.credit, consumer.lease_ms);
+                // Whoever takes from pools takes one at a time, so that it is spread over those who wait.
+                let pooled = !self.space.pools_of(consumer.agent).is_empty();
+                let most = if pooled { 1 } else { consumer.credit };
+                let taken = self.take(consumer.agent, most, consumer.lease_ms);
                 if taken.is_empty() {
                     break;
                 }
                 self.spend(consumer.id, taken.len() as u32);
-                self.hear_of(agent);
+                self.hear_of(consumer.agent);
                 self.handed.extend(taken.into_iter().map(|one| (consumer.id, one)));
             }
         }
@@ -202,42 +216,59 @@ impl Step<'_> {
         if !matches!(delivery.place, Place::Ended { state: EndState::Dead, .. }) {
             return Err(not_found(id));
         }
-        let agent = delivery.agent;
-        if self.space.agent(agent).removed {
+        let home = delivery.to.home();
+        if let Home::Agent(agent) = home
+            && self.space.agent(agent).removed
+        {
             return Err(Refused::new(Code::UnknownRecipient, format!("the recipient of {id} was removed")));
         }
-        if self.space.open_count(agent) >= limits::INBOX_MAX {
+        self.may_be_redriven(number)?;
+        if self.space.open_count(home) >= limits::INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
         let delivery = self.space.delivery_mut(number);
         delivery.place = Place::Ready { since: self.now.wall, by_time: false };
+        delivery.to = delivery.to.back_home();
         delivery.attempt = 0;
         // Whoever redrives it wants it to be there.
         delivery.if_unavailable = IfUnavailable::Queue;
         self.changed = true;
-        self.space.stir(agent);
+        self.space.stir(home);
         Ok(OpResult::Done)
     }
 
-    /// Ends open deliveries of an inbox: what waits, by priority, then what is scheduled, then what a session keeps back,
-    /// then what is leased.
+    /// Ends open deliveries of an inbox, or of the pools of a capability: what waits, by priority, then what is scheduled,
+    /// then what a session keeps back, then what is leased.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        let agent = self.own(agent)?;
-        let space = &self.space;
-        let mut open = space.deliveries_of(agent, |one| one.is_open());
-        open.sort_by_key(|number| {
-            let delivery = &space.deliveries[number.0 as usize - 1];
-            let order = match delivery.place {
-                Place::Ready { .. } if space.is_kept_back(delivery) => (2, 0, Timestamp(0)),
-                Place::Ready { .. } => (0, u16::MAX - level_and_rank(delivery.priority), Timestamp(0)),
-                Place::Scheduled { due } => (1, 0, due),
-                Place::Leased { .. } | Place::Ended { .. } => (3, 0, Timestamp(0)),
-            };
-            (order, *number)
-        });
-        open.truncate(limits::PURGE_MAX);
-        let count = open.len() as u32;
-        for number in open {
+        let homes = match agent.as_str().strip_prefix("can:") {
+            Some(capability) if !capability.is_empty() => {
+                self.require_system()?;
+                let mut pools = self.space.pools();
+                pools.retain(|pool| pool.capability.as_str() == capability);
+                pools.sort_by_key(|pool| pool.takers);
+                pools.iter().map(|pool| Home::Pool(pool.number)).collect()
+            }
+            _ => vec![Home::Agent(self.own(agent)?)],
+        };
+        let mut all = Vec::new();
+        for home in homes {
+            let space = &self.space;
+            let mut open = space.deliveries_where(|one| one.is_open() && one.to.home() == home);
+            open.sort_by_key(|number| {
+                let delivery = &space.deliveries[number.0 as usize - 1];
+                let order = match delivery.place {
+                    Place::Ready { .. } if space.is_kept_back(delivery) => (2, 0, Timestamp(0)),
+                    Place::Ready { .. } => (0, u16::MAX - level_and_rank(delivery.priority), Timestamp(0)),
+                    Place::Scheduled { due } => (1, 0, due),
+                    Place::Leased { .. } | Place::Ended { .. } => (3, 0, Timestamp(0)),
+                };
+                (order, *number)
+            });
+            all.extend(open);
+        }
+        all.truncate(limits::PURGE_MAX);
+        let count = all.len() as u32;
+        for number in all {
             self.end(number, EndState::Purged, String::new());
         }
         Ok(OpResult::Purged { count })

@@ -1,7 +1,7 @@
 //! Looks at the state at the head.
 
 use quorate_core::{
-    AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Inspect, Inspected, Mono, OpResult, Open,
+    AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult, Open,
     OpenState, Refused, Status, Timestamp,
 };
 
@@ -30,7 +30,8 @@ impl Step<'_> {
             }
             Inspect::Inbox { agent, after, limit } => {
                 let number = self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
-                let open = self.space.deliveries_of(number, Delivery::is_open).into_iter();
+                let here = |one: &Delivery| one.is_open() && one.to.home() == Home::Agent(number);
+                let open = self.space.deliveries_where(here).into_iter();
                 let shown = open.filter(|number| number > after).take(*limit);
                 Inspected::Inbox(shown.filter_map(|number| self.look(number)).collect())
             }
@@ -57,7 +58,7 @@ impl Step<'_> {
             }
             Place::Ended { .. } => return None,
         };
-        let mut open = Open::new(delivery.agent, delivery.seq, delivery.n, state);
+        let mut open = Open::new(delivery.to, delivery.seq, delivery.n, state);
         open.priority = delivery.priority;
         open.attempt = delivery.attempt;
         open.attempts_max = delivery.attempts_max;
@@ -65,24 +66,37 @@ impl Step<'_> {
         open.if_unavailable = delivery.if_unavailable;
         let session = delivery.session.as_deref().and_then(|id| self.space.session(id));
         let open = open.of_session(session.map(|session| session.number));
-        let agent = self.space.agent(delivery.agent);
-        let listening = self.space.consumers.iter().filter(|one| one.agent == delivery.agent).count();
+        let holder = delivery.to.agent_no();
+        let agent = holder.map(|number| self.space.agent(number));
+        let listening = self.space.consumers.iter().filter(|one| Some(one.agent) == holder).count();
         Some(DeliveryLook {
             number,
             open,
-            agent: agent.id.clone(),
-            is_away: agent.presence.is_away(),
+            to: self.name_of(delivery.to.home()),
+            agent: agent.map(|agent| agent.id.clone()),
+            is_away: agent.is_some_and(|agent| agent.presence.is_away()),
             listening,
             ahead: None,
             held,
         })
     }
 
+    fn name_of(&self, home: Home) -> String {
+        match home {
+            Home::Agent(agent) => self.space.agent(agent).id.to_string(),
+            Home::Pool(pool) => {
+                let pool = self.space.pools().into_iter().find(|one| one.number == pool);
+                pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
+            }
+        }
+    }
+
     /// Ready ones of a higher priority, or of the same and older.
     fn ahead(&self, number: DeliveryNo) -> Option<usize> {
         let is_ready = |one: &Delivery| self.space.is_ready(one);
         let this = self.space.delivery(number).filter(|one| is_ready(one))?;
-        let ready = self.space.deliveries_of(this.agent, is_ready).into_iter();
+        let here = |one: &Delivery| is_ready(one) && one.to.home() == this.to.home();
+        let ready = self.space.deliveries_where(here).into_iter();
         let before = ready.filter(|other| {
             let priority = self.space.deliveries[other.0 as usize - 1].priority;
             priority > this.priority || (priority == this.priority && *other < number)
@@ -92,7 +106,7 @@ impl Step<'_> {
 
     fn look_at_agent(&self, number: AgentNo) -> AgentLook {
         let agent = self.space.agent(number).clone();
-        let held = self.space.deliveries_of(number, Delivery::is_leased);
+        let held = self.space.held_by(number);
         let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
         let listening = self.space.consumers.iter().filter(|one| one.agent == number).count();
         let status = match agent.presence.status {
@@ -106,7 +120,7 @@ impl Step<'_> {
             number,
             agent,
             status,
-            open: self.space.open_count(number),
+            open: self.space.open_count(Home::Agent(number)),
             leased: held.len(),
             listening,
             asking,

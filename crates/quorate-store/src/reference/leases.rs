@@ -2,6 +2,7 @@
 
 use quorate_core::{
     Code, DeliveryId, DeliveryNo, EndState, Extend, LeaseRef, Nack, NackThen, OpResult, Principal, Refused,
+    Stale,
 };
 
 use crate::reference::space::Place;
@@ -19,6 +20,27 @@ impl Step<'_> {
         self.held(lease, number)?;
         self.end(number, EndState::Acked, String::new());
         Ok(OpResult::Acked { seq: self.seq })
+    }
+
+    /// Each as if it were acked by itself; every stale one is named.
+    pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, Refused> {
+        let mut earlier = Vec::new();
+        let mut stale: Option<Refused> = None;
+        for (index, lease) in leases.iter().enumerate() {
+            let number = self.made(*lease)?;
+            let was_open = self.space.delivery(number).is_some_and(|one| one.is_open());
+            match self.ack(*lease) {
+                Ok(OpResult::Acked { seq }) if !was_open => earlier.push((index as u32, seq)),
+                Ok(_) => {}
+                Err(refused) if refused.code == Code::StaleLease => {
+                    let item = lease.delivery.to_string();
+                    let named = stale.get_or_insert(refused);
+                    named.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease });
+                }
+                Err(refused) => return Err(refused),
+            }
+        }
+        stale.map_or(Ok(OpResult::AckedMany { earlier }), Err)
     }
 
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, Refused> {
@@ -71,14 +93,18 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
             return;
         }
-        let agent = delivery.agent;
+        let (home, holder) = (delivery.to.home(), delivery.to.agent_no());
+        delivery.to = delivery.to.back_home();
         self.changed = true;
         if delay_ms > 0 {
             delivery.place = Place::Scheduled { due: now.plus_ms(delay_ms) };
         } else {
             delivery.place = Place::Ready { since: now, by_time: false };
         }
-        self.space.stir(agent);
+        self.space.stir(home);
+        if let Some(agent) = holder {
+            self.space.stir_all(agent);
+        }
     }
 
     /// The number of a delivery that was made at some time.
@@ -95,8 +121,12 @@ impl Step<'_> {
             return Err(stale());
         };
         if let Principal::Agent(_) = self.commit.principal
-            && self.actor != Some(delivery.agent)
+            && self.actor != delivery.to.agent_no()
         {
+            // What lies in a pool, or was taken from it by somebody else, is not theirs any more.
+            if delivery.to.pool_no().is_some() {
+                return Err(stale());
+            }
             return Err(Refused::new(Code::Forbidden, "only the recipient may do this"));
         }
         match delivery.place {

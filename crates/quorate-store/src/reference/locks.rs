@@ -82,7 +82,7 @@ impl Step<'_> {
             within: ask.within.and_then(|id| {
                 let number = self.space.resolve(id)?;
                 let delivery = self.space.delivery(number)?;
-                (delivery.agent == agent && delivery.is_leased()).then_some(number)
+                (delivery.to.agent_no() == Some(agent) && delivery.is_leased()).then_some(number)
             }),
             since: if self.changed { self.seq } else { self.space.newest() },
         };

@@ -1,18 +1,126 @@
 //! The rules of the space.
 
-use quorate_core::{Item, OpResult, Policy, Refused};
+use quorate_core::{
+    AgentId, AgentNo, Code, DeliveryNo, Home, InForce, Item, ItemKey, ItemKind, Message, MessageType, Op,
+    OpResult, Policy, Preset, Principal, Refused, Role, Seq, Takers,
+};
 
+use crate::reference::space::Space;
 use crate::reference::step::Step;
+
+impl Space {
+    pub(super) fn policy(&self) -> InForce {
+        match self.items.get(&ItemKey::new(ItemKind::Policy, "policy")) {
+            Some(Item::Policy(policy)) => policy.clone(),
+            _ => InForce::default(),
+        }
+    }
+
+    /// What somebody is who sent a message: nobody in particular for the hub, and a worker once it is gone.
+    pub(super) fn role_of(&self, from: Option<&AgentId>) -> Option<Role> {
+        let id = from?;
+        Some(self.agent_number(id).map_or(Role::Worker, |number| self.agent(number).role))
+    }
+}
 
 impl Step<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
         self.require_system()?;
-        let new = Item::Policy(policy.clone());
-        let old = self.space.items.get(&new.key()).cloned();
-        if old.unwrap_or(Item::Policy(Policy::default())) != new {
-            self.set_item(new);
+        let InForce { rules, mut supervised_since } = self.space.policy();
+        if rules == *policy {
+            return Ok(OpResult::Done);
         }
+        if rules.preset == Preset::Mesh && policy.preset == Preset::Supervised {
+            supervised_since = self.seq;
+        }
+        self.set_item(Item::Policy(InForce { rules: policy.clone(), supervised_since }));
         Ok(OpResult::Done)
+    }
+
+    /// Under supervision nobody makes itself a leader.
+    pub(super) fn may_lead(&self, known: Option<AgentNo>, role: Role) -> Result<(), Refused> {
+        let leads = known.is_some_and(|number| self.space.agent(number).role == Role::Coordinator);
+        let supervised = self.space.policy().rules.preset == Preset::Supervised;
+        let by_itself = self.commit.principal != Principal::System;
+        if supervised && by_itself && role == Role::Coordinator && !leads {
+            return Err(violation("supervised", "role"));
+        }
+        Ok(())
+    }
+
+    /// Whether a message of this sender may get to this agent, as things are now.
+    pub(super) fn may_reach(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
+        let supervised = self.space.policy().rules.preset == Preset::Supervised;
+        let leads = |role: Option<Role>| matches!(role, None | Some(Role::Coordinator));
+        let to = self.space.agent(to);
+        !supervised || leads(self.space.role_of(from)) || leads(Some(to.role)) || from == Some(&to.id)
+    }
+
+    /// Whether the rules have changed so that a waiting delivery may not get to this agent any more.
+    pub(super) fn is_barred(&self, number: DeliveryNo, agent: AgentNo) -> bool {
+        let Some(delivery) = self.space.delivery(number) else { return false };
+        let since = self.space.policy().supervised_since;
+        let from = self.sender(delivery.seq, delivery.n);
+        delivery.seq <= since && !self.may_reach(from.as_ref(), agent)
+    }
+
+    pub(super) fn may_be_redriven(&self, number: DeliveryNo) -> Result<(), Refused> {
+        let Some(delivery) = self.space.delivery(number) else { return Ok(()) };
+        let from = self.sender(delivery.seq, delivery.n);
+        let allowed = match delivery.to.home() {
+            Home::Agent(agent) => self.may_reach(from.as_ref(), agent),
+            Home::Pool(pool) => {
+                let pools = self.space.pools();
+                let led = pools.iter().any(|one| one.number == pool && one.takers == Takers::Coordinators);
+                led || !self.is_confined(from.as_ref())
+            }
+        };
+        if allowed { Ok(()) } else { Err(violation("supervised", "to")) }
+    }
+
+    /// Whether a sender reaches the coordinators only.
+    pub(super) fn is_confined(&self, from: Option<&AgentId>) -> bool {
+        let supervised = self.space.policy().rules.preset == Preset::Supervised;
+        supervised && !matches!(self.space.role_of(from), None | Some(Role::Coordinator))
+    }
+
+    fn sender(&self, seq: Seq, n: u32) -> Option<AgentId> {
+        let sent = self.space.messages.iter().find(|sent| sent.seq == seq && sent.n == n);
+        sent.and_then(|sent| sent.message.from.clone())
+    }
+
+    pub(super) fn not_too_large(&self, op: &Op) -> Result<(), Refused> {
+        let max = self.space.policy().rules.payload_bytes_max;
+        match op.payload() {
+            Some(payload) if payload.bytes.len() > max as usize => {
+                Err(Refused::new(Code::TooLarge, "too large here")
+                    .limit(u64::from(max))
+                    .rule("payloadBytesMax", "payload"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn well_shaped(&self, message: &Message) -> Result<(), Refused> {
+        let rules = self.space.policy().rules;
+        let json = message.content_type.as_deref().unwrap_or("application/json");
+        if rules.structured && json != "application/json" && !json.ends_with("+json") {
+            return Err(violation("structured", "contentType"));
+        }
+        let rationale = message.rationale.as_deref().unwrap_or("");
+        let answers = message.kind == MessageType::Response && message.from.is_some();
+        if answers && rules.confidence && message.confidence.is_none() {
+            return Err(violation("confidence", "confidence"));
+        }
+        if answers && rules.rationale && rationale.trim().is_empty() {
+            return Err(violation("rationale", "rationale"));
+        }
+        if rationale.chars().count() > rules.rationale_chars_max as usize {
+            return Err(Refused::new(Code::TooLarge, "too long here")
+                .limit(u64::from(rules.rationale_chars_max))
+                .rule("rationaleCharsMax", "rationale"));
+        }
+        Ok(())
     }
 
     /// Writes down the new state of an item.
@@ -24,4 +132,8 @@ impl Step<'_> {
             self.space.items.insert(item.key(), item);
         }
     }
+}
+
+pub(super) fn violation(rule: &str, place: &str) -> Refused {
+    Refused::new(Code::PolicyViolation, "the rules do not let this through").rule(rule, place)
 }

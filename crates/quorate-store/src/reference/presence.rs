@@ -1,8 +1,8 @@
 //! Who is there, and what becomes of messages for those who are not.
 
 use quorate_core::{
-    AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, IfUnavailable, Message, OpResult, Presence,
-    Refused, Status, limits,
+    AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, Home, IfUnavailable, Message, OpResult, Presence,
+    Recipient, Refused, Status, limits,
 };
 
 use crate::reference::space::{Place, Space};
@@ -24,11 +24,12 @@ impl Space {
     /// Deliveries for somebody offline that do not want to wait.
     pub(super) fn displaced(&self) -> Vec<DeliveryNo> {
         let mut displaced = self.deliveries_where(|one| {
-            let offline = self.agent(one.agent).presence.status == Status::Offline;
+            let Home::Agent(agent) = one.to.home() else { return false };
+            let offline = self.agent(agent).presence.status == Status::Offline;
             let waits = matches!(one.place, Place::Ready { .. } | Place::Scheduled { .. });
             offline && waits && one.if_unavailable != IfUnavailable::Queue
         });
-        displaced.sort_by_key(|number| (self.deliveries[number.0 as usize - 1].agent, *number));
+        displaced.sort_by_key(|number| (self.deliveries[number.0 as usize - 1].to, *number));
         displaced
     }
 }
@@ -111,7 +112,7 @@ impl Step<'_> {
         let health = self.space.agent(number).presence.health.clone();
         self.set_presence(number, Presence { status: Status::Offline, health, available: false });
         self.lost_with = Code::Unavailable;
-        for delivery in self.space.deliveries_of(number, |one| one.is_leased()) {
+        for delivery in self.space.held_by(number) {
             self.come_back(delivery, "its holder went offline during the last try");
         }
         self.lost_with = Code::Cancelled;
@@ -121,16 +122,17 @@ impl Step<'_> {
 
     fn displace(&mut self, number: DeliveryNo) {
         let delivery = self.space.deliveries[number.0 as usize - 1].clone();
+        let Home::Agent(away) = delivery.to.home() else { return };
         let message =
             self.space.messages.iter().find(|sent| (sent.seq, sent.n) == (delivery.seq, delivery.n));
         let message = message.map(|sent| sent.message.clone());
         let to = match (delivery.if_unavailable, message) {
-            (IfUnavailable::Redirect, Some(message)) => self.somebody_else(delivery.agent, &message, &[]),
+            (IfUnavailable::Redirect, Some(message)) => self.somebody_else(away, &message, &[]),
             _ => None,
         };
         self.changed = true;
         let Some(to) = to else {
-            let name = self.space.agent(delivery.agent).id.clone();
+            let name = self.space.agent(away).id.clone();
             self.lost_with = Code::Unavailable;
             self.end(number, EndState::Dead, format!("unavailable: agent {name} is offline"));
             self.lost_with = Code::Cancelled;
@@ -138,36 +140,38 @@ impl Step<'_> {
         };
         let now = self.now.wall;
         let moved = self.space.delivery_mut(number);
-        moved.agent = to;
+        moved.to = to.into();
         if let Place::Ready { .. } = moved.place {
             moved.place = Place::Ready { since: now, by_time: false };
         }
         self.ask_instead(number, to);
-        self.space.stir(to);
+        self.space.stir(Home::Agent(to));
     }
 
     /// The recipients as the sender wants them: with others for those who are away, or none at all.
     pub(super) fn within_reach(
         &self,
         message: &Message,
-        mut recipients: Vec<AgentNo>,
-    ) -> Result<Vec<AgentNo>, Refused> {
+        mut recipients: Vec<Recipient>,
+    ) -> Result<Vec<Recipient>, Refused> {
         for index in 0..recipients.len() {
-            if !self.space.agent(recipients[index]).presence.is_away() {
+            let Home::Agent(agent) = recipients[index].home() else { continue };
+            if !message.to.is_by_name() || !self.space.agent(agent).presence.is_away() {
                 continue;
             }
             let to = match message.if_unavailable {
                 IfUnavailable::Queue => continue,
                 IfUnavailable::Fail => None,
-                IfUnavailable::Redirect => self.somebody_else(recipients[index], message, &recipients),
+                IfUnavailable::Redirect => self.somebody_else(agent, message, &recipients),
             };
+            let to = to.map(Recipient::agent);
             recipients[index] = to.ok_or_else(|| Refused::new(Code::Unavailable, "nobody can be reached"))?;
         }
         Ok(recipients)
     }
 
     /// Somebody who is there and answers the action or shares a capability: of those the least loaded, then the oldest.
-    fn somebody_else(&self, away: AgentNo, message: &Message, taken: &[AgentNo]) -> Option<AgentNo> {
+    fn somebody_else(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let mut best: Option<AgentNo> = None;
         for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
             let agent = self.space.agent(number);
@@ -179,13 +183,15 @@ impl Step<'_> {
                 || agent.presence.is_away()
                 || number == away
                 || is_sender
-                || taken.contains(&number)
+                || taken.contains(&number.into())
+                || !self.may_reach(message.from.as_ref(), number)
                 || !(shares || answers)
-                || self.space.open_count(number) >= limits::INBOX_MAX
+                || self.space.open_count(Home::Agent(number)) >= limits::INBOX_MAX
             {
                 continue;
             }
-            if best.is_none_or(|best| self.space.open_count(number) < self.space.open_count(best)) {
+            let load = |agent| self.space.open_count(Home::Agent(agent));
+            if best.is_none_or(|best| load(number) < load(best)) {
                 best = Some(number);
             }
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, DeliveryNo, EndState, EntryVersion, ItemKey, Key, OpenState, Payload, Record, Seq, Version,
-    codec,
+    AgentNo, DeliveryNo, EndState, EntryVersion, Home, ItemKey, Key, OpenState, Payload, Record, Seq,
+    Version, codec,
 };
 
 use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
@@ -150,13 +150,14 @@ impl Space {
         let mut dead = Vec::new();
         for (index, delivery) in self.deliveries.iter().enumerate() {
             let number = DeliveryNo(index as u64 + 1);
-            let wanted = number > after && agent.is_none_or(|agent| agent == delivery.agent);
+            let of = |agent| delivery.to.home() == Home::Agent(agent);
+            let wanted = number > after && agent.is_none_or(of);
             if let Place::Ended { state: EndState::Dead, at, reason, .. } = &delivery.place
                 && wanted
             {
                 dead.push(DeadLetter {
                     delivery: number,
-                    agent: delivery.agent,
+                    to: delivery.to.back_home(),
                     seq: delivery.seq,
                     n: delivery.n,
                     attempts: delivery.attempt,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Generation, Item, ItemKey, ItemKind,
-    Message, MessageId, MessageType, OpResult, Principal, Refused, Reply, Request, RequestState, Told,
+    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Generation, Home, Item, ItemKey, ItemKind,
+    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState, Told,
     limits,
 };
 
@@ -32,6 +32,13 @@ impl Space {
     }
 }
 
+/// A message that answers a question.
+pub(super) struct Answer {
+    request: Request,
+    index: usize,
+    from: AgentNo,
+}
+
 fn key(id: MessageId) -> ItemKey {
     ItemKey::new(ItemKind::Request, id.to_string())
 }
@@ -46,9 +53,13 @@ impl Step<'_> {
         }
         self.check_session(&ask.message)?;
         self.check_chain(&ask.message)?;
+        self.well_shaped(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
         self.check_room(&recipients)?;
+        if recipients.is_empty() {
+            return Err(Refused::new(Code::Unavailable, "nobody to ask"));
+        }
         if recipients.len() > limits::REQUEST_ASKED_MAX {
             return Err(
                 Refused::new(Code::LimitExceeded, "too many to ask").limit(limits::REQUEST_ASKED_MAX as u64)
@@ -76,7 +87,7 @@ impl Step<'_> {
         let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
         message.correlation_id = Some(correlation.clone());
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
-        let asked = recipients.iter().map(|agent| Asked { agent: *agent, reply: Reply::Open }).collect();
+        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         self.pay(&message)?;
@@ -177,7 +188,9 @@ impl Step<'_> {
             }
             let asked = request.asked.clone();
             self.end_wait(request, RequestState::TimedOut, Code::Timeout);
-            if let [Asked { agent, reply: Reply::Open | Reply::Lost }] = asked[..] {
+            if let [Asked { to, reply: Reply::Open | Reply::Lost }] = asked[..]
+                && let Home::Agent(agent) = to.home()
+            {
                 self.did_not_answer(agent);
             }
         }
@@ -209,14 +222,14 @@ impl Step<'_> {
         for mut request in self.space.open_requests() {
             let at = number.0.wrapping_sub(request.first.0) as usize;
             if let Some(asked) = request.asked.get_mut(at) {
-                asked.agent = to;
+                asked.to = to.into();
                 self.set_item(Item::Request(request));
             }
         }
     }
 
     /// The request that a message answers, and whose answer it is: said by somebody who was asked, to whoever asked.
-    pub(super) fn answered_by(&self, message: &Message, recipients: &[AgentNo]) -> Option<(Request, usize)> {
+    pub(super) fn answered_by(&self, message: &Message, recipients: &[Recipient]) -> Option<Answer> {
         let question = message.in_reply_to.as_ref().filter(|_| message.kind == MessageType::Response)?;
         let id = question.parse().ok().or_else(|| {
             let mut sent = self.space.messages.iter();
@@ -228,19 +241,20 @@ impl Step<'_> {
         })?;
         let request = self.space.request(id)?;
         let [to] = recipients else { return None };
-        if *to != request.from && Some(*to) != request.reply_to {
+        let asker = to.agent_no().filter(|_| message.to.is_by_name())?;
+        if asker != request.from && Some(asker) != request.reply_to {
             return None;
         }
         let from = self.space.agent_number(message.from.as_ref()?)?;
-        let index = request.asked.iter().position(|one| one.agent == from)?;
-        Some((request, index))
+        let index = request.asked.iter().position(|one| self.space.may_take(from, one.to.home()))?;
+        Some(Answer { request, index, from })
     }
 
     pub(super) fn accept(
         &mut self,
         message: &Arc<Message>,
         fingerprint: &[u8; 32],
-        (mut request, index): (Request, usize),
+        Answer { mut request, index, from }: Answer,
     ) -> OpResult {
         let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
@@ -252,7 +266,8 @@ impl Step<'_> {
         if late {
             return result;
         }
-        request.asked[index].reply = Reply::Answered { seq: id.seq, n: id.n };
+        let to = request.asked[index].to.held_by(from);
+        request.asked[index] = Asked { to, reply: Reply::Answered { seq: id.seq, n: id.n } };
         let is_last = request.asked.iter().all(|one| one.reply != Reply::Open);
         if is_last {
             request.state = RequestState::Answered;

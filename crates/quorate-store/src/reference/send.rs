@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId,
-    OpResult, Principal, Refused, limits,
+    ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId, OpResult,
+    Principal, Recipient, Refused, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -23,6 +23,7 @@ impl Step<'_> {
         }
         self.check_session(message)?;
         self.check_chain(message)?;
+        self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
         if let Some(answered) = self.answered_by(message, &recipients) {
             self.pay(message)?;
@@ -54,17 +55,18 @@ impl Step<'_> {
         &mut self,
         message: &Arc<Message>,
         fingerprint: [u8; 32],
-        recipients: Vec<AgentNo>,
+        recipients: Vec<Recipient>,
     ) -> OpResult {
         let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
         let mut made = Vec::new();
-        for (index, agent) in recipients.iter().enumerate() {
-            made.push(self.deliver(message, *agent, DeliveryNo(first.0 + index as u64)));
+        for (index, to) in recipients.iter().enumerate() {
+            made.push(self.deliver(message, *to, DeliveryNo(first.0 + index as u64)));
         }
+        let recipients: Vec<Recipient> = made.iter().map(|delivery| delivery.to).collect();
         self.space.deliveries.extend(made);
-        recipients.iter().for_each(|agent| self.space.stir(*agent));
+        recipients.iter().for_each(|to| self.space.stir(to.home()));
         let sent = Sent {
             seq: self.seq,
             n: self.messages,
@@ -106,21 +108,9 @@ impl Step<'_> {
         }
     }
 
-    /// Each agent named, once; or a refusal that names every unknown one.
-    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<AgentNo>, Refused> {
-        let mut recipients = Vec::new();
-        let mut unknown = Vec::new();
-        for id in message.to.agents() {
-            match self.space.agent_number(id) {
-                None => unknown.push(id.to_string()),
-                Some(number) if recipients.contains(&number) => {}
-                Some(number) => recipients.push(number),
-            }
-        }
-        if !unknown.is_empty() {
-            let detail = format!("there is no agent {}", unknown.join(", "));
-            return Err(Refused::new(Code::UnknownRecipient, detail));
-        }
+    /// Whoever is meant, once each.
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+        let recipients = self.reached(message)?;
         self.deliveries += recipients.len();
         if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
@@ -129,16 +119,16 @@ impl Step<'_> {
         Ok(recipients)
     }
 
-    pub(super) fn check_room(&self, recipients: &[AgentNo]) -> Result<(), Refused> {
-        if recipients.iter().any(|agent| self.space.open_count(*agent) >= limits::INBOX_MAX) {
+    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
+        if recipients.iter().any(|to| self.space.open_count(to.home()) >= limits::INBOX_MAX) {
             return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
         }
         Ok(())
     }
 
-    fn deliver(&mut self, message: &Arc<Message>, agent: AgentNo, number: DeliveryNo) -> Delivery {
+    fn deliver(&mut self, message: &Arc<Message>, to: Recipient, number: DeliveryNo) -> Delivery {
         let mut delivery = Delivery {
-            agent,
+            to,
             seq: self.seq,
             n: self.messages,
             priority: message.priority,
@@ -147,7 +137,7 @@ impl Step<'_> {
             session: self.space.session_of(message),
             attempt: 0,
             place: Place::Ready { since: self.now.wall, by_time: false },
-            if_unavailable: message.if_unavailable,
+            if_unavailable: message.otherwise(),
         };
         if let Some(due) = message.deliver_at
             && due > self.now.wall
@@ -155,19 +145,25 @@ impl Step<'_> {
             delivery.place = Place::Scheduled { due };
             return delivery;
         }
-        let full = self.space.leased_count(agent) >= limits::IN_FLIGHT_MAX;
-        let not_now = self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall);
-        if full || self.space.has_ready(agent) || not_now {
+        if self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall) {
             return delivery;
         }
-        let Some(consumer) = self.first_in_line(agent) else { return delivery };
+        let Some(consumer) = self.first_in_line(to.home()) else { return delivery };
+        // Nothing older or higher may wait for whoever would get it.
+        let full = self.space.leased_count(consumer.agent) >= limits::IN_FLIGHT_MAX;
+        let waits =
+            |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.home());
+        if full || self.space.deliveries.iter().any(waits) {
+            return delivery;
+        }
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
         let since = Some(self.now.wall);
         delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline, since };
+        delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
         self.spend(consumer.id, 1);
-        self.hear_of(agent);
+        self.hear_of(consumer.agent);
         let handed = Handed {
             delivery: number,
             token,

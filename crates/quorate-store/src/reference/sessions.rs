@@ -46,7 +46,12 @@ impl Space {
 
     /// The session that a message belongs to, if it is open.
     pub(super) fn session_of(&self, message: &Message) -> Option<String> {
-        let session = self.session(message.session_id.as_ref()?)?;
+        self.open_session_named(message.session_id.as_deref())
+    }
+
+    /// The session of this id, if it is open.
+    pub(super) fn open_session_named(&self, id: Option<&str>) -> Option<String> {
+        let session = self.session(id?)?;
         (!over(session)).then(|| session.id.to_string())
     }
 
@@ -232,8 +237,8 @@ impl Step<'_> {
             // What was kept back goes to whoever waits for it, the oldest first.
             let free = |one: &Delivery| one.session.as_ref() == Some(&id) && one.is_waiting();
             for number in self.space.deliveries_where(free) {
-                let agent = self.space.delivery_mut(number).agent;
-                self.space.stir(agent);
+                let home = self.space.delivery_mut(number).to.home();
+                self.space.stir(home);
             }
         }
         Ok(OpResult::Done)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
-    OpResult, Payload, Principal, Priority, Receipt, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token,
-    Wake,
+    Generation, Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
+    OpResult, Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName,
+    Timestamp, Token, Wake,
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
@@ -37,7 +37,7 @@ pub(super) struct Space {
     /// Whoever waits, in line: the first one with credit is served next.
     pub(super) consumers: Vec<Consumer>,
     /// Inboxes where something can be handed out, in the order in which that came about.
-    pub(super) stirred: Vec<AgentNo>,
+    pub(super) stirred: Vec<Home>,
     pub(super) last_token: u64,
     /// Every item that has a row.
     pub(super) items: BTreeMap<ItemKey, Item>,
@@ -54,6 +54,8 @@ pub(super) struct Space {
     /// What belongs to the timeline of a session.
     pub(super) lines: Vec<Line>,
     pub(super) task_memory: TaskMemory,
+    /// Who sent how many messages to everybody since when.
+    pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
     /// When each agent was last heard of; as long as `agents`.
     pub(super) heard: Vec<Mono>,
     /// When to look for who was silent for too long.
@@ -95,14 +97,14 @@ pub(super) struct Sent {
     /// Who sent it.
     pub(super) principal: Principal,
     pub(super) first: DeliveryNo,
-    pub(super) recipients: Vec<AgentNo>,
+    pub(super) recipients: Vec<Recipient>,
     /// What the sender was told.
     pub(super) result: OpResult,
 }
 
 #[derive(Clone)]
 pub(super) struct Delivery {
-    pub(super) agent: AgentNo,
+    pub(super) to: Recipient,
     pub(super) seq: Seq,
     pub(super) n: u32,
     pub(super) priority: Priority,
@@ -210,6 +212,7 @@ impl Space {
             openings: Vec::new(),
             lines: Vec::new(),
             task_memory: TaskMemory::default(),
+            broadcasts: BTreeMap::new(),
             heard: Vec::new(),
             presence_at: None,
             deadlines: BTreeMap::new(),
@@ -231,6 +234,7 @@ impl Space {
         self.lock_waiters.clear();
         self.said.clear();
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
+        self.broadcasts.clear();
         for delivery in &mut self.deliveries {
             match &mut delivery.place {
                 Place::Leased { lease_ms, deadline, since, .. } => {
@@ -285,9 +289,9 @@ impl Space {
         (id.generation == Generation(0)).then_some(id.number)
     }
 
-    /// The numbers of one agent's deliveries of which something is true, in their order.
-    pub(super) fn deliveries_of(&self, agent: AgentNo, is: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
-        self.deliveries_where(|delivery| delivery.agent == agent && is(delivery))
+    /// What an agent holds, in the order of the numbers.
+    pub(super) fn held_by(&self, agent: AgentNo) -> Vec<DeliveryNo> {
+        self.deliveries_where(|one| one.is_leased() && one.to.agent_no() == Some(agent))
     }
 
     /// The numbers of the deliveries of which something is true, in their order.
@@ -301,16 +305,16 @@ impl Space {
         delivery.is_waiting() && !self.is_kept_back(delivery)
     }
 
-    pub(super) fn has_ready(&self, agent: AgentNo) -> bool {
-        self.deliveries.iter().any(|delivery| delivery.agent == agent && self.is_ready(delivery))
+    pub(super) fn has_ready(&self, home: Home) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.to.home() == home && self.is_ready(delivery))
     }
 
     pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
-        self.deliveries.iter().filter(|delivery| delivery.agent == agent && delivery.is_leased()).count()
+        self.held_by(agent).len()
     }
 
-    pub(super) fn open_count(&self, agent: AgentNo) -> usize {
-        self.deliveries.iter().filter(|delivery| delivery.agent == agent && delivery.is_open()).count()
+    pub(super) fn open_count(&self, home: Home) -> usize {
+        self.deliveries.iter().filter(|delivery| delivery.to.home() == home && delivery.is_open()).count()
     }
 
     fn counts(&self) -> Counts {
@@ -374,6 +378,8 @@ impl Space {
             counts: self.counts(),
             tasks: self.task_counts(),
             wake: self.wake_for_tasks(self.wake()),
+            topics: Arc::new(self.subscriptions().map(|one| (one.number, one.pattern.clone())).collect()),
+            policy: Arc::new(self.policy()),
         }
     }
 }

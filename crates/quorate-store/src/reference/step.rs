@@ -1,8 +1,8 @@
 //! One commit: all of it or nothing of it.
 
 use quorate_core::{
-    AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Now, Op, OpResult, Payload, Principal,
-    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
+    AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Home, Now, Op, OpResult, Payload,
+    Principal, Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -74,16 +74,24 @@ impl Space {
         for number in fallen_due {
             let since = due(self, number);
             self.delivery_mut(number).place = Place::Ready { since, by_time: true };
-            let agent = self.deliveries[number.0 as usize - 1].agent;
-            self.stir(agent);
+            let home = self.deliveries[number.0 as usize - 1].to.home();
+            self.stir(home);
         }
     }
 
-    /// Notes an inbox in which something is ready and for which somebody waits.
-    pub(super) fn stir(&mut self, agent: AgentNo) {
-        let awaited = self.consumers.iter().any(|one| one.agent == agent && one.credit > 0);
-        if awaited && self.has_ready(agent) && !self.stirred.contains(&agent) {
-            self.stirred.push(agent);
+    /// Notes an inbox or a pool in which something is ready and for which somebody waits.
+    pub(super) fn stir(&mut self, home: Home) {
+        let awaited = self.consumers.iter().any(|one| self.waits_for(one, home));
+        if awaited && self.has_ready(home) && !self.stirred.contains(&home) {
+            self.stirred.push(home);
+        }
+    }
+
+    /// Everything from which an agent may take.
+    pub(super) fn stir_all(&mut self, agent: AgentNo) {
+        self.stir(Home::Agent(agent));
+        for pool in self.pools_of(agent) {
+            self.stir(Home::Pool(pool));
         }
     }
 }
@@ -121,12 +129,17 @@ impl<'a> Step<'a> {
                 Ok(result) => results.push(result),
                 Err(refused) => {
                     let code = refused.code;
-                    let named = first.get_or_insert(refused.at_op(index));
+                    let mut refused = refused.at_op(index);
+                    let stale = std::mem::take(&mut refused.facts.stale);
+                    let named = first.get_or_insert(refused);
                     // Stale items are all named, so the rest is looked at as well. Anything else ends it here.
                     if !matches!(code, Code::StaleLease | Code::VersionConflict | Code::StaleFence) {
                         break;
                     }
-                    named.facts.stale.push(Stale { op: index, item: item(op), code });
+                    if stale.is_empty() {
+                        named.facts.stale.push(Stale { op: index, item: item(op), code });
+                    }
+                    named.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }
             }
         }
@@ -143,6 +156,7 @@ impl<'a> Step<'a> {
     }
 
     fn operation(&mut self, op: &Op) -> Result<OpResult, Refused> {
+        self.not_too_large(op)?;
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove(agent),
@@ -177,6 +191,10 @@ impl<'a> Step<'a> {
             Op::MakeSnapshot(make) => self.make_snapshot(make),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Rollback(rollback) => self.rollback(rollback),
+            Op::Subscribe(asked) => self.subscribe(asked),
+            Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern),
+            Op::BringHistory(history) => self.bring_history(history),
+            Op::AckMany(leases) => self.ack_many(leases),
             Op::Request(ask) => self.ask(ask),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel(*request),
@@ -213,11 +231,13 @@ impl<'a> Step<'a> {
     pub(super) fn end(&mut self, number: DeliveryNo, state: EndState, reason: String) {
         let (seq, at) = (self.seq, self.now.wall);
         let delivery = self.space.delivery_mut(number);
-        let (agent, token) = (delivery.agent, delivery.token());
+        let (holder, token) = (delivery.to.agent_no(), delivery.token());
         delivery.place = Place::Ended { state, token, seq, at, reason };
         self.changed = true;
         // A lease fewer: what only the limit of what is in flight kept back can go out now.
-        self.space.stir(agent);
+        if let Some(agent) = holder {
+            self.space.stir_all(agent);
+        }
         if matches!(state, EndState::Dead | EndState::Purged) {
             self.lose_question(number);
         }

@@ -1,20 +1,58 @@
-//! The bytes of a policy.
+//! The bytes of a policy: the preset, then numbered fields, of which only those that are not at their default are written.
 
 use crate::codec::{Reader, Unreadable, Writer};
-use crate::policy::{Policy, Preset};
+use crate::ids::Seq;
+use crate::policy::{InForce, Policy, Preset};
 
-pub(super) fn write(out: &mut Writer, policy: &Policy) {
-    out.number(match policy.preset {
+pub(super) fn write(out: &mut Writer, policy: &InForce) {
+    let InForce { rules, supervised_since } = policy;
+    out.number(match rules.preset {
         Preset::Mesh => 0,
         Preset::Supervised => 1,
     });
+    let usual = Policy::default();
+    let mut field = |number: u64, value: u64, usual: u64| {
+        if value != usual {
+            out.numbers(&[number, value]);
+        }
+    };
+    let wide = |number: u32| u64::from(number);
+    field(1, wide(rules.payload_bytes_max), wide(usual.payload_bytes_max));
+    field(2, wide(rules.rationale_chars_max), wide(usual.rationale_chars_max));
+    field(3, rules.actions_max.map_or(0, |max| wide(max) + 1), 0);
+    field(4, wide(rules.broadcasts_per_minute), wide(usual.broadcasts_per_minute));
+    field(5, u64::from(rules.structured), 0);
+    field(6, u64::from(rules.confidence), 0);
+    field(7, u64::from(rules.rationale), 0);
+    field(8, wide(rules.open_tasks_max), wide(usual.open_tasks_max));
+    field(9, supervised_since.0, 0);
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Policy, Unreadable> {
-    let preset = match input.number()? {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<InForce, Unreadable> {
+    let mut policy = InForce::default();
+    let rules = &mut policy.rules;
+    rules.preset = match input.number()? {
         0 => Preset::Mesh,
         1 => Preset::Supervised,
         _ => return input.wrong("a preset"),
     };
-    Ok(Policy { preset })
+    while !input.is_done() {
+        match input.number()? {
+            1 => rules.payload_bytes_max = input.narrow()?,
+            2 => rules.rationale_chars_max = input.narrow()?,
+            3 => {
+                let max: u64 = input.number()?;
+                let max = max.checked_sub(1).and_then(|max| u32::try_from(max).ok());
+                rules.actions_max = Some(max.map_or_else(|| input.wrong("a number of actions"), Ok)?);
+            }
+            4 => rules.broadcasts_per_minute = input.narrow()?,
+            5 => rules.structured = input.number()? == 1,
+            6 => rules.confidence = input.number()? == 1,
+            7 => rules.rationale = input.number()? == 1,
+            8 => rules.open_tasks_max = input.narrow()?,
+            9 => policy.supervised_since = Seq(input.number()?),
+            _ => return input.wrong("a rule that this release knows"),
+        }
+    }
+    Ok(policy)
 }

@@ -2,6 +2,7 @@
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Generation, MessageId, Seq};
+use crate::recipient::Recipient;
 use crate::refused::Code;
 use crate::request::{Asked, Reply, Request, RequestState};
 
@@ -12,7 +13,7 @@ pub(super) fn write(out: &mut Writer, request: &Request) {
     out.text(&request.correlation);
     out.numbers(&[request.length_ms, request.first.0, request.asked.len() as u64]);
     for one in &request.asked {
-        out.number(one.agent.0);
+        out.number(one.to.number());
         match one.reply {
             Reply::Open => out.number(0),
             Reply::Answered { seq, n } => out.numbers(&[1, seq.0, u64::from(n)]),
@@ -42,7 +43,8 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, Unreadable> {
     let first = DeliveryNo(input.number()?);
     let mut asked = Vec::new();
     for _ in 0..input.count(2)? {
-        asked.push(Asked { agent: AgentNo(input.number()?), reply: read_reply(input)? });
+        let Some(to) = Recipient::from_number(input.number()?) else { return input.wrong("somebody") };
+        asked.push(Asked { to, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
     Ok(Request { id, from, reply_to, correlation, length_ms, first, asked, state, waiter: None })

@@ -19,7 +19,7 @@ fn request(state: RequestState) -> Item {
         correlation: "c".into(),
         length_ms: 30_000,
         first: DeliveryNo(17),
-        asked: asked.map(|(at, reply)| Asked { agent: AgentNo(at as u64 + 2), reply }).collect(),
+        asked: asked.map(|(at, reply)| Asked { to: AgentNo(at as u64 + 2).into(), reply }).collect(),
         state,
         waiter: None,
     })

@@ -58,7 +58,7 @@ fn effects() -> Vec<Effect> {
         },
         Effect::Redriven {
             delivery: DeliveryNo(17),
-            agent: AgentNo(2),
+            to: AgentNo(2).into(),
             seq: Seq(5),
             n: 1,
             priority: Priority::NORMAL,

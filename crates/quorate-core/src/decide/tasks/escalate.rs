@@ -7,9 +7,11 @@ use sha2::{Digest, Sha256};
 
 use crate::commit::OpResult;
 use crate::decide::Draft;
+use crate::destination::Destination;
 use crate::ids::AgentNo;
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
-use crate::message::{Destination, Message, MessageType, Payload};
+use crate::message::{Message, MessageType, Payload};
+use crate::recipient::Recipient;
 use crate::registry::Role;
 use crate::task::{Escalate, Escalation, Task};
 
@@ -31,7 +33,8 @@ impl Draft<'_> {
         message.correlation_id = Some(task.spec.id.to_string());
         message.session_id.clone_from(&task.spec.session);
         self.deliveries += recipients.len();
-        match self.post(&Arc::new(message), &recipients) {
+        let recipients = recipients.into_iter().map(Recipient::agent).collect();
+        match self.post(&Arc::new(message), recipients) {
             OpResult::Sent { id, .. } => Some(Escalation { at: self.now.wall, message: id }),
             _ => None,
         }

@@ -138,7 +138,7 @@ impl Comparing<'_> {
         };
         vec![
             Value::Integer(row_id(self.space, delivery.0)),
-            number(open.agent().0),
+            number(open.to.number()),
             number(open.seq.0),
             number(u64::from(open.n())),
             number(u64::from(stored_priority(open.priority))),
@@ -159,11 +159,11 @@ impl Comparing<'_> {
         let table = Table { name: "dead", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
         let letters = self.folded.world.dead.iter();
         let expected = letters.map(|(delivery, dead)| {
-            let Dead { agent, seq, n, priority, attempts_max, expires_at, session } = dead;
+            let Dead { to, seq, n, priority, attempts_max, expires_at, session } = dead;
             let (tries, ended) = self.folded.tries_of_dead.get(delivery).copied().unwrap_or_default();
             let columns = vec![
                 Value::Integer(row_id(self.space, delivery.0)),
-                number(agent.0),
+                number(to.number()),
                 number(seq.0),
                 number(u64::from(*n)),
                 number(u64::from(stored_priority(*priority))),

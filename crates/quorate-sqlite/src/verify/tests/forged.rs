@@ -1,8 +1,9 @@
 //! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Key, Message, NewDelivery, Next,
-    Payload, Presence, Priority, ReturnCause, Role, SpaceName, Token, Version, codec,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key, Letter, Message,
+    NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause, Role, SpaceName,
+    Subscription, SubscriptionState, Takers, Token, Verb, Version, codec,
 };
 
 use super::*;
@@ -43,9 +44,34 @@ fn registered(number: u64) -> Effect {
     Effect::AgentRegistered { number: AgentNo(number), agent }
 }
 
+fn recipient(number: u64) -> Recipient {
+    Recipient::from_number(number).unwrap()
+}
+
 fn sent(first: u64, agent: u64) -> Effect {
-    let deliveries = vec![NewDelivery { agent: AgentNo(agent), lease: None }];
+    let deliveries = vec![NewDelivery { to: recipient(agent), lease: None }];
     Effect::Sent { message: message(), part: 0, first: DeliveryNo(first), deliveries }
+}
+
+fn letter() -> Letter {
+    Letter { seq: Seq(1), n: 0, priority: Priority::NORMAL, attempts_max: 1, expires_at: None, session: None }
+}
+
+fn pool(number: u64) -> Effect {
+    let capability = "review".parse().unwrap();
+    let pool = Pool { number: PoolNo(number), capability, takers: Takers::Anybody };
+    Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(pool) }
+}
+
+fn subscribed(number: u64) -> Effect {
+    let subscription = Subscription {
+        agent: work::agent("eve"),
+        number: AgentNo(number),
+        pattern: "a.>".parse().unwrap(),
+        since: Seq(1),
+        state: SubscriptionState::Active,
+    };
+    Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(subscription)) }
 }
 
 #[test]
@@ -69,8 +95,9 @@ fn effects_that_do_not_fit_are_forked() {
         Effect::AgentRemoved { number: AgentNo(0) },
         sent(1, 1),
         sent(u64::MAX, 1),
-        sent(21, 0),
         sent(21, 77),
+        sent(21, 1 << 32),
+        sent(21, (1 << 32) | 1),
         Effect::Leased { lease_ms: 1, deliveries: vec![(delivery, token)] },
         Effect::Acked { delivery, token },
         returned(ReturnCause::Released, Next::Ready),
@@ -79,7 +106,7 @@ fn effects_that_do_not_fit_are_forked() {
         Effect::Purged { delivery },
         Effect::Redriven {
             delivery,
-            agent: AgentNo(u64::MAX),
+            to: recipient(77),
             seq: Seq(1),
             n: 0,
             priority: Priority::NORMAL,
@@ -92,6 +119,16 @@ fn effects_that_do_not_fit_are_forked() {
         written(100, 9),
         Effect::Deleted { key: Key::new("plan/a").unwrap(), version: Version(1) },
         Effect::Erased { seq: Seq(u64::MAX), part: 0 },
+        Effect::AckedMany { deliveries: vec![(delivery, token)] },
+        Effect::Taken { agent: AgentNo(1), lease_ms: 1, deliveries: vec![(delivery, token)] },
+        Effect::Taken { agent: AgentNo(u64::MAX), lease_ms: 1, deliveries: vec![] },
+        Effect::Brought { agent: AgentNo(u64::MAX), first: DeliveryNo(21), letters: vec![] },
+        Effect::Brought { agent: AgentNo(1), first: DeliveryNo(1), letters: vec![letter()] },
+        Effect::Barred { delivery },
+        pool(0),
+        pool(9),
+        subscribed(0),
+        subscribed(77),
         Effect::Restored { generation: Generation(0) },
         Effect::Restored { generation: Generation(u64::MAX) },
         Effect::SpaceCreated {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, CancelTask, Cancellation, Code, Destination, Escalate, Escalation, GivenUp, Message,
-    MessageType, OnDependencyFailure, OpResult, PartRef, Payload, Principal, Refused, Role, Setback,
-    SetbackKind, Task, TaskId, TaskLoss, TaskState, TaskStatus, Told, limits,
+    AgentNo, CancelTask, Cancellation, Code, Destination, Escalate, Escalation, GivenUp, Home, Message,
+    MessageType, OnDependencyFailure, OpResult, PartRef, Payload, Principal, Recipient, Refused, Role,
+    Setback, SetbackKind, Task, TaskId, TaskLoss, TaskState, TaskStatus, Told, limits,
 };
 
 use super::no_such_task;
@@ -143,7 +143,8 @@ impl Step<'_> {
         let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
         let can = |number: &AgentNo| {
-            !self.space.agent(*number).removed && self.space.open_count(*number) < limits::INBOX_MAX
+            !self.space.agent(*number).removed
+                && self.space.open_count(Home::Agent(*number)) < limits::INBOX_MAX
         };
         let leads = |number: &AgentNo| self.space.agent(*number).role == Role::Coordinator;
         let mut to: Vec<AgentNo> = match task.spec.escalate {
@@ -168,6 +169,7 @@ impl Step<'_> {
         message.correlation_id = Some(task.spec.id.to_string());
         message.session_id = task.spec.session.clone();
         self.deliveries += to.len();
+        let to = to.into_iter().map(Recipient::agent).collect();
         match self.post(&Arc::new(message), [0; 32], to) {
             OpResult::Sent { id, .. } => Some(id),
             other => panic!("a message is sent, not {other:?}"),

@@ -1,0 +1,124 @@
+//! Where a message goes, in words and in text. The one place that reads and prints destinations.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ids::{AgentId, Capability};
+use crate::refused::{Code, Refused};
+use crate::registry::Role;
+use crate::topic::Topic;
+
+/// Where a message goes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Destination {
+    /// One agent.
+    Agent(AgentId),
+    /// Each agent of a list, once.
+    Agents(Vec<AgentId>),
+    /// `topic:findings.high`: each agent that subscribes to it but the sender, once; nobody is fine.
+    Topic(Topic),
+    /// `*`: all agents but the sender.
+    Everybody,
+    /// `role:NAME`: all agents with that role but the sender.
+    Role(Role),
+    /// `can:CAPABILITY`: exactly one agent that can do it; whoever is free takes it.
+    Can(Capability),
+}
+
+impl Destination {
+    /// The agents named, in order; none where they are not named one by one.
+    #[must_use]
+    pub fn agents(&self) -> &[AgentId] {
+        match self {
+            Self::Agent(agent) => std::slice::from_ref(agent),
+            Self::Agents(agents) => agents,
+            Self::Topic(_) | Self::Everybody | Self::Role(_) | Self::Can(_) => &[],
+        }
+    }
+
+    /// Whether it names agents one by one.
+    #[must_use]
+    pub fn is_by_name(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Agents(_))
+    }
+
+    /// Several texts: a list of agents. A single one may be any destination.
+    ///
+    /// # Errors
+    /// `INVALID` when a text is none, or a list holds something else than agents.
+    pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Refused> {
+        let mut all = texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<Vec<_>, _>>()?;
+        if all.len() == 1
+            && let Some(one) = all.pop()
+        {
+            return Ok(one);
+        }
+        let agents = all.into_iter().map(|one| match one {
+            Self::Agent(agent) => Ok(agent),
+            other => Err(Refused::new(Code::Invalid, format!("{other} is in a list of agents"))
+                .hint("a list names agents; send to anything else by itself")),
+        });
+        Ok(Self::Agents(agents.collect::<Result<_, _>>()?))
+    }
+}
+
+impl FromStr for Destination {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        if text == "*" {
+            return Ok(Self::Everybody);
+        }
+        match text.split_once(':') {
+            Some(("topic", topic)) => Ok(Self::Topic(topic.parse()?)),
+            Some(("role", role)) => Ok(Self::Role(role.parse()?)),
+            Some(("can", capability)) => Ok(Self::Can(capability.parse()?)),
+            _ => Ok(Self::Agent(text.parse()?)),
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    /// As it is read; the agents of a list stand one after the other, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => agent.fmt(f),
+            Self::Agents(agents) => {
+                let agents: Vec<_> = agents.iter().map(AgentId::as_str).collect();
+                f.write_str(&agents.join(", "))
+            }
+            Self::Topic(topic) => write!(f, "topic:{topic}"),
+            Self::Everybody => f.write_str("*"),
+            Self::Role(role) => write!(f, "role:{}", role.as_str()),
+            Self::Can(capability) => write!(f, "can:{capability}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: a prefix that is printed but not read, or the other way round.
+    #[test]
+    fn d3_every_destination_is_read_as_it_is_printed() {
+        for text in ["bob", "a:b", "topic:findings.high", "*", "role:worker", "can:review code"] {
+            let read: Destination = text.parse().expect("a good destination");
+            assert_eq!(read.to_string(), text);
+            assert_eq!(matches!(read, Destination::Agent(_)), text == "bob" || text == "a:b");
+        }
+        for text in ["", "topic:", "topic:a.*", "role:boss", "role:", "can:", "can:\n"] {
+            let refused = text.parse::<Destination>().expect_err(text);
+            assert_eq!(refused.code, Code::Invalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn d3_a_list_names_agents() {
+        let agents = Destination::of_texts(["bob", "carol"]).expect("a list");
+        assert_eq!(agents.agents().len(), 2);
+        assert_eq!(Destination::of_texts(["*"]), Ok(Destination::Everybody));
+        assert_eq!(Destination::of_texts([""; 0]), Ok(Destination::Agents(vec![])));
+        assert_eq!(Destination::of_texts(["bob", "*"]).map_err(|refused| refused.code), Err(Code::Invalid));
+    }
+}

@@ -1,0 +1,130 @@
+//! Whom a delivery is for: an agent, or a pool from which one of several agents takes it.
+
+use crate::ids::{AgentNo, PoolNo};
+use crate::limits::{AGENTS_MAX, POOLS_MAX};
+
+/// Whom a delivery is for. A delivery from a pool has both while an agent holds it: the pool is where it goes back to.
+/// Kept in four bytes, because there may be a million open deliveries; written down as [`Recipient::number`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Recipient(u32);
+
+/// Bits of the agent's number; 0 = nobody yet. Above it is the pool's; 0 = no pool.
+const AGENT_BITS: u32 = 17;
+const AGENT_MASK: u32 = (1 << AGENT_BITS) - 1;
+
+const _: () = assert!(AGENTS_MAX < 1 << AGENT_BITS && POOLS_MAX < 1 << (32 - AGENT_BITS));
+
+/// Where a delivery waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Home {
+    /// In the inbox of an agent.
+    Agent(AgentNo),
+    /// In a pool.
+    Pool(PoolNo),
+}
+
+impl Recipient {
+    /// This very agent.
+    #[must_use]
+    pub fn agent(agent: AgentNo) -> Self {
+        Self(0).held_by(agent)
+    }
+
+    /// Whoever takes it from this pool.
+    #[must_use]
+    pub fn pool(pool: PoolNo) -> Self {
+        Self::from_number(pool.0 << 32).expect("pools are limited")
+    }
+
+    /// The same, in the hands of this agent.
+    #[must_use]
+    pub fn held_by(self, agent: AgentNo) -> Self {
+        let agent = u32::try_from(agent.0).ok().filter(|agent| *agent <= AGENT_MASK);
+        Self(self.0 & !AGENT_MASK | agent.expect("agents are limited"))
+    }
+
+    /// The same, in nobody's hands.
+    #[must_use]
+    pub fn back_home(self) -> Self {
+        match self.pool_no() {
+            Some(_) => Self(self.0 & !AGENT_MASK),
+            None => self,
+        }
+    }
+
+    /// Where it waits.
+    #[must_use]
+    pub fn home(self) -> Home {
+        match self.pool_no() {
+            Some(pool) => Home::Pool(pool),
+            None => Home::Agent(AgentNo(u64::from(self.0))),
+        }
+    }
+
+    /// The agent: its recipient, or who took it from its pool; `None` while it lies in a pool.
+    #[must_use]
+    pub fn agent_no(self) -> Option<AgentNo> {
+        Some(self.0 & AGENT_MASK).filter(|agent| *agent != 0).map(|agent| AgentNo(u64::from(agent)))
+    }
+
+    /// The pool that it is from, if any.
+    #[must_use]
+    pub fn pool_no(self) -> Option<PoolNo> {
+        Some(self.0 >> AGENT_BITS).filter(|pool| *pool != 0).map(|pool| PoolNo(u64::from(pool)))
+    }
+
+    /// As one number, frozen: an agent's own number, and the pool's in the upper half.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        u64::from(self.0 >> AGENT_BITS) << 32 | u64::from(self.0 & AGENT_MASK)
+    }
+
+    /// The recipient with this number; `None` for 0, which is nobody, and for what is beyond all limits.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        let (pool, agent) = ((number >> 32) as u32, number as u32);
+        let fits = number != 0 && agent <= AGENT_MASK && pool < 1 << (32 - AGENT_BITS);
+        fits.then_some(Self(pool << AGENT_BITS | agent))
+    }
+}
+
+impl std::fmt::Debug for Recipient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.pool_no(), self.agent_no()) {
+            (Some(pool), Some(agent)) => write!(f, "pool {pool} held by agent {agent}"),
+            (Some(pool), None) => write!(f, "pool {pool}"),
+            (None, _) => write!(f, "agent {}", self.0),
+        }
+    }
+}
+
+impl From<AgentNo> for Recipient {
+    fn from(agent: AgentNo) -> Self {
+        Self::agent(agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: fewer bits than the limits need, or a pool that forgets who holds what.
+    #[test]
+    fn d3_a_recipient_keeps_pool_and_holder_apart() {
+        let (agent, pool) = (AgentNo(AGENTS_MAX as u64), PoolNo(POOLS_MAX as u64));
+        let direct = Recipient::agent(agent);
+        assert_eq!((direct.agent_no(), direct.pool_no(), direct.number()), (Some(agent), None, agent.0));
+        assert_eq!((direct.home(), direct.back_home()), (Home::Agent(agent), direct));
+        let pooled = Recipient::pool(pool);
+        assert_eq!((pooled.agent_no(), pooled.pool_no(), pooled.number()), (None, Some(pool), pool.0 << 32));
+        let held = pooled.held_by(agent);
+        assert_eq!((held.agent_no(), held.pool_no()), (Some(agent), Some(pool)));
+        assert_eq!((held.home(), held.back_home()), (Home::Pool(pool), pooled));
+        for one in [direct, pooled, held] {
+            assert_eq!(Recipient::from_number(one.number()), Some(one));
+        }
+        for none in [0, u64::MAX, 1 << AGENT_BITS, 1 << (64 - AGENT_BITS)] {
+            assert_eq!(Recipient::from_number(none), None);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Topics, pools and the policy in plans: what can be said, how it is drawn, and what it means where it stands.
+
+use std::fmt;
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    BringHistory, Destination, Earlier, History, Item, Letter, Message, MessageType, Op, Pattern, Policy,
+    Preset, Priority, RegisterAgent, Role, Seq, Subscribe, Subscription, Timestamp,
+};
+
+use super::plan::AGENTS;
+use super::resolve::{Sight, id};
+use super::sessions::NAMES;
+
+/// The topics of a plan.
+const TOPICS: [&str; 4] = ["a.b", "a.c", "b", "a.b.c"];
+/// The patterns of a plan.
+const PATTERNS: [&str; 5] = ["a.b", "a.*", "a.>", ">", "*"];
+/// What agents of a plan can do; nobody can fly.
+const CAPABILITIES: [&str; 3] = ["cook", "review", "fly"];
+
+/// Where a letter goes.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Agents(Vec<usize>),
+    Topic(usize),
+    Everybody,
+    Role(usize),
+    Can(usize),
+}
+
+/// What a letter is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Manner {
+    Command,
+    Answer,
+    BareAnswer,
+    Text,
+    LongReason,
+}
+
+/// What is done about topics, pools and the policy.
+#[derive(Clone, Debug)]
+pub(super) enum Topical {
+    Subscribe {
+        agent: usize,
+        pattern: usize,
+        last: Option<u32>,
+    },
+    Unsubscribe {
+        agent: usize,
+        pattern: usize,
+    },
+    /// Brings what was sent of late to one of those who want it.
+    Bring {
+        which: usize,
+        back: Vec<usize>,
+        to_the_end: bool,
+        outdated: bool,
+    },
+    SetPolicy(usize),
+}
+
+impl Address {
+    pub(super) fn destination(&self) -> Destination {
+        match self {
+            Self::Agents(agents) => match agents[..] {
+                [one] => Destination::Agent(id(one)),
+                ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),
+            },
+            Self::Topic(topic) => text(&format!("topic:{}", TOPICS[*topic])),
+            Self::Everybody => Destination::Everybody,
+            Self::Role(role) => Destination::Role(Role::ALL[*role]),
+            Self::Can(capability) => text(&format!("can:{}", CAPABILITIES[*capability])),
+        }
+    }
+}
+
+fn text(text: &str) -> Destination {
+    text.parse().expect("a good destination")
+}
+
+impl Manner {
+    pub(super) fn put_on(self, message: &mut Message) {
+        match self {
+            Self::Command => {}
+            Self::Answer => {
+                message.kind = MessageType::Response;
+                message.confidence = Some(0.5);
+                message.rationale = Some("so it is".into());
+            }
+            Self::BareAnswer => message.kind = MessageType::Response,
+            Self::Text => message.content_type = Some("text/plain".into()),
+            Self::LongReason => message.rationale = Some("because of this and that".into()),
+        }
+    }
+}
+
+/// How an agent of a plan describes itself.
+pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
+    let mut new = RegisterAgent::named(id(agent));
+    new.role = match (agent, shape) {
+        (0, _) | (_, 2) => Role::Coordinator,
+        (1, _) => Role::Worker,
+        (2, _) => Role::Specialist,
+        (_, _) => Role::Observer,
+    };
+    let able: &[usize] = match (agent, shape) {
+        (_, 3) => &[],
+        (0, _) | (_, 4) => &[0],
+        (1, _) => &[0, 1],
+        (_, _) => &[1],
+    };
+    new.capabilities = able.iter().map(|one| CAPABILITIES[*one].to_owned()).collect();
+    new.capabilities.extend(super::tasks::abilities(agent));
+    if shape == 1 {
+        new.name = "somebody".into();
+    }
+    new
+}
+
+fn policy(kind: usize) -> Policy {
+    let mesh = Policy::mesh();
+    match kind {
+        0 => mesh,
+        1 => Policy { preset: Preset::Supervised, ..mesh },
+        2 => Policy { broadcasts_per_minute: 1, payload_bytes_max: 12, ..mesh },
+        3 => Policy { structured: true, confidence: true, rationale: true, rationale_chars_max: 9, ..mesh },
+        _ => Policy { broadcasts_per_minute: 2, preset: Preset::Supervised, structured: true, ..mesh },
+    }
+}
+
+impl Topical {
+    /// The operation that is meant. `sent` is every message so far.
+    pub(super) fn op(&self, sight: &Sight, sent: &[(Seq, u32)]) -> Op {
+        let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("a good pattern");
+        match self {
+            Self::Subscribe { agent, pattern: which, last } => {
+                let history = last.map(History::Last);
+                Op::Subscribe(Subscribe { agent: id(*agent), pattern: pattern(*which), history })
+            }
+            Self::Unsubscribe { agent, pattern: which } => {
+                Op::Unsubscribe { agent: id(*agent), pattern: pattern(*which) }
+            }
+            Self::Bring { which, back, to_the_end, outdated } => {
+                let wanting =
+                    |item: &&Item| matches!(item, Item::Subscription(one) if one.wanted().is_some());
+                let all: Vec<_> = sight.subscriptions.iter().filter(wanting).collect();
+                match all.get(*which % all.len().max(1)) {
+                    Some(Item::Subscription(one)) => bring(one, back, *to_the_end, *outdated, sent),
+                    _ => Op::Sweep,
+                }
+            }
+            Self::SetPolicy(kind) => Op::SetPolicy(policy(*kind)),
+        }
+    }
+}
+
+fn bring(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool, sent: &[(Seq, u32)]) -> Op {
+    let messages = back.iter().filter_map(|back| {
+        let (seq, n) = *sent.iter().rev().nth(*back)?;
+        // Of one in two nobody knows who sent it: it is the hub then.
+        let from = (*back % 2 == 0).then(|| id(*back % AGENTS.len()));
+        let expires_at = (*back == 3).then_some(Timestamp(1));
+        let priority = Priority::NORMAL;
+        let letter = Letter { seq, n, priority, attempts_max: 2, expires_at, session: None };
+        Some(Earlier { from, session_id: (*back == 1).then(|| NAMES[0].into()), letter })
+    });
+    let wanted = to.wanted().filter(|_| !outdated).unwrap_or(History::Last(77));
+    let next = if to_the_end { to.since } else { Seq(to.since.0.saturating_sub(1)) };
+    let (agent, pattern) = (to.agent.clone(), to.pattern.clone());
+    Op::BringHistory(BringHistory { agent, pattern, wanted, messages: messages.collect(), next })
+}
+
+pub(super) fn address() -> BoxedStrategy<Address> {
+    prop_oneof![
+        10 => Just(Address::Agents(vec![1])),
+        10 => (0..3usize).prop_map(|agent| Address::Agents(vec![agent])),
+        4 => vec(0..3usize, 2..=4).prop_map(Address::Agents),
+        1 => vec(0..AGENTS.len(), 1..=3).prop_map(Address::Agents),
+        6 => (0..TOPICS.len()).prop_map(Address::Topic),
+        2 => Just(Address::Everybody),
+        2 => (0..Role::ALL.len()).prop_map(Address::Role),
+        10 => (0..2usize).prop_map(Address::Can),
+        1 => Just(Address::Can(2)),
+    ]
+    .boxed()
+}
+
+pub(super) fn manner() -> BoxedStrategy<Manner> {
+    prop_oneof![
+        20 => Just(Manner::Command),
+        2 => Just(Manner::Answer),
+        1 => Just(Manner::BareAnswer),
+        1 => Just(Manner::Text),
+        1 => Just(Manner::LongReason),
+    ]
+    .boxed()
+}
+
+/// What an agent does about topics.
+pub(super) fn by_agent(agent: usize) -> BoxedStrategy<Topical> {
+    prop_oneof![
+        4 => (0..PATTERNS.len(), weighted(0.4, 1..4u32))
+            .prop_map(move |(pattern, last)| Topical::Subscribe { agent, pattern, last }),
+        1 => (0..PATTERNS.len()).prop_map(move |pattern| Topical::Unsubscribe { agent, pattern }),
+    ]
+    .boxed()
+}
+
+/// What the hub does about topics and the policy.
+pub(super) fn by_hub() -> BoxedStrategy<Topical> {
+    let likely = || proptest::bool::weighted(0.8);
+    prop_oneof![
+        2 => (0..3usize, vec(0..5usize, 0..=3), likely(), likely()).prop_map(
+            |(which, back, to_the_end, current)| {
+                Topical::Bring { which, back, to_the_end, outdated: !current }
+            },
+        ),
+        3 => prop_oneof![3 => Just(0usize), 2 => Just(1), 1 => 2..5usize].prop_map(Topical::SetPolicy),
+    ]
+    .boxed()
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.destination())
+    }
+}
+
+impl fmt::Display for Topical {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Subscribe { agent, pattern, last } => {
+                write!(f, "subscribes {} to {}", AGENTS[*agent], PATTERNS[*pattern])?;
+                last.map_or(Ok(()), |last| write!(f, " last {last}"))
+            }
+            Self::Unsubscribe { agent, pattern } => {
+                write!(f, "unsubscribes {} from {}", AGENTS[*agent], PATTERNS[*pattern])
+            }
+            Self::Bring { which, back, to_the_end, outdated } => {
+                let end = if *to_the_end { "" } else { ", more to come" };
+                let late = if *outdated { ", too late" } else { "" };
+                write!(f, "brings {back:?} to waiting subscription {which}{end}{late}")
+            }
+            Self::SetPolicy(kind) => write!(f, "sets policy {kind}"),
+        }
+    }
+}

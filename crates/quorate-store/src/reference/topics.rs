@@ -1,0 +1,154 @@
+//! Subscriptions, and what is brought to those who come late.
+
+use quorate_core::{
+    AgentId, AgentNo, BringHistory, Code, History, Home, Item, ItemKey, ItemKind, OpResult, Pattern,
+    Recipient, Refused, Subscribe, Subscription, SubscriptionState, Topic, limits,
+};
+
+use crate::reference::space::{Delivery, Place, Space};
+use crate::reference::step::Step;
+
+/// Whether a pattern stands for a topic: word by word, `*` for any, `>` for one or more.
+pub(super) fn matches(pattern: &[&str], topic: &[&str]) -> bool {
+    match (pattern, topic) {
+        ([], []) => true,
+        ([">"], [_, ..]) => true,
+        (["*", pattern @ ..], [_, topic @ ..]) => matches(pattern, topic),
+        ([one, pattern @ ..], [other, topic @ ..]) => one == other && matches(pattern, topic),
+        (_, _) => false,
+    }
+}
+
+impl Space {
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = &Subscription> {
+        self.items.values().filter_map(|item| match item {
+            Item::Subscription(subscription) => Some(&**subscription),
+            _ => None,
+        })
+    }
+
+    pub(super) fn subscribers(&self, topic: &Topic) -> Vec<AgentNo> {
+        let topic: Vec<&str> = topic.as_str().split('.').collect();
+        let wants = |one: &&Subscription| {
+            let pattern: Vec<&str> = one.pattern.as_str().split('.').collect();
+            matches(&pattern, &topic)
+        };
+        let mut numbers: Vec<_> = self.subscriptions().filter(wants).map(|one| one.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    fn subscription(&self, agent: &AgentId, pattern: &Pattern) -> Option<Subscription> {
+        let key = ItemKey::new(ItemKind::Subscription, format!("{agent} {pattern}"));
+        match self.items.get(&key) {
+            Some(Item::Subscription(subscription)) => Some((**subscription).clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn subscribe(&mut self, asked: &Subscribe) -> Result<OpResult, Refused> {
+        let number = self.own(&asked.agent)?;
+        if let Some(known) = self.space.subscription(&asked.agent, &asked.pattern) {
+            return Ok(OpResult::Subscribed { since: known.since, wanted: wanted(&known) });
+        }
+        let own = self.space.subscriptions().filter(|one| one.number == number).count();
+        let all = self.space.subscriptions().count();
+        for (count, max) in [(own, limits::SUBSCRIPTIONS_PER_AGENT_MAX), (all, limits::SUBSCRIPTIONS_MAX)] {
+            if count >= max {
+                return Err(Refused::new(Code::LimitExceeded, "too many subscriptions").limit(max as u64));
+            }
+        }
+        let state = match asked.history {
+            Some(history) => SubscriptionState::CatchingUp(history),
+            None => SubscriptionState::Active,
+        };
+        let (agent, pattern) = (asked.agent.clone(), asked.pattern.clone());
+        let new = Subscription { agent, number, pattern, since: self.seq, state };
+        self.set_item(Item::Subscription(Box::new(new)));
+        Ok(OpResult::Subscribed { since: self.seq, wanted: asked.history })
+    }
+
+    pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
+        self.own(agent)?;
+        let Some(known) = self.space.subscription(agent, pattern) else {
+            return Err(Refused::new(Code::NotFound, "there is no such subscription"));
+        };
+        self.end_subscription(known);
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
+        let own: Vec<_> = self.space.subscriptions().filter(|one| one.number == agent).cloned().collect();
+        own.into_iter().for_each(|one| self.end_subscription(one));
+    }
+
+    fn end_subscription(&mut self, known: Subscription) {
+        let ended = Subscription { state: SubscriptionState::Ended, ..known };
+        self.set_item(Item::Subscription(Box::new(ended)));
+    }
+
+    /// New deliveries of old messages, for a subscriber that asked for them.
+    pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
+        self.require_system()?;
+        let known = self.space.subscription(&history.agent, &history.pattern);
+        let Some(known) = known.filter(|known| wanted(known) == Some(history.wanted)) else {
+            return Err(Refused::new(Code::NotFound, "nobody waits for this history"));
+        };
+        if history.messages.iter().any(|one| one.letter.seq >= known.since) {
+            return Err(Refused::new(Code::Invalid, "that is no history"));
+        }
+        let mut letters = Vec::new();
+        for earlier in &history.messages {
+            let own = earlier.from.as_ref() == Some(&history.agent);
+            let over = earlier.letter.expires_at.is_some_and(|at| at <= self.now.wall);
+            if !own && !over && self.may_reach(earlier.from.as_ref(), known.number) {
+                let session = self.space.open_session_named(earlier.session_id.as_deref());
+                letters.push((earlier.letter, session));
+            }
+        }
+        self.deliveries += letters.len();
+        if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
+                .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+        }
+        let home = Home::Agent(known.number);
+        if self.space.open_count(home) + letters.len() > limits::INBOX_MAX {
+            return Err(Refused::new(Code::QueueFull, "no room").limit(limits::INBOX_MAX as u64));
+        }
+        for (letter, session) in letters {
+            self.space.deliveries.push(Delivery {
+                to: Recipient::agent(known.number),
+                seq: letter.seq,
+                n: letter.n,
+                priority: letter.priority,
+                attempts_max: letter.attempts_max,
+                expires_at: letter.expires_at,
+                attempt: 0,
+                session,
+                if_unavailable: quorate_core::IfUnavailable::Queue,
+                place: Place::Ready { since: self.now.wall, by_time: false },
+            });
+            self.changed = true;
+        }
+        self.space.stir(home);
+        let state = if history.next >= known.since {
+            SubscriptionState::Active
+        } else {
+            SubscriptionState::CatchingUp(History::Seq(history.next))
+        };
+        if state != known.state {
+            self.set_item(Item::Subscription(Box::new(Subscription { state, ..known })));
+        }
+        Ok(OpResult::Done)
+    }
+}
+
+fn wanted(subscription: &Subscription) -> Option<History> {
+    match subscription.state {
+        SubscriptionState::CatchingUp(history) => Some(history),
+        SubscriptionState::Active | SubscriptionState::Ended => None,
+    }
+}
