@@ -26,7 +26,7 @@
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
 //! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
-//! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] [beating T] [can X,Y] [does X,Y]` |
+//! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ]` |
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |

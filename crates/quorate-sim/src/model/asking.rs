@@ -11,7 +11,7 @@ use quorate_core::{
 
 use super::plan::{AGENTS, Letter, Named, Who};
 use super::resolve::{Sight, Told, client_id, consumer, id, message, payload};
-use super::tasks::described;
+use super::topics::described;
 
 /// Consumers from here on wait for answers, not for deliveries.
 const WAITERS: u64 = 7;
@@ -191,7 +191,7 @@ impl Asking {
                 Op::Heartbeat(Heartbeat { agent: id(*agent), status: *status, health })
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
-                let mut new = described(*agent);
+                let mut new = described(*agent, 0);
                 new.epoch = told.epoch(*agent, *epoch, sight);
                 new.heartbeat_ms = *heartbeat_ms;
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })

@@ -117,7 +117,7 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => Op::RegisterAgent(described(self.cast().description(who), words)),
+            "starts" => super::requests::register(self, who, words),
             "registers" => {
                 Op::RegisterAgent(described(RegisterAgent::named(agent(words.must("an agent"))), words))
             }
@@ -349,7 +349,7 @@ fn subscribe(who: &str, words: &mut Words<'_>) -> Op {
 }
 
 /// `[as ROLE] [able C,C]`.
-fn described(mut new: RegisterAgent, words: &mut Words<'_>) -> RegisterAgent {
+pub(super) fn described(mut new: RegisterAgent, words: &mut Words<'_>) -> RegisterAgent {
     if let Some(role) = words.after("as") {
         new.role = role.parse().expect("a role");
     }

@@ -1,13 +1,13 @@
 //! Requests and presence in words.
 
 use quorate_core::{
-    AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Destination, Health, Heartbeat, Inspect,
-    Inspected, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence,
-    Reply, Request, RequestState, Status, Verb, Why,
+    AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Health, Heartbeat, Inspect, Inspected,
+    Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence, Reply,
+    Request, RequestState, Status, Verb, Why,
 };
 use quorate_store::{Read, Rows};
 
-use super::asked::{Words, agent, payload, principal, span};
+use super::asked::{Words, agent, described, principal, span};
 use super::stage::Stage;
 use super::told::since_start;
 
@@ -57,7 +57,8 @@ impl Stage {
                 Reply::Answered { .. } => " answered",
                 Reply::Lost => " lost",
             };
-            format!("{}{reply}", self.agent_name(one.agent))
+            let whose = one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+            format!("{whose}{reply}")
         });
         let asked = asked.collect::<Vec<_>>().join(", ");
         let state = match &request.state {
@@ -172,21 +173,15 @@ impl Stage {
     }
 }
 
-/// `starts [again] [beating T] [can X,Y] [does X,Y]`
-pub(super) fn register(stage: &mut Stage, who: &str, words: &mut Words<'_>) -> Op {
-    let list = |text: &str| text.split(',').map(ToOwned::to_owned).collect();
-    let mut new = stage.cast().description(who);
-    if words.after_word("again") {
-        new.epoch = Some(stage.cast().epoch(who, 0));
-    }
+/// `starts [again] [as ROLE] [able X,Y] [beating T] [does X,Y]`
+pub(super) fn register(stage: &Stage, who: &str, words: &mut Words<'_>) -> Op {
+    let epoch = words.after_word("again").then(|| stage.cast().epoch(who, 0));
+    let mut new = described(stage.cast().description(who), words);
+    new.epoch = epoch;
     new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
-    if let Some(text) = words.after("can") {
-        new.capabilities = list(text);
+    if let Some(actions) = words.after("does") {
+        new.supported_actions = actions.split(',').map(ToOwned::to_owned).collect();
     }
-    if let Some(text) = words.after("does") {
-        new.supported_actions = list(text);
-    }
-    stage.cast_mut().describe(who, new.clone());
     Op::RegisterAgent(new)
 }
 
@@ -207,14 +202,4 @@ pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
 fn status(word: &str) -> Status {
     let found = Status::ALL.into_iter().find(|status| status.as_str() == word);
     found.unwrap_or_else(|| panic!("{word} is no status"))
-}
-
-/// A message with everything at its default.
-pub(super) fn plain(to: &str) -> Message {
-    let to: Vec<_> = to.split(',').map(agent).collect();
-    let to = match &to[..] {
-        [one] => Destination::Agent(one.clone()),
-        _ => Destination::Agents(to),
-    };
-    Message::new(to, "work", payload("{}"))
 }

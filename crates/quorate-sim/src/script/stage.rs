@@ -255,7 +255,8 @@ impl Stage {
             }
             (Op::Request(ask), OpResult::Requested { id, first, .. }) => {
                 let name = name.unwrap_or("?").to_owned();
-                self.cast_mut().name_message(&name, *id, *first, &ask.message.to);
+                let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
+                self.cast_mut().name_message(&name, *id, *first, recipients);
                 let asker = ask.message.from.as_ref().map_or(String::new(), ToString::to_string);
                 self.cast_mut().name_asker(&name, &asker);
             }

@@ -114,7 +114,6 @@ impl Stage {
                     let names = message.to.agents().iter().map(ToString::to_string).collect();
                     self.cast_mut().name_message(&name, id, *first, names);
                 }
-                n += 1;
             }
             if let Effect::Brought { agent, first, letters } = effect {
                 let whose = self.agent_name(*agent);
@@ -137,7 +136,8 @@ impl Stage {
         Some(match effect {
             Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
             Effect::AgentRemoved { number } => format!("agent {number} leaves"),
-            Effect::Sent { message, deliveries, .. } if deliveries.is_empty() => {
+            Effect::Sent { message, deliveries, .. } if deliveries.is_empty() && message.to.is_by_name() => {
+                *n += 1;
                 let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
                 format!("an answer by {from}")
             }

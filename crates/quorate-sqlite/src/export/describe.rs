@@ -9,7 +9,8 @@ mod task;
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
-    Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers, Timestamp, Token, Version,
+    Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers,
+    Timestamp, Token, Version,
 };
 
 /// A value of a field.

@@ -1,8 +1,8 @@
 //! Looks at the state at the head.
 
 use quorate_core::{
-    AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult, Open,
-    OpenState, Refused, Status, Timestamp,
+    AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult,
+    Open, OpenState, Refused, Status, Timestamp,
 };
 
 use crate::reference::agents::unknown;

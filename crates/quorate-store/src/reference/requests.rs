@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use quorate_core::{
     AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Generation, Home, Item, ItemKey, ItemKind,
-    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState, Told,
-    limits,
+    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState,
+    Told, limits,
 };
 
 use crate::reference::agents::unknown;
