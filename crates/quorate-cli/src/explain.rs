@@ -41,6 +41,7 @@ pages! {
     Cancelled => "CANCELLED",
     Expired => "EXPIRED",
     TooLarge => "TOO_LARGE",
+    SecretDetected => "SECRET_DETECTED",
     LimitExceeded => "LIMIT_EXCEEDED",
     QueueFull => "QUEUE_FULL",
     StorageFailed => "STORAGE_FAILED",

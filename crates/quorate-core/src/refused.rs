@@ -35,6 +35,8 @@ pub enum Code {
     Expired,
     /// Larger than allowed.
     TooLarge,
+    /// A text holds what looks like a secret.
+    SecretDetected,
     /// More than allowed.
     LimitExceeded,
     /// The recipient's inbox is full.
@@ -75,6 +77,7 @@ impl Code {
         Self::Cancelled,
         Self::Expired,
         Self::TooLarge,
+        Self::SecretDetected,
         Self::LimitExceeded,
         Self::QueueFull,
         Self::StorageFailed,
@@ -106,6 +109,7 @@ impl Code {
             Self::Cancelled => "CANCELLED",
             Self::Expired => "EXPIRED",
             Self::TooLarge => "TOO_LARGE",
+            Self::SecretDetected => "SECRET_DETECTED",
             Self::LimitExceeded => "LIMIT_EXCEEDED",
             Self::QueueFull => "QUEUE_FULL",
             Self::StorageFailed => "STORAGE_FAILED",
@@ -167,6 +171,8 @@ pub struct Facts {
     pub rule: Option<String>,
     /// What the rule is about: a field of the message or of the agent.
     pub place: Option<String>,
+    /// Where in that field, in bytes.
+    pub offset: Option<usize>,
 }
 
 /// One who waits in a circle: for something that the next one has.

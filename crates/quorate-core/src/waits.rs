@@ -52,6 +52,7 @@ pub(crate) enum Source {
     /// Another wait, which must end first.
     Wait(usize),
     /// An agent that has to take something from its inbox.
+    #[cfg_attr(not(test), expect(dead_code, reason = "requests will wait for it"))]
     Inbox(AgentNo),
 }
 

@@ -1,14 +1,13 @@
-//! What is checked at the door, on the caller's thread: shape and size of a commit, and that what is declared to be JSON
-//! is JSON. Behind the door payloads are opaque bytes.
+//! What is declared to be JSON must be JSON. Behind the door payloads are opaque bytes.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
 use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Refuses what no commit may be, and what only the door can see that the policy forbids: behind it nobody reads payloads.
-pub(crate) fn commit(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
-    commit.check()?;
+/// Refuses a commit in which something is declared to be JSON and is not, and what only the door can see that the policy
+/// forbids: behind it nobody reads payloads.
+pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
     for (index, op) in commit.ops.iter().enumerate() {
         let checked = match op {
             Op::Send { message, .. } => {

@@ -176,10 +176,13 @@ fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    fn dependencies(entries: &[(&str, u64, &[(&str, u64)])]) -> Dependencies {
+    /// A key, its version, and what it was built on.
+    type Built<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
+
+    fn dependencies(entries: &[Built<'_>]) -> Dependencies {
         let key = |text: &str| Key::new(text).expect("a good key");
         let on = |(name, version): &(&str, u64)| On { key: key(name), version: Version(*version), now: None };
-        let entry = |(name, version, ons): &(&str, u64, &[(&str, u64)])| Entry {
+        let entry = |(name, version, ons): &Built<'_>| Entry {
             key: key(name),
             version: Version(*version),
             on: ons.iter().map(on).collect(),

@@ -8,6 +8,7 @@ use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
 use crate::consistency::Checks;
+use crate::door::{Door, Options};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::post::Post;
@@ -20,6 +21,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) chance: Arc<Chance>,
     pub(crate) guard: Guard,
+    pub(crate) door: Arc<Door>,
     post: Arc<Post>,
     sweeps: Mutex<HashMap<SpaceNo, JoinHandle<()>>>,
     pub(crate) checks: Checks,
@@ -35,13 +37,27 @@ impl Engine {
         chance: Arc<Chance>,
         open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
+        Self::start_with(Options::default(), clock, chance, open)
+    }
+
+    /// Starts an engine with options.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start_with<E>(
+        options: Options,
+        clock: Arc<dyn Clock>,
+        chance: Arc<Chance>,
+        open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
+    ) -> Result<Arc<Self>, E> {
         let post = Arc::new(Post::default());
         let letters = Arc::clone(&post);
         let sink: Sink = Arc::new(move |handover| letters.hand_over(handover));
         let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
         let store = open(wiring)?;
+        let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
-        Ok(Arc::new(Self { store, clock, chance, guard, post, sweeps: Mutex::default(), checks }))
+        Ok(Arc::new(Self { store, clock, chance, door, guard, post, sweeps: Mutex::default(), checks }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.

@@ -10,7 +10,6 @@ use quorate_core::{
 };
 use quorate_store::Published;
 
-use crate::check;
 use crate::error::Error;
 use crate::post::{Delivery, MessageRef};
 use crate::space::Space;
@@ -102,7 +101,7 @@ impl Space {
         let rules = &published.policy.rules;
         let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
         let commit = Commit::new(principal.clone(), vec![op]);
-        check::commit(&commit, rules)?;
+        let commit = self.engine().door.admit_ephemeral(commit, rules)?;
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
             return Err(Refused::new(Code::Invalid, "no message"));
         };

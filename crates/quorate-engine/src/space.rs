@@ -11,7 +11,6 @@ use quorate_core::{
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
 
-use crate::check;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
@@ -80,7 +79,9 @@ impl Space {
     /// The refusal, or a failure of the storage.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         let principal = commit.principal.clone();
-        self.noting(&principal, check::commit(&commit, &self.published.borrow().policy.rules))?;
+        let policy = Arc::clone(&self.published.borrow().policy);
+        let admitted = self.engine.door.admit(commit, policy).await?;
+        let commit = self.noting(&principal, admitted)?;
         let outcomes = self.engine.store.transact(self.number, vec![commit]).await?;
         let outcome = outcomes.into_iter().next().ok_or(StoreError::Closed)?;
         Ok(self.noting(&principal, outcome)?)

@@ -97,6 +97,14 @@ impl Tail {
         self.rows() == 0
     }
 
+    /// Forgets everything. The memory for deliveries is kept: it is needed again at once, and giving it back makes the
+    /// system clear page after page.
+    pub(crate) fn clear(&mut self) {
+        let mut deliveries = std::mem::take(&mut self.deliveries);
+        deliveries.clear();
+        *self = Self { deliveries, ..Self::default() };
+    }
+
     /// The number after the highest delivery in it; 0 if there is none.
     pub(crate) fn next_delivery(&self) -> u64 {
         self.deliveries.keys().map(|number| number.0 + 1).max().unwrap_or(0)
@@ -267,10 +275,6 @@ impl Tail {
 
     /// Takes in what came after.
     pub(crate) fn absorb(&mut self, later: Self) {
-        if self.is_empty() {
-            *self = later;
-            return;
-        }
         let Self { deliveries, entries, versions, client_ids, agents, erased, items, lines, paused } = later;
         for (number, changed) in deliveries {
             let before = self.deliveries.get(&number).is_some_and(|before| before.redriven);

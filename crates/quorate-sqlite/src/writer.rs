@@ -264,10 +264,10 @@ impl<'c> Writer<'c> {
         let staged = self.lookups.staged.take();
         let mut tails = self.shared.tails.change();
         for space in carried {
-            let tail = tails.remove(space);
-            if let (Some(tail), Some(loaded)) = (tail, self.spaces.get_mut(space)) {
+            if let (Some(tail), Some(loaded)) = (tails.get_mut(space), self.spaces.get_mut(space)) {
                 // Its deliveries have rows now.
                 loaded.first_new = loaded.first_new.max(tail.next_delivery());
+                tail.clear();
             }
         }
         for (space, tail) in staged {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Policy, Principal, SpaceName, Violation};
-use quorate_engine::{Engine, Error, Space};
+use quorate_engine::{Engine, Error, Secrets, Space};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock};
 
@@ -29,6 +29,10 @@ pub struct Settings {
     pub store: Options,
     /// How often to look whether the shared memory fits together; `None` is only when asked. See [`Memory::check`].
     pub check_every: Option<Duration>,
+    /// What is done with a secret in what agents write: refused if nothing is said.
+    pub secrets: Secrets,
+    /// The same for ephemeral messages, of which nothing is written: not looked at if nothing is said.
+    pub ephemeral_secrets: Secrets,
 }
 
 impl Default for Settings {
@@ -39,6 +43,8 @@ impl Default for Settings {
             chance: Chance::system(),
             store: Options::default(),
             check_every: Some(CHECK_EVERY),
+            secrets: Secrets::Refuse,
+            ephemeral_secrets: Secrets::Off,
         }
     }
 }
@@ -75,7 +81,11 @@ impl Hub {
     /// As [`Hub::open`].
     pub async fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Self, OpenHubError> {
         let name = SpaceName::new(&settings.space).map_err(Error::from)?;
-        let engine = Engine::start(settings.clock, settings.chance, |wiring| {
+        let doors = quorate_engine::Options {
+            secrets: settings.secrets,
+            ephemeral_secrets: settings.ephemeral_secrets,
+        };
+        let engine = Engine::start_with(doors, settings.clock, settings.chance, |wiring| {
             SqliteStore::open(directory.as_ref(), settings.store, wiring).map(|store| store as _)
         })?;
         let space = engine.space(name).await?;

@@ -57,8 +57,8 @@ pub use quorate_core::{
     TaskId, TaskState, TaskStatus, Version, Violation,
 };
 pub use quorate_engine::{
-    BuiltOn, Check, Error, Finding, Happening, RolledBack, TaskFilter, TaskPage, TaskView, TimelineLine,
-    Turned,
+    BuiltOn, Check, Error, Finding, Happening, RolledBack, Secrets, TaskFilter, TaskPage, TaskView,
+    TimelineLine, Turned,
 };
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};

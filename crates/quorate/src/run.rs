@@ -232,12 +232,22 @@ impl Desk {
             NackThen::Dead
         };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
-        let nack = Op::Nack(Nack { lease, then, reason });
-        let given = self.agent.space.commit(self.agent.commit_of(vec![nack, more.clone()])).await;
+        let given = match self.nack(lease, then, reason, more.clone()).await {
+            // An error text may quote anything. The refusal names the rule and not the secret.
+            Err(error) if error.code() == Code::SecretDetected => {
+                self.nack(lease, then, error.to_string(), more.clone()).await
+            }
+            given => given,
+        };
         // If it cannot be given back, its lease lapses and it comes back by itself.
         if given.is_err() {
             self.go_on(more).await;
         }
+    }
+
+    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, more: Op) -> Result<(), Error> {
+        let nack = Op::Nack(Nack { lease, then, reason });
+        self.agent.space.commit(self.agent.commit_of(vec![nack, more])).await.map(drop)
     }
 
     /// Makes room for the next delivery when there was no commit to put that into.

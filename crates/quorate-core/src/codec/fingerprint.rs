@@ -138,7 +138,10 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::CreateTasks(create) => task::write_create(out, create),
         Op::ClaimTasks(claim) => task::write_claim(out, claim),
         Op::HeartbeatTask(heartbeat) => task::write_heartbeat(out, heartbeat),
-        Op::CompleteTask(complete) => task::write_complete(out, complete),
+        Op::CompleteTask(complete) => {
+            task::write_complete(out, complete);
+            write_fences(out, complete.fence.as_slice());
+        }
         Op::FailTask(fail) => task::write_fail(out, fail),
         Op::ReleaseTask(lease) => task::write_lease(out, 35, lease),
         Op::CancelTask(cancel) => task::write_cancel(out, cancel),

@@ -28,26 +28,12 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(epoch.0);
         }
         OpResult::Sent { id, first, count } => {
-            out.number(2);
-            for number in [id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)] {
-                out.number(number);
-            }
+            let MessageId { generation, seq, n } = id;
+            out.numbers(&[2, generation.0, seq.0, u64::from(*n), first.0, u64::from(*count)]);
         }
         OpResult::Claimed(handed) => {
-            out.number(3);
-            out.number(handed.len() as u64);
-            for one in handed {
-                for number in [
-                    one.delivery.0,
-                    one.token.0,
-                    u64::from(one.attempt),
-                    one.lease_ms,
-                    one.seq.0,
-                    u64::from(one.n),
-                ] {
-                    out.number(number);
-                }
-            }
+            out.numbers(&[3, handed.len() as u64]);
+            handed.iter().for_each(|one| write_handed(out, one));
         }
         OpResult::Acked { seq } => {
             out.number(4);
@@ -91,12 +77,7 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         OpResult::Subscribed { since, wanted } => {
             out.numbers(&[12, since.0]);
-            match wanted {
-                None => out.number(0),
-                Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
-                Some(History::Time(time)) => out.numbers(&[2, time.0]),
-                Some(History::Last(last)) => out.numbers(&[3, u64::from(*last)]),
-            }
+            write_wanted(out, *wanted);
         }
         OpResult::AckedMany { earlier } => {
             out.numbers(&[13, earlier.len() as u64]);
@@ -112,6 +93,20 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         // An inspection is alone in its commit and leaves no record, so its answer is never kept.
         OpResult::Inspected(_) => out.number(0),
+    }
+}
+
+fn write_handed(out: &mut Writer, handed: &Handed) {
+    let Handed { delivery, token, attempt, lease_ms, seq, n, message: _ } = handed;
+    out.numbers(&[delivery.0, token.0, u64::from(*attempt), *lease_ms, seq.0, u64::from(*n)]);
+}
+
+fn write_wanted(out: &mut Writer, wanted: Option<History>) {
+    match wanted {
+        None => out.number(0),
+        Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
+        Some(History::Time(time)) => out.numbers(&[2, time.0]),
+        Some(History::Last(last)) => out.numbers(&[3, u64::from(last)]),
     }
 }
 
@@ -174,17 +169,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             written: input.narrow()?,
             deleted: input.narrow()?,
         },
-        12 => {
-            let since = Seq(input.number()?);
-            let wanted = match input.number()? {
-                0 => None,
-                1 => Some(History::Seq(Seq(input.number()?))),
-                2 => Some(History::Time(Timestamp(input.number()?))),
-                3 => Some(History::Last(input.narrow()?)),
-                _ => return input.wrong("a kind of history"),
-            };
-            OpResult::Subscribed { since, wanted }
-        }
+        12 => OpResult::Subscribed { since: Seq(input.number()?), wanted: read_wanted(input)? },
         13 => {
             let count = input.count(2)?;
             let mut earlier = Vec::with_capacity(count);
@@ -201,6 +186,16 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         },
         15 => OpResult::Replied { id: read_message_id(input)?, late: input.number()? != 0 },
         _ => return input.wrong("a result that this release knows"),
+    })
+}
+
+fn read_wanted(input: &mut Reader<'_>) -> Result<Option<History>, Unreadable> {
+    Ok(match input.number()? {
+        0 => None,
+        1 => Some(History::Seq(Seq(input.number()?))),
+        2 => Some(History::Time(Timestamp(input.number()?))),
+        3 => Some(History::Last(input.narrow()?)),
+        _ => return input.wrong("a kind of history"),
     })
 }
 

@@ -1,13 +1,21 @@
 //! Chains of messages: how long they get, whether they go round in a circle, and what they may spend.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use crate::budget::{Budget, SetBudget};
 use crate::commit::{OpResult, Principal};
+use crate::decide::tasks::quote;
 use crate::decide::{Draft, No};
+use crate::destination::Destination;
 use crate::ids::{AgentId, BudgetId};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::SAME_MAX;
-use crate::message::Message;
+use crate::message::{Message, MessageType, Payload};
+use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
+use crate::task::Escalate;
 
 impl Draft<'_> {
     /// Refuses a message that comes too late in its chain, or that its chain has seen too often.
@@ -27,9 +35,9 @@ impl Draft<'_> {
             .hint("the chain goes round in a circle: stop it, ask a person, or say something new"))
     }
 
-    /// Takes one message from the budget that a message names.
-    pub(super) fn spend(&mut self, message: &Message) -> Result<(), No> {
-        let Some(named) = &message.budget else { return Ok(()) };
+    /// Takes one message from the budget that a message names. If that leaves little of it, says so.
+    pub(super) fn spend(&mut self, message: &Message) -> Result<Option<Budget>, No> {
+        let Some(named) = &message.budget else { return Ok(None) };
         let id = BudgetId::new(named)?;
         let Some(mut budget) = self.budget(&id)? else { return Err(no_budget(&id).into()) };
         if budget.is_spent() {
@@ -45,8 +53,30 @@ impl Draft<'_> {
         budget.messages_used += 1;
         let warns = budget.is_low() && !budget.warned;
         budget.warned |= warns;
-        self.change(if warns { Verb::BudgetWarned } else { Verb::BudgetSpent }, Item::Budget(budget));
-        Ok(())
+        let verb = if warns { Verb::BudgetWarned } else { Verb::BudgetSpent };
+        self.change(verb, Item::Budget(budget.clone()));
+        Ok(warns.then_some(budget))
+    }
+
+    /// Tells whoever made a budget that little is left of it; if that was the hub, or is gone, the coordinators.
+    pub(super) fn warn(&mut self, budget: &Budget, message: &Message) {
+        let recipients = self.to_be_told(budget.owner.map_or(Escalate::Coordinators, Escalate::To));
+        let ids = recipients.iter().filter_map(|number| self.working.agents().get(*number));
+        let ids: Vec<_> = ids.map(|agent| agent.id.clone()).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let mut text = String::from("{\"budget\":");
+        quote(budget.id.as_str(), &mut text);
+        let Budget { messages_used, messages_max, .. } = budget;
+        text.push_str(&format!(",\"messagesUsed\":{messages_used},\"messagesMax\":{messages_max}}}"));
+        let payload = Payload::seal(Bytes::from(text), self.salt());
+        let mut warning = Message::new(Destination::Agents(ids), Verb::BudgetWarned.as_str(), payload);
+        warning.kind = MessageType::Event;
+        warning.correlation_id.clone_from(&message.correlation_id);
+        self.deliveries += recipients.len();
+        let recipients = recipients.into_iter().map(Recipient::agent).collect();
+        self.post(&Arc::new(warning), recipients);
     }
 
     pub(super) fn set_budget(&mut self, set: &SetBudget) -> Result<OpResult, No> {

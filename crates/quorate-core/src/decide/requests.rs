@@ -36,7 +36,7 @@ impl Draft<'_> {
         let recipients = self.reachable(&ask.message, recipients)?;
         self.check_room(&recipients)?;
         let from = self.check_asker(ask, recipients.len())?;
-        self.spend(&ask.message)?;
+        let low = self.spend(&ask.message)?;
         let id = self.next_message_id();
         let mut message = (*ask.message).clone();
         let length_ms = self.length_of(ask, recipients.len());
@@ -59,6 +59,9 @@ impl Draft<'_> {
             waiter: ask.waiting,
         };
         self.change_request(Verb::RequestMade, request);
+        if let Some(budget) = low {
+            self.warn(&budget, &ask.message);
+        }
         let result = OpResult::Sent { id, first, count };
         self.remember_sent(&ask.message, &ask.fingerprint, result);
         Ok(OpResult::Requested { id, first, count, is_open: true })

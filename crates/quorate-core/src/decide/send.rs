@@ -27,18 +27,20 @@ impl Draft<'_> {
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;
-        let result = match self.answer_of(message, &recipients)? {
-            Some(answer) => {
-                self.spend(message)?;
-                self.take_answer(message, answer)
-            }
-            None => {
-                let recipients = self.reachable(message, recipients)?;
-                self.check_room(&recipients)?;
-                self.spend(message)?;
-                self.post(message, recipients)
-            }
+        let answer = self.answer_of(message, &recipients)?;
+        let recipients = match &answer {
+            Some(_) => Vec::new(),
+            None => self.reachable(message, recipients)?,
         };
+        self.check_room(&recipients)?;
+        let low = self.spend(message)?;
+        let result = match answer {
+            Some(answer) => self.take_answer(message, answer),
+            None => self.post(message, recipients),
+        };
+        if let Some(budget) = low {
+            self.warn(&budget, message);
+        }
         self.remember_sent(message, fingerprint, result.clone());
         Ok(result)
     }

@@ -13,6 +13,7 @@ use crate::ids::TaskId;
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::refused::{Code, Refused};
 use crate::task::{Task, TaskState};
+pub(in crate::decide) use escalate::quote;
 
 impl Draft<'_> {
     /// A task as this commit left it, open or over.

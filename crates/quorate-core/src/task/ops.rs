@@ -9,6 +9,7 @@ use crate::limits::{
     LIST_MAX, PAYLOAD_BYTES_MAX, TASK_EDGES_MAX, TASK_TIMEOUT_MS_MAX, TASK_TIMEOUT_MS_MIN,
     TASK_WORDS_BYTES_MAX, TASKS_PER_OP_MAX,
 };
+use crate::lock::FenceRef;
 use crate::message::{Payload, Priority, check_reason, check_word, is_json};
 use crate::refused::{Code, Refused};
 use crate::task::{OnDependencyFailure, TaskStatus};
@@ -124,6 +125,8 @@ pub struct CompleteTask {
     pub confidence: Option<f64>,
     /// Why its author says so.
     pub rationale: Option<String>,
+    /// The lock under which it was worked on: refused if somebody else was given it since.
+    pub fence: Option<FenceRef>,
 }
 
 /// `task.fail`: this try came to nothing.
@@ -347,6 +350,7 @@ impl CompleteTask {
             content_type: None,
             confidence: None,
             rationale: None,
+            fence: None,
         }
     }
 

@@ -82,6 +82,11 @@ impl Tasks {
         old
     }
 
+    /// How many tasks an agent holds.
+    pub(super) fn count_held_by(&self, agent: AgentNo) -> usize {
+        self.held.get(&agent).map_or(0, BTreeSet::len)
+    }
+
     fn opened(&mut self, task: &Task) {
         self.numbers.insert(task.spec.id.clone(), task.spec.no);
         if let Some(agent) = task.spec.agent {

@@ -51,7 +51,8 @@ impl Working {
     /// How busy an agent is.
     pub(crate) fn hands(&self, agent: AgentNo) -> Hands {
         let inbox = self.inbox(agent);
-        Hands { works: inbox.leased.len(), takes_more: inbox.is_awaited() }
+        let works = inbox.leased.len() + self.items.tasks.count_held_by(agent);
+        Hands { works, takes_more: inbox.is_awaited() }
     }
 
     /// A wait for locks needs each of them: from whoever is before it in line, or from any who holds it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{Body, Effect, EndState, Next, Payload, Record, codec};
+use quorate_core::{Body, Effect, EndState, Message, NewDelivery, Next, Payload, Record, codec};
 
 use crate::check::{Found, Report};
 use crate::history::{digest, origin};
@@ -72,28 +72,7 @@ impl Trails {
         for effect in &body.effects {
             match effect {
                 Effect::Sent { message, first, deliveries, .. } => {
-                    let trail = Trail {
-                        seq,
-                        agent: String::new(),
-                        from: message.from.as_ref().map_or(String::new(), ToString::to_string),
-                        level: message.priority.level,
-                        origin: self.origin_of(&message.payload, seq),
-                        digest: digest(&message.payload.bytes),
-                        tokens: Vec::new(),
-                        end: None,
-                    };
-                    for (index, delivery) in deliveries.iter().enumerate() {
-                        let known = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
-                        let agent = known.map_or(String::new(), |agent| agent.id.to_string());
-                        let number = first.0 + index as u64;
-                        let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
-                        report.require(before.is_none(), "I7 one delivery, one number", || {
-                            format!("delivery {number} was made twice, again by record {seq}")
-                        });
-                        if let Some((token, _)) = delivery.lease {
-                            self.lease(number, token.0, seq, report);
-                        }
-                    }
+                    self.sent(found, seq, (message, first.0, deliveries), report);
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                     for (number, token) in deliveries {
@@ -138,6 +117,36 @@ impl Trails {
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. }
                 | Effect::Brought { .. } => {}
+            }
+        }
+    }
+
+    fn sent(
+        &mut self,
+        found: &Found,
+        seq: u64,
+        (message, first, deliveries): (&Message, u64, &[NewDelivery]),
+        report: &mut Report<'_>,
+    ) {
+        let trail = Trail {
+            seq,
+            agent: String::new(),
+            from: message.from.as_ref().map_or(String::new(), ToString::to_string),
+            level: message.priority.level,
+            origin: self.origin_of(&message.payload, seq),
+            digest: digest(&message.payload.bytes),
+            tokens: Vec::new(),
+            end: None,
+        };
+        for (number, delivery) in (first..).zip(deliveries) {
+            let known = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
+            let agent = known.map_or(String::new(), |agent| agent.id.to_string());
+            let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
+            report.require(before.is_none(), "I7 one delivery, one number", || {
+                format!("delivery {number} was made twice, again by record {seq}")
+            });
+            if let Some((token, _)) = delivery.lease {
+                self.lease(number, token.0, seq, report);
             }
         }
     }

@@ -58,7 +58,15 @@ impl Stage {
                 lease: lease(self, words),
                 partial: words.after("with").map(payload),
             }),
-            "finishes" => complete(lease(self, words), words),
+            "finishes" => {
+                let op = complete(lease(self, words), words);
+                match (op, words.after("under")) {
+                    (Op::CompleteTask(complete), Some(lock)) => {
+                        Op::CompleteTask(CompleteTask { fence: Some(self.fence(lock)), ..complete })
+                    }
+                    (op, _) => op,
+                }
+            }
             "flunks" => {
                 let lease = lease(self, words);
                 let hopeless = words.after_word("hopelessly");

@@ -107,9 +107,14 @@ impl Stage {
                 self.cast_mut().name_version(key, *version, place);
             }
             if let Effect::Sent { message, first, .. } = effect {
-                // What the hub says of a task is called after it.
-                if message.action == "task.escalated" {
-                    let name = format!("!{}", message.correlation_id.as_deref().unwrap_or("?"));
+                // What the hub says of a task or a budget is called after it.
+                let about = match message.action.as_str() {
+                    "task.escalated" => message.correlation_id.clone(),
+                    "budget.warned" => Some("warning".to_owned()),
+                    _ => None,
+                };
+                if let Some(about) = about {
+                    let name = format!("!{about}");
                     let id = MessageId { generation: Generation(0), seq, n };
                     let names = message.to.agents().iter().map(ToString::to_string).collect();
                     self.cast_mut().name_message(&name, id, *first, names);

@@ -119,6 +119,7 @@ fn d8_a_budget_warns_and_ends() {
             #6 m3 goes to bob
             #7 budget.warned b1: 4 of 5 messages, warned
             #7 m4 goes to bob
+            #7 !warning goes to alice
             budget b1: 4 of 5 messages, warned
             #8 budget.spent b1: 5 of 5 messages, warned
             #8 m5 goes to bob
@@ -127,6 +128,7 @@ fn d8_a_budget_warns_and_ends() {
             #9 budget.set b1: 5 of 6 messages
             #10 budget.warned b1: 6 of 6 messages, warned
             #10 m7 goes to bob
+            #10 !warning goes to alice
             budget b1: 6 of 6 messages, warned"#]],
     );
 }

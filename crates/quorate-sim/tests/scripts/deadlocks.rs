@@ -228,3 +228,24 @@ fn d8_what_was_called_off_stays_so_after_a_restart() {
             refused TIMEOUT"#]],
     );
 }
+
+// Fails under: tasks left out of what an agent works on.
+#[test]
+fn d8_a_task_is_work_like_a_delivery() {
+    check(
+        "bob can w; hub makes t1 of w + t2 of w; bob takes 2; bob locks y; alice locks x; alice locks y as a; bob locks x as b; \
+         +1s; bob finishes t1; +1s",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 t1 made: ready
+            #4 t2 made: ready
+            bob takes t1 (try 1, token 1), t2 (try 1, token 2)
+            #6 lock.granted y: held by bob under 1
+            #7 lock.granted x: held by alice under 1
+            alice waits in line
+            bob waits in line
+            #8 t1 done
+            #9 wait called off: bob for lock x, alice for lock y
+            b is refused DEADLOCK: bob for lock x, alice for lock y"#]],
+    );
+}

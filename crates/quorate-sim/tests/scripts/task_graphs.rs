@@ -66,8 +66,8 @@ fn i10_a_circle_is_refused_and_named() {
     check(
         "alice makes a of x needs c + b of x needs a + c of x needs b; alice makes a of x needs a; tasks; alice makes a of x",
         expect![[r#"
-            refused INVALID, circle a → c → b → a
-            refused INVALID, circle a → a
+            refused INVALID, circle: a for c, c for b, b for a
+            refused INVALID, circle: a for a
             no tasks
             #3 a made: ready"#]],
     );

@@ -89,17 +89,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
             fields
         }
-        Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
-            let mut fields = entry(key, *version);
-            fields.push(("type", text(entry_type)));
-            fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
-            let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
-            fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
-            if let Some(Restored { seq, version }) = restores {
-                fields.extend([("restores", number(version.0)), ("contentSeq", number(seq.0))]);
-            }
-            fields
-        }
+        Effect::Written { .. } => written(effect),
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
         Effect::Changed { item, .. } => item_fields(item, agents),
@@ -125,6 +115,22 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::AgentStatus { number: agent, presence } => requests::status(agents(*agent), presence),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
+}
+
+fn written(effect: &Effect) -> Fields {
+    let Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } = effect
+    else {
+        return Fields::new();
+    };
+    let mut fields = entry(key, *version);
+    fields.push(("type", text(entry_type)));
+    fields.extend(content_type.as_ref().map(|content_type| ("contentType", text(content_type))));
+    let depends_on = depends_on.iter().map(|(key, version)| Value::Group(entry(key, *version)));
+    fields.extend([("part", number(*part)), ("dependsOn", Value::List(depends_on.collect()))]);
+    if let Some(Restored { seq, version }) = restores {
+        fields.extend([("restores", number(version.0)), ("contentSeq", number(seq.0))]);
+    }
+    fields
 }
 
 /// The state of an item.

@@ -1,7 +1,11 @@
 //! Chains of messages: how long, how often the same, and what they spend.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use quorate_core::{
-    Budget, BudgetId, Code, Item, ItemKey, ItemKind, Message, OpResult, Principal, Refused, SetBudget, limits,
+    AgentNo, Budget, BudgetId, Code, Destination, Home, Item, ItemKey, ItemKind, Message, MessageType,
+    OpResult, Payload, Principal, Recipient, Refused, Role, SetBudget, limits,
 };
 
 use crate::reference::step::Step;
@@ -31,8 +35,9 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn pay(&mut self, message: &Message) -> Result<(), Refused> {
-        let Some(id) = &message.budget else { return Ok(()) };
+    /// Spends one message of a budget; gives it back if it is low now for the first time.
+    pub(super) fn pay(&mut self, message: &Message) -> Result<Option<Budget>, Refused> {
+        let Some(id) = &message.budget else { return Ok(None) };
         let Some(mut budget) = self.budget(&BudgetId::new(id)?) else {
             return Err(Refused::new(Code::NotFound, "no such budget"));
         };
@@ -40,9 +45,44 @@ impl Step<'_> {
             return Err(Refused::new(Code::BudgetExceeded, "all spent").limit(budget.messages_max));
         }
         budget.messages_used += 1;
-        budget.warned = budget.warned || budget.messages_used * 100 >= budget.messages_max * 80;
-        self.set_item(Item::Budget(budget));
-        Ok(())
+        let low = budget.messages_used * 100 >= budget.messages_max * 80;
+        let first = low && !budget.warned;
+        budget.warned = budget.warned || low;
+        self.set_item(Item::Budget(budget.clone()));
+        Ok(first.then_some(budget))
+    }
+
+    /// Its owner hears of it, or else the coordinators.
+    pub(super) fn warn(&mut self, budget: &Budget, message: &Message) {
+        let can = |number: &AgentNo| {
+            let agent = self.space.agent(*number);
+            !agent.removed && self.space.open_count(Home::Agent(*number)) < limits::INBOX_MAX
+        };
+        let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let mut to: Vec<AgentNo> = budget.owner.into_iter().filter(can).collect();
+        if to.is_empty() {
+            let all = (1..=self.space.agents.len() as u64).map(AgentNo);
+            to = all.filter(|one| self.space.agent(*one).role == Role::Coordinator && can(one)).collect();
+        }
+        to.truncate(room);
+        if to.is_empty() {
+            return;
+        }
+        let names = to.iter().map(|number| self.space.agent(*number).id.clone()).collect();
+        let text = format!(
+            "{{\"budget\":\"{}\",\"messagesUsed\":{},\"messagesMax\":{}}}",
+            budget.id, budget.messages_used, budget.messages_max
+        );
+        // Which salt the hub takes is its own business.
+        let payload = Payload::seal(Bytes::from(text), [1; 16]);
+        let warning = Message {
+            kind: MessageType::Event,
+            correlation_id: message.correlation_id.clone(),
+            ..Message::new(Destination::Agents(names), "budget.warned", payload)
+        };
+        self.deliveries += to.len();
+        let to = to.into_iter().map(Recipient::agent).collect();
+        self.post(&Arc::new(warning), [0; 32], to);
     }
 
     pub(super) fn set_budget(&mut self, set: &SetBudget) -> Result<OpResult, Refused> {
@@ -86,7 +126,7 @@ impl Step<'_> {
 /// What says that messages belong together, if another message led to this one and it is no answer.
 fn chain(message: &Message) -> Option<String> {
     let begins = message.hops == 0 && message.causation_id.is_none();
-    if begins || message.kind == quorate_core::MessageType::Response {
+    if begins || message.kind == MessageType::Response {
         return None;
     }
     message.correlation_id.clone().or(message.causation_id.clone())

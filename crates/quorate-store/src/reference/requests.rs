@@ -90,8 +90,7 @@ impl Step<'_> {
         let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
-        self.pay(&message)?;
-        self.say(&message);
+        let low = self.pay(&message)?;
         self.post(&Arc::new(message), ask.fingerprint, recipients);
         let state = RequestState::Waiting;
         let request =
@@ -99,6 +98,9 @@ impl Step<'_> {
         self.set_item(Item::Request(request));
         self.space.deadlines.insert(id, self.now.mono.plus_ms(length_ms));
         self.wait_for(id, ask.waiting);
+        if let Some(budget) = low {
+            self.warn(&budget, &ask.message);
+        }
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 

@@ -26,14 +26,21 @@ impl Step<'_> {
         self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
         if let Some(answered) = self.answered_by(message, &recipients) {
-            self.pay(message)?;
-            return Ok(self.accept(message, fingerprint, answered));
+            let low = self.pay(message)?;
+            let result = self.accept(message, fingerprint, answered);
+            if let Some(budget) = low {
+                self.warn(&budget, message);
+            }
+            return Ok(result);
         }
         let recipients = self.within_reach(message, recipients)?;
         self.check_room(&recipients)?;
-        self.pay(message)?;
-        self.say(message);
-        Ok(self.post(message, *fingerprint, recipients))
+        let low = self.pay(message)?;
+        let result = self.post(message, *fingerprint, recipients);
+        if let Some(budget) = low {
+            self.warn(&budget, message);
+        }
+        Ok(result)
     }
 
     /// The answer that the same message already has.
@@ -57,6 +64,7 @@ impl Step<'_> {
         fingerprint: [u8; 32],
         recipients: Vec<Recipient>,
     ) -> OpResult {
+        self.say(message);
         let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let result = OpResult::Sent { id, first, count: recipients.len() as u32 };

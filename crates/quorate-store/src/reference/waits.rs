@@ -1,6 +1,6 @@
 //! Who waits for whom, looked at again and again until nothing changes any more.
 
-use quorate_core::{AgentNo, Code, DeliveryNo, Refused, Seq, Told, Waits, limits};
+use quorate_core::{AgentNo, Code, DeliveryNo, Item, Refused, Seq, TaskState, Told, Waits, limits};
 
 use crate::reference::locks::LockWaiter;
 use crate::reference::space::Space;
@@ -65,6 +65,17 @@ impl Step<'_> {
     }
 }
 
+impl Space {
+    /// How many deliveries and tasks an agent works on.
+    fn works_of(&self, agent: AgentNo) -> usize {
+        let held = |item: &&Item| match item {
+            Item::Task(task) => matches!(&task.state, TaskState::Leased(lease) if lease.by == agent),
+            _ => false,
+        };
+        self.leased_count(agent) + self.items.values().filter(held).count()
+    }
+}
+
 fn waits_of(space: &Space) -> Vec<Wait> {
     let line = space.lock_line();
     let mut waiters = space.lock_waiters.clone();
@@ -118,7 +129,7 @@ impl Look<'_> {
             Source::Held { agent, within, since } => {
                 let (holding_up, certain) = self.holding_up(agent, within);
                 let all = self.waits.iter().filter(|other| other.waiter.agent == agent).count();
-                if !certain && self.space.leased_count(agent) > all {
+                if !certain && self.space.works_of(agent) > all {
                     return true;
                 }
                 let mut begun_since =

@@ -42,7 +42,7 @@ impl Draft<'_> {
 
     /// Who can be told. Somebody who was removed or whose inbox is full cannot, and a commit makes so many deliveries and
     /// no more: a task is given up in any case.
-    fn to_be_told(&self, escalate: Escalate) -> Vec<AgentNo> {
+    pub(in crate::decide) fn to_be_told(&self, escalate: Escalate) -> Vec<AgentNo> {
         let room = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let can = |number: AgentNo| {
             let there = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
@@ -60,7 +60,7 @@ impl Draft<'_> {
     }
 
     /// A salt for what the hub itself says. It need not be secret: all of it is in the body of the record as well.
-    fn salt(&self) -> [u8; 16] {
+    pub(in crate::decide) fn salt(&self) -> [u8; 16] {
         let mut hasher = Sha256::new();
         hasher.update(b"quorate.hub.1\0");
         hasher.update(self.working.head.hash);
@@ -97,7 +97,7 @@ fn in_words(task: &Task) -> String {
 }
 
 /// A text as JSON has it.
-fn quote(text: &str, out: &mut String) {
+pub(in crate::decide) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for letter in text.chars() {
         match letter {

@@ -37,6 +37,7 @@ impl Draft<'_> {
             Ok(held) => held,
             Err(no) => return self.completed_before(complete, no),
         };
+        self.check_fence(complete.fence.as_ref())?;
         let completion = Box::new(Completion {
             by: lease.by,
             token,

@@ -212,6 +212,7 @@ impl Step<'_> {
             return Ok(OpResult::TaskAccepted { seq: end.seq, token });
         }
         let (mut task, lease) = self.task_held(&done.lease)?;
+        self.check_fence(done.fence.as_ref())?;
         let end = Box::new(Completion {
             by: lease.by,
             token,

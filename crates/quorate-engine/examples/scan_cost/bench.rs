@@ -1,0 +1,68 @@
+//! One measurement, and the texts that are measured.
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use quorate_engine::Scanner;
+
+/// The sizes that are published.
+pub(crate) const SIZES: [usize; 4] = [256, 4 * 1024, 64 * 1024, 512 * 1024];
+
+/// What is scanned.
+#[derive(Clone, Copy)]
+pub(crate) enum Text {
+    /// JSON in which hardly a keyword stands.
+    Plain,
+    /// JSON with an address in every object.
+    Usual,
+    /// JSON that speaks of passwords and keys all the time, and has none.
+    Suspicious,
+}
+
+impl Text {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "JSON",
+            Self::Usual => "JSON with addresses",
+            Self::Suspicious => "JSON about secrets",
+        }
+    }
+
+    /// So many bytes of it.
+    pub(crate) fn of(self, size: usize) -> Vec<u8> {
+        let more = match self {
+            Self::Plain => "",
+            Self::Usual => r#","url":"https://example.org/docs/annex-b?page=2""#,
+            Self::Suspicious => {
+                r#","url":"https://example.org/","rules":"password: required, api_key: optional, client_secret: none""#
+            }
+        };
+        let mut text = String::from("[");
+        let mut number = 0u64;
+        while text.len() < size {
+            number += 1;
+            let chance = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let written = write!(
+                text,
+                r#"{{"id":"tsk_0-{number}-1"{more},"title":"Review clause {number} of the supply contract","status":"done","confidence":0.{},"findings":["the termination notice is shorter than agreed","no cap on liability"],"commit":"{chance:016x}{chance:016x}{:08x}","tokens":{},"note":"The author asked for a second look,\nsee \"annex B\"."}},"#,
+                chance % 100,
+                chance >> 32,
+                chance % 5000,
+            );
+            written.expect("a string takes everything");
+        }
+        text.truncate(size);
+        text.into_bytes()
+    }
+}
+
+/// What one scan takes, on average over so many.
+pub(crate) fn scan_cost(scanner: &Scanner, text: Text, size: usize, times: usize) -> Duration {
+    let bytes = text.of(size);
+    let start = Instant::now();
+    for _ in 0..times {
+        assert_eq!(black_box(scanner.scan(black_box(&bytes))), None, "the text has no secret");
+    }
+    start.elapsed() / u32::try_from(times).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,44 @@
+//! What the secret scan costs. Run it with `cargo run --release -p quorate-engine --example scan_cost`.
+// The figures are for people.
+#![allow(clippy::print_stdout)]
+
+mod bench;
+
+use std::time::Duration;
+
+use bench::{SIZES, Text, scan_cost};
+use quorate_engine::Scanner;
+
+/// How often each is measured: others work on the machine too, so the best counts, and the middle shows how it was.
+const RUNS: usize = 400;
+
+fn main() {
+    let scanner = Scanner::new();
+    println!("{:<26}{:>9}{:>12}{:>12}{:>9}", "text", "bytes", "best", "middle", "ns/B");
+    for text in [Text::Plain, Text::Usual, Text::Suspicious] {
+        for size in SIZES {
+            let times = (256 * 1024 / size).max(1);
+            let mut costs: Vec<Duration> =
+                (0..RUNS).map(|_| scan_cost(&scanner, text, size, times)).collect();
+            costs.sort_unstable();
+            let (best, middle) = (costs[0], costs[RUNS / 2]);
+            let per_byte = best.as_nanos() as f64 / size as f64;
+            println!("{:<26}{size:>9}{best:>12.2?}{middle:>12.2?}{per_byte:>9.2}", text.name());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i18_the_cost_of_a_scan_is_measured_on_texts_without_a_secret() {
+        let scanner = Scanner::new();
+        for text in [Text::Plain, Text::Usual, Text::Suspicious] {
+            assert_eq!(text.of(4096).len(), 4096);
+            assert_eq!(scanner.scan(&text.of(64 * 1024)), None, "{}", text.name());
+            assert!(scan_cost(&scanner, text, 256, 2) > Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Operations without the secrets in one of their texts. Only what is text for readers can be rewritten; a name says
+//! which thing is meant, and with another text in it another thing would be.
+
+use std::sync::Arc;
+
+use quorate_core::{Ask, CreateTasks, Op, Payload};
+use quorate_store::Chance;
+
+use super::Scanner;
+use super::texts::payload_name;
+
+/// The operation without the secrets in that field; `None` if the field is a name. A payload is sealed again.
+pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<Op> {
+    let mut op = op.clone();
+    if field == payload_name(&op) {
+        payload(&mut op, scanner, chance)?;
+    } else {
+        let text = text(&mut op, field)?;
+        *text = String::from_utf8(scanner.redact(text.as_bytes())?).ok()?;
+    }
+    Some(match op {
+        // The fingerprint is one of the new text: it must not tell anything about the old one.
+        Op::Send { message, .. } => Op::send(Arc::unwrap_or_clone(message)),
+        Op::Request(ask) => {
+            let Ask { message, timeout_ms, waiting, .. } = ask;
+            Op::Request(Ask::new(Arc::unwrap_or_clone(message), timeout_ms, waiting))
+        }
+        op => op,
+    })
+}
+
+fn payload(op: &mut Op, scanner: &Scanner, chance: &Chance) -> Option<()> {
+    let payload = match op {
+        Op::Send { message, .. } | Op::Request(Ask { message, .. }) => &mut Arc::make_mut(message).payload,
+        Op::Put(put) => &mut put.content,
+        Op::OpenSession(open) => open.task.as_mut()?,
+        Op::AddToSession(add) => &mut add.body,
+        Op::HeartbeatTask(heartbeat) => heartbeat.partial.as_mut()?,
+        Op::CompleteTask(complete) => complete.result.as_mut()?,
+        Op::FailTask(fail) => fail.details.as_mut()?,
+        Op::CreateTasks(create) => {
+            *create = inputs(create, scanner, chance);
+            return Some(());
+        }
+        _ => return None,
+    };
+    *payload = Payload::seal(scanner.redact(&payload.bytes)?.into(), chance.sixteen());
+    Some(())
+}
+
+/// The inputs lie one behind the other, each within its bounds; those move.
+fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Chance) -> CreateTasks {
+    let rewritten = create.tasks.iter().map(|task| {
+        let input =
+            create.input_of(task).map(|input| scanner.redact(&input).unwrap_or_else(|| input.to_vec()));
+        (task.clone(), input)
+    });
+    CreateTasks::pack(rewritten, chance.sixteen())
+}
+
+/// The text of a field that is no name.
+fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
+    match (op, field) {
+        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "rationale") => {
+            Arc::make_mut(message).rationale.as_mut()
+        }
+        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "metadata") => {
+            Arc::make_mut(message).metadata.as_mut()
+        }
+        (Op::Nack(nack), "reason") => Some(&mut nack.reason),
+        (Op::OpenSession(open), "title") => Some(&mut open.title),
+        (Op::ChangeSession(change), "reason") => Some(&mut change.reason),
+        (Op::AddToSession(add), "rationale") => Some(&mut add.rationale),
+        (Op::CompleteTask(complete), "rationale") => complete.rationale.as_mut(),
+        (Op::FailTask(fail), "reason") => Some(&mut fail.reason),
+        (Op::CancelTask(cancel), "reason") => Some(&mut cancel.reason),
+        _ => None,
+    }
+}

@@ -1,0 +1,7 @@
+//! The scan on a corpus, and on the shapes in which secrets hide.
+
+mod corpus;
+mod dice;
+mod falsehoods;
+mod shapes;
+mod truths;

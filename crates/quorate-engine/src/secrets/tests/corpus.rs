@@ -1,0 +1,92 @@
+//! Precision and recall on true and false examples. The figures are published in `docs/guides/secrets.md`.
+
+use std::collections::BTreeSet;
+
+use super::dice::Dice;
+use super::{falsehoods, truths};
+use crate::Scanner;
+use crate::secrets::table;
+
+const PAGE: &str = include_str!("../../../../../docs/guides/secrets.md");
+
+#[test]
+fn i18_precision_and_recall_are_what_the_guide_says() {
+    let scanner = Scanner::new();
+    let mut dice = Dice::new(18);
+    let (truths, falsehoods) = (truths::all(&mut dice, 10), falsehoods::all(&mut dice, 80));
+    assert!(truths.len() >= 200 && falsehoods.len() >= 2_000, "{} and {}", truths.len(), falsehoods.len());
+    let missed: Vec<_> =
+        truths.iter().filter(|truth| scanner.scan(truth.text.as_bytes()).is_none()).collect();
+    let wrong: Vec<_> = falsehoods
+        .iter()
+        .filter_map(|(kind, text)| scanner.scan(text.as_bytes()).map(|found| (*kind, found.rule, text)))
+        .collect();
+    let found = truths.len() - missed.len();
+    let recall = found as f64 / truths.len() as f64;
+    let precision = found as f64 / (found + wrong.len()) as f64;
+    let line = format!(
+        "{} true examples, {found} found (recall {recall:.4}); {} false examples, {} found (precision {precision:.4})",
+        truths.len(),
+        falsehoods.len(),
+        wrong.len(),
+    );
+    let missed: Vec<_> = missed.iter().map(|truth| (truth.rule, &truth.text)).collect();
+    assert!(recall >= 0.98 && precision >= 0.98, "{line}\nmissed: {missed:#?}\nwrong: {wrong:#?}");
+    assert!(PAGE.contains(&line), "the guide must say: {line}\nmissed: {missed:#?}\nwrong: {wrong:#?}");
+}
+
+#[test]
+fn i18_the_rule_that_knows_best_gives_the_name() {
+    let scanner = Scanner::new();
+    let truths = truths::all(&mut Dice::new(7), 4);
+    let found = |text: &str| scanner.scan(text.as_bytes()).map(|found| found.rule);
+    let other: Vec<_> = truths
+        .iter()
+        .filter_map(|truth| {
+            found(&truth.text).filter(|rule| *rule != truth.rule).map(|rule| (truth.rule, rule, &truth.text))
+        })
+        .collect();
+    assert!(other.len() * 100 <= truths.len(), "{} of {}: {other:#?}", other.len(), truths.len());
+}
+
+#[test]
+fn i18_nothing_of_a_secret_is_left_when_it_is_redacted() {
+    let scanner = Scanner::new();
+    for truth in truths::all(&mut Dice::new(4), 4) {
+        let Some(redacted) = scanner.redact(truth.text.as_bytes()) else { continue };
+        let redacted = String::from_utf8(redacted).expect("text remains text");
+        // Pieces without signs: those look the same however the text around them is escaped.
+        let pieces = truth.core.split(|letter: char| !letter.is_ascii_alphanumeric());
+        for piece in pieces.filter(|piece| piece.len() >= 8) {
+            assert!(!redacted.contains(piece), "{}: {redacted}\nof {}", truth.rule, truth.text);
+        }
+        if serde_json::from_str::<serde_json::Value>(&truth.text).is_ok() {
+            assert!(serde_json::from_str::<serde_json::Value>(&redacted).is_ok(), "{redacted}");
+        }
+        assert_eq!(scanner.scan(redacted.as_bytes()), None, "{redacted}");
+    }
+}
+
+#[test]
+fn i18_every_rule_is_read_compiles_and_has_true_examples() {
+    let (rules, samples) = table::read();
+    let lines =
+        include_str!("../rules.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    assert_eq!(lines.count(), rules.len() + 1, "every line is a rule or the list of samples");
+    assert!(!samples.is_empty());
+    for rule in &rules {
+        assert!(rule.regex().is_some(), "the pattern of {} does not compile", rule.name);
+        assert!(
+            rule.keywords.iter().all(|keyword| keyword.len() >= 3),
+            "{}: the prefilter needs three bytes",
+            rule.name
+        );
+    }
+    let named: BTreeSet<_> = rules.iter().map(|rule| rule.name).collect();
+    let shown: BTreeSet<_> = truths::all(&mut Dice::new(1), 1).iter().map(|truth| truth.rule).collect();
+    assert_eq!(
+        named.symmetric_difference(&shown).collect::<Vec<_>>(),
+        [&""; 0],
+        "rules without examples, or the reverse"
+    );
+}

@@ -1,0 +1,166 @@
+//! One behaviour each: where secrets hide, and what must not be taken for one.
+
+use super::dice::{BASE62, BASE64, Dice, HEX};
+use crate::secrets::prefilter::{Go, Prefilter};
+use crate::{Found, Scanner};
+
+fn scan(text: &str) -> Option<(&'static str, String)> {
+    Scanner::new()
+        .scan(text.as_bytes())
+        .map(|found| (found.rule, text[found.offset..found.offset + found.length].to_owned()))
+}
+
+#[test]
+fn i18_the_place_is_the_one_of_the_secret_in_the_original_bytes() {
+    let token = format!("ghp_{}", Dice::new(1).text(BASE62, 36));
+    let text = format!("{{\"a\":\"\\u00e4\\/\",\"b\":\"{token}\"}}");
+    let found = Scanner::new().scan(text.as_bytes());
+    let offset = text.find(&token).expect("it is there");
+    assert_eq!(found, Some(Found { rule: "github-token", offset, length: 40 }));
+}
+
+#[test]
+fn i18_a_secret_behind_the_escapes_of_other_writers_is_found_and_cut_out_whole() {
+    let key = Dice::new(2).text(BASE64, 38);
+    let secret = format!("{key}/+");
+    for escaped in [
+        secret.replace('/', "\\/").replace('+', "\\u002B"),
+        secret.replace('/', "\\\\/").replace('+', "\\\\u002b"),
+    ] {
+        let text = format!(r#"{{"aws_secret_access_key":"{escaped}","next":1}}"#);
+        let redacted = Scanner::new().redact(text.as_bytes()).expect("it is found");
+        assert_eq!(
+            String::from_utf8(redacted).unwrap(),
+            r#"{"aws_secret_access_key":"[redacted:aws-secret-access-key]","next":1}"#
+        );
+    }
+    let text = format!(r#"{{"url":"postgres:\/\/app:{}@db\/x"}}"#, &key[..9].replace(['+', '/'], "0"));
+    assert_eq!(scan(&text).map(|(rule, _)| rule), Some("database-url"));
+}
+
+#[test]
+fn i18_all_secrets_of_a_text_are_cut_out_and_nothing_else() {
+    let mut dice = Dice::new(3);
+    let (a, b, c) = (dice.text(BASE62, 36), dice.text(HEX, 40), dice.text(BASE62, 20));
+    let text = format!("one ghp_{a} two {b} three glpat-{c} four password=\"Tr0ub4dor&3\" five");
+    let redacted = Scanner::new().redact(text.as_bytes()).expect("they are found");
+    let expected = format!(
+        "one [redacted:github-token] two {b} three [redacted:gitlab-token] four password=\"[redacted:generic-password]\" five"
+    );
+    assert_eq!(String::from_utf8(redacted).unwrap(), expected);
+}
+
+#[test]
+fn i18_a_private_key_is_cut_out_to_its_end_in_one_string_or_in_several() {
+    let mut dice = Dice::new(4);
+    let lines: Vec<String> = (0..6).map(|_| dice.text(BASE64, 64)).collect();
+    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+    let one = format!(r#"{{"key":"{begin}\n{}\n{end}\n","n":1}}"#, lines.join("\\n"));
+    let several = format!(r#"{{"key":["{begin}","{}","{end}"],"n":1}}"#, lines.join("\",\""));
+    let cut_off = format!(r#"{{"key":"{begin}\n{}","n":1}}"#, lines.join("\\n"));
+    for text in [one, several, cut_off] {
+        let redacted =
+            String::from_utf8(Scanner::new().redact(text.as_bytes()).expect("it is found")).unwrap();
+        assert!(lines.iter().all(|line| !redacted.contains(line.as_str())), "{redacted}");
+        assert!(serde_json::from_str::<serde_json::Value>(&redacted).is_ok(), "{redacted}");
+        assert!(redacted.ends_with(r#","n":1}"#), "{redacted}");
+    }
+}
+
+#[test]
+fn i18_a_prefix_in_the_middle_of_a_word_is_no_token() {
+    let tail = Dice::new(5).text(BASE62, 48);
+    assert_eq!(scan(&format!("task-{tail}")), None, "sk- ends the word task-");
+    assert_eq!(scan(&format!("ask sk-{tail}")).map(|(rule, _)| rule), Some("openai-api-key"));
+    assert_eq!(
+        scan(&format!(r"line\nsk-{tail}")).map(|(rule, _)| rule),
+        Some("openai-api-key"),
+        "behind an escape"
+    );
+    assert_eq!(
+        scan(&format!("key%3Dsk-{tail}")).map(|(rule, _)| rule),
+        Some("openai-api-key"),
+        "behind another"
+    );
+}
+
+#[test]
+fn i18_a_token_that_is_too_long_or_too_short_is_something_else() {
+    let mut dice = Dice::new(6);
+    assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 15))), None);
+    assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 17))), None);
+    assert_eq!(
+        scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 16))).map(|(rule, _)| rule),
+        Some("aws-access-key-id")
+    );
+}
+
+#[test]
+fn i18_a_secret_at_the_very_start_or_end_is_found_at_every_length() {
+    let scanner = Scanner::new();
+    let token = format!("npm_{}", Dice::new(8).text(BASE62, 36));
+    for before in 0..40 {
+        let text = format!("{}{token}", " ".repeat(before));
+        let found = scanner.scan(text.as_bytes());
+        assert_eq!(found, Some(Found { rule: "npm-token", offset: before, length: 40 }));
+    }
+}
+
+#[test]
+fn i18_bytes_that_are_no_text_are_looked_at_too() {
+    let mut bytes = vec![0xff, 0x00, 0xfe];
+    bytes.extend_from_slice(format!("gsk_{}", Dice::new(9).text(BASE62, 52)).as_bytes());
+    bytes.extend_from_slice(&[0x00, 0xff]);
+    assert_eq!(Scanner::new().scan(&bytes), Some(Found { rule: "groq-api-key", offset: 3, length: 56 }));
+}
+
+#[test]
+fn i18_a_secret_longer_than_the_window_is_cut_out_whole() {
+    let mut dice = Dice::new(11);
+    let (header, claims, signature) =
+        (dice.text(BASE62, 30), dice.text(BASE62, 3_000), dice.text(BASE62, 86));
+    let text = format!("a eyJ{header}.eyJ{claims}.{signature} b");
+    let redacted = Scanner::new().redact(text.as_bytes()).expect("it is found");
+    assert_eq!(String::from_utf8(redacted).unwrap(), "a [redacted:jwt] b");
+}
+
+#[test]
+fn i18_a_name_that_repeats_itself_for_long_hides_nothing_behind_it() {
+    let token = format!("ghp_{}", Dice::new(12).text(BASE62, 36));
+    let text = format!("{} {token}", "api_key=".repeat(2_000));
+    assert_eq!(scan(&text), Some(("github-token", token)));
+}
+
+#[test]
+fn the_prefilter_finds_what_a_plain_search_finds() {
+    let keywords = ["ghp_", "password", "sk-", "sk-ant-", "://", "AKIA", "aaa", "-us1"];
+    let prefilter = Prefilter::new(&keywords);
+    let mut dice = Dice::new(10);
+    for _ in 0..500 {
+        let mut text = String::new();
+        for _ in 0..dice.below(12) {
+            match dice.below(3) {
+                0 => text.push_str(dice.pick(&keywords)),
+                1 => text.push_str(&dice.pick(&keywords).to_uppercase()),
+                _ => {
+                    let length = dice.below(9);
+                    text.push_str(&dice.text("aAsk-_pP: /", length));
+                }
+            }
+        }
+        let mut found = Vec::new();
+        prefilter.each(text.as_bytes(), |stands| {
+            found.push((stands.at, stands.keyword));
+            Go::On
+        });
+        let small = text.to_ascii_lowercase();
+        let starts = |at: usize, keyword: &str| small[at..].starts_with(&keyword.to_ascii_lowercase());
+        let mut plain: Vec<_> = (0..text.len())
+            .flat_map(|at| (0..keywords.len()).map(move |number| (at, number)))
+            .filter(|(at, number)| starts(*at, keywords[*number]))
+            .collect();
+        found.sort_unstable();
+        plain.sort_unstable();
+        assert_eq!(found, plain, "{text:?}");
+    }
+}
