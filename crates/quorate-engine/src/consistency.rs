@@ -1,12 +1,14 @@
 //! Whether the shared memory fits together: entries that were built on what is not there, on what was replaced since, or
-//! on each other. A look, not a change: it writes nothing, since all it finds is on record already.
+//! on each other; and tasks that are done and have no result. A look, not a change: it writes nothing, since all it finds is on record already.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Key, Seq, SpaceNo, Timestamp, Version};
-use quorate_store::{Clock, Store, StoreError};
+use quorate_core::{
+    AgentNo, Item, ItemKind, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version,
+};
+use quorate_store::{Clock, Read, Rows, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -14,6 +16,10 @@ use crate::dependencies::Dependencies;
 use crate::error::Error;
 use crate::space::Space;
 
+/// Tasks that are looked at.
+const TASKS_MAX: usize = 100_000;
+/// Tasks that are read at once.
+const PAGE: usize = 1000;
 /// Findings that a check lists.
 const FINDINGS_MAX: usize = 100;
 
@@ -26,7 +32,9 @@ pub struct Check {
     pub seq: Seq,
     /// Entries that were built on others, of which each was looked at.
     pub entries: u64,
-    /// Whether that were all; one check looks at 100,000.
+    /// Tasks that ended with a result or should have, each of which was looked at.
+    pub tasks: u64,
+    /// Whether that were all; one check looks at 100,000 entries and at 100,000 tasks.
     pub complete: bool,
     /// Dependencies on entries that are not there.
     pub dangling: u64,
@@ -34,7 +42,9 @@ pub struct Check {
     pub stale: u64,
     /// Groups of entries that were built on each other.
     pub cyclic: u64,
-    /// The first 100 findings: cycles, then what is dangling, then what is stale.
+    /// Tasks that are done, wholly or in part, and have no result.
+    pub resultless: u64,
+    /// The first 100 findings: cycles, then what is dangling, then what has no result, then what is stale.
     pub findings: Vec<Finding>,
 }
 
@@ -70,13 +80,22 @@ pub enum Finding {
         /// The newest version of that.
         now: Version,
     },
+    /// A task that is done, wholly or in part, without a result.
+    Resultless {
+        /// Which task.
+        task: TaskId,
+        /// How it ended.
+        status: TaskStatus,
+        /// Who ended it.
+        by: AgentNo,
+    },
 }
 
 impl Check {
     /// Whether everything fits together.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.complete && self.dangling + self.stale + self.cyclic == 0
+        self.complete && self.dangling + self.stale + self.cyclic + self.resultless == 0
     }
 
     async fn of(store: &Arc<dyn Store>, clock: &dyn Clock, space: SpaceNo) -> Result<Self, Error> {
@@ -107,13 +126,67 @@ impl Check {
                 }
             }
         }
+        let ended = Ended::read(store, space).await?;
         let cycles = found.cycles();
         let cyclic = cycles.len() as u64;
         let cycles = cycles.into_iter().map(|keys| Finding::Cycle { keys });
-        let findings = cycles.chain(dangling).chain(stale).take(FINDINGS_MAX).collect();
-        let entries = found.entries.len() as u64;
+        let findings = cycles.chain(dangling).chain(ended.findings).chain(stale).take(FINDINGS_MAX).collect();
         let [dangling, stale] = counts;
-        Ok(Self { at, seq, entries, complete: found.complete, dangling, stale, cyclic, findings })
+        Ok(Self {
+            at,
+            seq,
+            entries: found.entries.len() as u64,
+            tasks: ended.tasks,
+            complete: found.complete && ended.complete,
+            dangling,
+            stale,
+            cyclic,
+            resultless: ended.resultless,
+            findings,
+        })
+    }
+}
+
+/// Tasks that ended with a result or should have.
+#[derive(Default)]
+struct Ended {
+    tasks: u64,
+    resultless: u64,
+    findings: Vec<Finding>,
+    complete: bool,
+}
+
+impl Ended {
+    async fn read(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
+        let mut found = Self { complete: true, ..Self::default() };
+        let (mut after, mut seen) = (None, 0);
+        loop {
+            let page = Read::Items { kind: ItemKind::Task, after: after.clone(), limit: PAGE };
+            let rows = store.read(space, vec![page]).await?;
+            let Some(Rows::Items(page)) = rows.into_iter().next() else {
+                return Err(StoreError::Read("tasks were not answered".into()).into());
+            };
+            let Some(last) = page.last() else { return Ok(found) };
+            after = Some(last.key().id);
+            seen += page.len();
+            page.iter().for_each(|item| found.look_at(item));
+            if seen >= TASKS_MAX {
+                found.complete = page.len() < PAGE;
+                return Ok(found);
+            }
+        }
+    }
+
+    fn look_at(&mut self, item: &Item) {
+        let Item::Task(task) = item else { return };
+        if let TaskState::Done(end) | TaskState::Partial(end) = &task.state {
+            self.tasks += 1;
+            if end.result.is_none() {
+                self.resultless += 1;
+                let (task, status) = (task.spec.id.clone(), task.status());
+                keep(&mut self.findings, Finding::Resultless { task, status, by: end.by });
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-` for an id of the hub's making), `adds KIND to S [saying W]` |
 //! | | `admits A to S`, `dismisses A from S`, `pauses S`, `resumes S`, `completes S`, `fails S`, each `[because W]` |
-//! | | `makes T of TYPE [for A] [needs T,T] [priority N] [tries N] [backoff T] [timeout T] [lease T] [skipping waiting] [tells A] [saying W]` |
+//! | | `makes T of TYPE [for A] [needs T,T] [priority N] [tries N] [backoff T] [timeout T] [lease T] [skipping waiting] [tells A] [saying W] [in S]` |
 //! | | and further tasks of the same operation after `+`; `takes [N] [on TYPE,TYPE] [for T]`, `awaits [N] … as C`, `serves N … as C` |
 //! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
 //! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |

@@ -79,6 +79,9 @@ async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
             format!("cycle {}", keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(" "))
         }
         Finding::Dangling { key, on, on_version, .. } => format!("{key} dangles from {on} v{on_version}"),
+        Finding::Resultless { task, status, .. } => {
+            format!("task {task} is {} without a result", status.as_str())
+        }
         Finding::Stale { key, on, on_version, now, .. } => format!("{key} on {on} v{on_version}, now v{now}"),
     });
     let expected = [
@@ -92,6 +95,43 @@ async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
     assert_eq!(memory.last_check().expect("a check"), check);
     memory.delete("dangles", None).await.expect("deleted");
     assert_eq!(memory.check().await.expect("looked").dangling, 0, "what is deleted does not dangle");
+    hub.close().await;
+}
+
+// Fails under: a task without a result that is passed over, or one with a result that is not.
+#[tokio::test]
+async fn c11_a_check_finds_tasks_without_results() {
+    let (_directory, hub, _clock) = hub().await;
+    let cook = hub.agent("cook").can("cook").join().await.expect("it joins");
+    for (id, result) in [("with", Some("soup")), ("without", None), ("open", None)] {
+        cook.create_task(quorate::TaskDraft::new("cook", ()).id(id)).await.expect("made");
+        if id == "open" {
+            continue;
+        }
+        let taken = cook.take_task(&["cook"], SOON).await.expect("an answer").expect("a task");
+        let result = result.map(|text| hub.space().seal(format!("{text:?}")));
+        let complete = quorate_core::CompleteTask {
+            lease: quorate_core::TaskLeaseRef {
+                task: taken.id().clone(),
+                token: taken.task().lease().expect("held").token,
+            },
+            status: quorate_core::TaskStatus::Done,
+            fence: None,
+            result,
+            content_type: None,
+            confidence: None,
+            rationale: None,
+        };
+        let op = quorate_core::Op::CompleteTask(complete);
+        hub.space()
+            .commit(quorate_core::Commit::new(quorate_core::Principal::System, vec![op]))
+            .await
+            .expect("done");
+    }
+    let check = hub.memory().check().await.expect("looked");
+    assert_eq!((check.tasks, check.resultless, check.is_clean()), (2, 1, false));
+    let [Finding::Resultless { task, .. }] = &check.findings[..] else { panic!("{:?}", check.findings) };
+    assert_eq!(task.as_str(), "without");
     hub.close().await;
 }
 

@@ -29,7 +29,7 @@ impl Draft<'_> {
             let is_open = self.wait_again(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
-        self.check_session(&ask.message)?;
+        self.check_session(ask.message.session_id.as_deref())?;
         self.check_chain(&ask.message)?;
         self.working.policy().check_shape(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;

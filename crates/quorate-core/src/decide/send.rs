@@ -23,7 +23,7 @@ impl Draft<'_> {
         if let Some(result) = self.sent_already(message, fingerprint)? {
             return Ok(result);
         }
-        self.check_session(message)?;
+        self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;

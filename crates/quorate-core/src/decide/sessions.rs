@@ -7,7 +7,7 @@ use crate::effect::Effect;
 use crate::ids::{AgentId, SessionId, SessionNo};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX};
-use crate::message::{Message, Payload};
+use crate::message::Payload;
 use crate::refused::{Code, Refused};
 use crate::session::{
     AddKind, AddToSession, ChangeSession, OpenSession, Session, SessionChange, SessionStatus, too_many,
@@ -121,10 +121,10 @@ impl Draft<'_> {
         Ok(OpResult::SessionAdded { n })
     }
 
-    /// Refuses a message for a session that is over. A name that nobody opened is only a name; but an id of the hub's own
+    /// Refuses what names a session that is over. A name that nobody opened is only a name; but an id of the hub's own
     /// making that it does not know is of no session, or of a history that a restore replaced.
-    pub(super) fn check_session(&self, message: &Message) -> Result<(), No> {
-        let Some(name) = &message.session_id else { return Ok(()) };
+    pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), No> {
+        let Some(name) = name else { return Ok(()) };
         if self.working.items().sessions.get(name).is_some() {
             return Ok(());
         }

@@ -104,7 +104,7 @@ impl Pair {
         for space in 0..SPACES.len() {
             let register = |agent| Op::RegisterAgent(asking::at_start(described(agent, 0)));
             let known = (0..AGENTS.len() - 1).map(register).collect();
-            let commits = vec![Commit::new(Principal::System, known)];
+            let commits = vec![Commit::new(Principal::System, known), super::sessions::begun()];
             pair.transact(space, commits).await.expect("the start is the same");
         }
         pair

@@ -5,7 +5,8 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, ItemKind, LineKind, Op, OpenSession, Seq, SessionChange, SessionId,
+    AddKind, AddToSession, ChangeSession, Commit, ItemKind, LineKind, Op, OpenSession, Principal, Seq,
+    SessionChange, SessionId,
 };
 use quorate_store::{Page, Read};
 
@@ -33,6 +34,12 @@ pub(super) enum How {
     Fail,
 }
 
+/// A session is open from the start, so that what plans do with sessions gets somewhere.
+pub(super) fn begun() -> Commit {
+    let open = SessionDo::Open { name: Some(0), with: vec![1], led: Some(0), title: 0, task: None };
+    Commit::new(Principal::System, vec![open.op()])
+}
+
 /// Which session a message names.
 pub(super) fn named() -> BoxedStrategy<Option<usize>> {
     weighted(0.4, prop_oneof![10 => Just(0usize), 5 => Just(1), 1 => Just(2)]).boxed()
@@ -57,9 +64,9 @@ pub(super) fn acts() -> BoxedStrategy<SessionDo> {
         weighted(0.3, 0..2u8),
     );
     prop_oneof![
-        3 => open.prop_map(|(name, with, led, title, task)| SessionDo::Open { name, with, led, title, task }),
-        6 => (name(), how).prop_map(|(name, how)| SessionDo::Change { name, how }),
-        3 => (name(), 0..5u8).prop_map(|(name, kind)| SessionDo::Add { name, kind }),
+        2 => open.prop_map(|(name, with, led, title, task)| SessionDo::Open { name, with, led, title, task }),
+        8 => (name(), how).prop_map(|(name, how)| SessionDo::Change { name, how }),
+        2 => (name(), 0..5u8).prop_map(|(name, kind)| SessionDo::Add { name, kind }),
     ]
     .boxed()
 }

@@ -15,6 +15,7 @@ use quorate_core::{
 
 use super::plan::{AGENTS, Wait, Who};
 use super::resolve::{consumer, id};
+use super::sessions::NAMES;
 
 /// Ids that tasks of a plan may have.
 const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
@@ -49,6 +50,7 @@ pub(super) struct Wish {
     lease_ms: u64,
     tells: Option<usize>,
     input: Option<u8>,
+    session: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -125,9 +127,9 @@ fn wish() -> BoxedStrategy<Wish> {
         prop_oneof![Just(0u64), Just(1_000)],
         (weighted(0.3, prop_oneof![Just(5_000u64), Just(30_000)]), prop_oneof![Just(30_000u64), Just(5_000)]),
         weighted(0.2, 0..AGENTS.len() + 1),
-        weighted(0.5, 0..2u8),
+        (weighted(0.5, 0..2u8), weighted(0.3, 0..2usize)),
     )
-        .prop_map(|(id, whom, needs, policy, ten, tries, backoff_ms, times, tells, input)| Wish {
+        .prop_map(|(id, whom, needs, policy, ten, tries, backoff_ms, times, tells, (input, session))| Wish {
             id,
             task_type: whom.0,
             agent: whom.1,
@@ -140,6 +142,7 @@ fn wish() -> BoxedStrategy<Wish> {
             lease_ms: times.1,
             tells,
             input,
+            session,
         })
         .boxed()
 }
@@ -296,6 +299,7 @@ fn make_op(tasks: &[Wish]) -> Op {
         new.backoff_ms = wish.backoff_ms;
         new.timeout_ms = wish.timeout_ms;
         new.lease_ms = wish.lease_ms;
+        new.session = wish.session.map(|name| NAMES[name].to_owned());
         new.escalate_to = match wish.tells {
             None => EscalateTo::Coordinators,
             Some(agent) if agent == AGENTS.len() => EscalateTo::Nobody,
@@ -355,6 +359,9 @@ impl fmt::Display for Wish {
         }
         write!(f, " priority {} tries {} backoff {}ms", self.ten, self.tries, self.backoff_ms)?;
         write!(f, " lease {}ms timeout {:?} tells {:?}", self.lease_ms, self.timeout_ms, self.tells)?;
+        if let Some(name) = self.session {
+            write!(f, " in {}", NAMES[name])?;
+        }
         self.input.map_or(Ok(()), |input| write!(f, " input {input}"))
     }
 }

@@ -266,6 +266,7 @@ fn make(words: &mut Words<'_>) -> Op {
                     }
                 }
                 "saying" => input = Some(value().as_bytes().to_vec()),
+                "in" => new.session = Some(value().to_owned()),
                 other => panic!("{other} says nothing about a task"),
             }
         }

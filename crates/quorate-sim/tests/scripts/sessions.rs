@@ -427,3 +427,51 @@ fn d9_sessions_are_of_one_space() {
             s1: "work" active, led by alice"##]],
     );
 }
+
+// Fails under: a way to an inbox, or a pool, on which `waiting` is not asked.
+#[test]
+fn d9_a_pause_holds_whatever_the_way() {
+    check(
+        "silently bob starts able review; silently carol subscribes news.>; alice opens s1; alice pauses s1; \
+         alice sends m1 to can:review in s1; alice sends m2 to topic:news.x in s1; alice sends m3 to role:worker in s1; \
+         alice sends m4 to * in s1; counts; bob claims 9; carol claims 9; restart; bob claims 9; alice resumes s1; \
+         bob claims 9; carol claims 9; timeline s1 message",
+        expect![[r#"
+            #5 session.opened s1
+            #6 session.paused s1
+            #7 pool.opened can:review
+            #7 m1 goes to can:review
+            #8 m2 goes to carol
+            #9 m3 goes to bob carol
+            #10 m4 goes to bob carol
+            6 scheduled
+            bob: nothing to claim
+            carol: nothing to claim
+            bob: nothing to claim
+            #11 session.resumed s1
+            bob takes m1 (try 1, token 1), m3 (try 1, token 2), m4 (try 1, token 3)
+            carol takes m2 (try 1, token 4), m3 (try 1, token 5), m4 (try 1, token 6)
+            s1: #7 message.sent, #8 message.sent, #9 message.sent"#]],
+    );
+}
+
+// Fails under: tasks that are made for a session that is over, or an escalation that is lost with it.
+#[test]
+fn d9_a_closed_session_refuses_tasks_but_not_what_became_of_them() {
+    check(
+        "silently bob can cook; silently carol leads; alice opens s1; alice makes t1 of cook tries 1 in s1; bob takes; \
+         alice completes s1; alice makes t2 of cook in s1; alice makes t3 of cook in ses_0-99-0; bob flunks t1 because burnt; \
+         carol claims; timeline s1",
+        expect![[r#"
+            #5 session.opened s1
+            #6 t1 made: ready
+            bob takes t1 (try 1, token 1)
+            #8 session.completed s1
+            refused SESSION_CLOSED
+            refused NOT_FOUND
+            #9 !t1 goes to carol
+            #9 t1 failed (burnt): escalated
+            carol takes !t1 (try 1, token 2)
+            s1: #5 session.opened, #8 session.completed, #9 message.sent"#]],
+    );
+}

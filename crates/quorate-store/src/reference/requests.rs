@@ -51,7 +51,7 @@ impl Step<'_> {
             let is_open = self.wait_for(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
-        self.check_session(&ask.message)?;
+        self.check_session(ask.message.session_id.as_deref())?;
         self.check_chain(&ask.message)?;
         self.well_shaped(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;

@@ -21,7 +21,7 @@ impl Step<'_> {
         if let Some(result) = self.sent_already(message, fingerprint)? {
             return Ok(result);
         }
-        self.check_session(message)?;
+        self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.well_shaped(message)?;
         let recipients = self.recipients(message)?;

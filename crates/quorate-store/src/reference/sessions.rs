@@ -263,9 +263,9 @@ impl Step<'_> {
         Ok(OpResult::SessionAdded { n })
     }
 
-    /// A message for a session that is over is refused, and so is one for an id that only the hub could have made.
-    pub(super) fn check_session(&self, message: &Message) -> Result<(), Refused> {
-        let Some(name) = &message.session_id else { return Ok(()) };
+    /// What names a session that is over is refused, and so is what names an id that only the hub could have made.
+    pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), Refused> {
+        let Some(name) = name else { return Ok(()) };
         match self.space.session(name) {
             Some(session) => not_over(session),
             None => {

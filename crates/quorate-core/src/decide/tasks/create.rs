@@ -54,6 +54,7 @@ impl Draft<'_> {
         let mut specs = Vec::with_capacity(count);
         for (index, new) in create.tasks.iter().enumerate() {
             let no = TaskNo { n: first.n + index as u32, ..first };
+            self.check_session(new.session.as_deref())?;
             specs.push(self.spec(new, &graph, index, no, (part, self.now.wall))?);
         }
         self.parts.extend(create.inputs.clone());

@@ -48,6 +48,7 @@ impl Step<'_> {
         let mut specs = Vec::new();
         for (index, new) in create.tasks.iter().enumerate() {
             let no = TaskNo { n: first.n + index as u32, ..first };
+            self.check_session(new.session.as_deref())?;
             specs.push(self.spec(new, (ids[index].clone(), needs[index].clone()), no, (part, at))?);
         }
         self.parts.extend(create.inputs.clone());
