@@ -25,14 +25,7 @@ impl Working {
                     Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
                 Arc::make_mut(&mut self.eras).0.push(era);
             }
-            Effect::AgentRegistered { number, agent } => {
-                let mut agent = agent.clone();
-                // What is only described anew is the same start: it is as it was.
-                if let Some(known) = self.agents().get(*number).filter(|known| known.epoch == agent.epoch) {
-                    agent.presence = known.presence.clone();
-                }
-                self.set_agent(*number, Some(agent));
-            }
+            Effect::AgentRegistered { number, agent } => self.apply_registered(*number, agent.clone()),
             Effect::AgentRemoved { number } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { removed: true, ..agent }));
@@ -91,6 +84,14 @@ impl Working {
                 }
             }
         }
+    }
+
+    /// What is only described anew is the same start: it is as it was.
+    fn apply_registered(&mut self, number: AgentNo, mut agent: Agent) {
+        if let Some(known) = self.agents().get(number).filter(|known| known.epoch == agent.epoch) {
+            agent.presence = known.presence.clone();
+        }
+        self.set_agent(number, Some(agent));
     }
 
     /// A delivery is done with.

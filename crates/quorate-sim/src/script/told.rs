@@ -164,15 +164,8 @@ impl Stage {
             Effect::Leased { .. } | Effect::Taken { .. } => return None,
             Effect::Acked { delivery, .. } => format!("{} acked", called(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
-                let next = match next {
-                    Next::Ready => "ready".into(),
-                    Next::Scheduled(due) => format!("due at {}", since_start(*due)),
-                    Next::Dead => "dead".into(),
-                    Next::Expired => "expired".into(),
-                    Next::Redirected(agent) => format!("goes to {}", self.agent_name(*agent)),
-                };
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-                format!("{} {}{why}: {next}", called(*delivery), cause.as_str())
+                format!("{} {}{why}: {}", called(*delivery), cause.as_str(), self.next_line(*next))
             }
             Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
@@ -204,6 +197,16 @@ impl Stage {
             Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
+    }
+
+    fn next_line(&self, next: Next) -> String {
+        match next {
+            Next::Ready => "ready".into(),
+            Next::Scheduled(due) => format!("due at {}", since_start(due)),
+            Next::Dead => "dead".into(),
+            Next::Expired => "expired".into(),
+            Next::Redirected(agent) => format!("goes to {}", self.agent_name(agent)),
+        }
     }
 
     pub(super) fn tell_refusal(&mut self, refused: &Refused) {

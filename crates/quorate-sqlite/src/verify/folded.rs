@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::codec::fingerprint;
-use quorate_core::{DeliveryNo, Effect, Next, OpenState, Record, Seq, SpaceId, World};
+use quorate_core::{
+    DeliveryNo, Effect, Key, NewDelivery, Next, OpenState, Record, Seq, SpaceId, Version, World,
+};
 use rusqlite::Connection;
 
 use super::ended::EndedRows;
@@ -71,9 +73,7 @@ impl<'a> Folded<'a> {
                     self.said_once.sent(record, (n, *part), message, counted, fingerprint)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
-                        let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
-                        let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
-                        self.scheduled.extend(waiting.map(|(number, _)| number));
+                        self.wait_for_time(*first, deliveries);
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
@@ -96,14 +96,7 @@ impl<'a> Folded<'a> {
                 }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
                 Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
-                    let versions = self.world.entries.get_mut(key).expect("the record wrote it");
-                    let written = versions.iter().find(|one| one.head.version == *version);
-                    let head = written.expect("the record wrote this version").head;
-                    self.said_once.version(key, &head)?;
-                    // Only the newest is current. Later effects of this record may still need theirs.
-                    let newest = versions.len() - 1;
-                    let keep = versions.iter().position(|one| one.head.seq == record.seq).unwrap_or(newest);
-                    versions.drain(..keep);
+                    self.wrote(key, *version, record.seq)?;
                 }
                 Effect::Restored { .. }
                 | Effect::AgentRemoved { .. }
@@ -121,6 +114,24 @@ impl<'a> Folded<'a> {
         for (delivery, end) in std::mem::take(&mut self.world.ended) {
             self.ended.ended(delivery, end)?;
         }
+        Ok(())
+    }
+
+    fn wait_for_time(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) {
+        let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
+        let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
+        self.scheduled.extend(waiting.map(|(number, _)| number));
+    }
+
+    fn wrote(&mut self, key: &Key, version: Version, seq: Seq) -> rusqlite::Result<()> {
+        let versions = self.world.entries.get_mut(key).expect("the record wrote it");
+        let written = versions.iter().find(|one| one.head.version == version);
+        let head = written.expect("the record wrote this version").head;
+        self.said_once.version(key, &head)?;
+        // Only the newest is current. Later effects of this record may still need theirs.
+        let newest = versions.len() - 1;
+        let keep = versions.iter().position(|one| one.head.seq == seq).unwrap_or(newest);
+        versions.drain(..keep);
         Ok(())
     }
 
