@@ -25,7 +25,7 @@ W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
 W1 durable cycle, W5 compare and set, W6 graphs of tasks, W7 atomic step,
 W8 growth and restart.
 In JSON, commits counts the transactions of the store, each with one sync, and
-perCommit is what one of them carried.")]
+perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
     /// Which workloads: W0 W1 W5 W6 W7 W8; all if none is named.
     workloads: Vec<String>,

@@ -289,7 +289,7 @@ fn bench_measures_and_prints_one_object_a_line() {
     for line in text(&output.stdout).lines() {
         let found: Value = serde_json::from_str(line).expect("JSON");
         for field in
-            ["perSecond", "p99Us", "commits", "perCommit", "fsyncs", "bytesWritten", "cpuSeconds", "settings"]
+            ["perSecond", "p99Us", "commits", "perCommit", "syncUs", "fsyncs", "bytesWritten", "cpuSeconds", "settings"]
         {
             assert!(!found[field].is_null(), "{field} in {line}");
         }

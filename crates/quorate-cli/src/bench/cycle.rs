@@ -33,6 +33,7 @@ pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         seconds: cycles as f64 / bare.per_second,
         syncs: syncs(&bare.disk),
         wal_syncs: bare.transactions,
+        sync_seconds: bare.disk.wal.sync_ns_total as f64 / 1e9,
         bytes_written: bytes(&bare.disk),
         ..Taken::default()
     };

@@ -68,6 +68,7 @@ fn line_of(variant: String, found: &Value) -> Line {
         seconds: if rate > 0.0 { done as f64 / rate } else { 0.0 },
         syncs: number("fsyncs"),
         wal_syncs: number("commits"),
+        sync_seconds: (number("commits") * number("syncUs")) as f64 / 1e6,
         bytes_written: number("bytesWritten"),
         cpu_seconds: found["cpuSeconds"].as_f64().unwrap_or_default(),
         peak_memory: number("peakMemoryBytes"),

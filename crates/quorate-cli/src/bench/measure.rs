@@ -54,6 +54,8 @@ pub(crate) struct Taken {
     pub(crate) seconds: f64,
     pub(crate) syncs: u64,
     pub(crate) wal_syncs: u64,
+    /// Time in the syncs that commits wait for.
+    pub(crate) sync_seconds: f64,
     pub(crate) bytes_written: u64,
     pub(crate) cpu_seconds: f64,
     pub(crate) peak_memory: u64,
@@ -71,6 +73,7 @@ impl Meter {
             seconds,
             syncs: syncs(&after) - syncs(&before),
             wal_syncs: after.wal.syncs - before.wal.syncs,
+            sync_seconds: (after.wal.sync_ns_total - before.wal.sync_ns_total) as f64 / 1e9,
             bytes_written: bytes(&after) - bytes(&before),
             cpu_seconds: cpu_seconds() - self.cpu,
             peak_memory: peak_memory(),
