@@ -88,11 +88,8 @@ impl<'a> Folded<'a> {
                     self.scheduled.remove(delivery);
                 }
                 // What was due by then is written as ready; the rest goes on waiting for its time.
-                Effect::Returned { delivery, next: Next::Redirected(_), .. } => {
-                    let open = self.world.working.open(*delivery);
-                    if open.is_some_and(|open| matches!(open.state, OpenState::Ready { .. })) {
-                        self.scheduled.remove(delivery);
-                    }
+                Effect::Returned { delivery, next: Next::Redirected(_), .. } if self.is_ready(*delivery) => {
+                    self.scheduled.remove(delivery);
                 }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
                 Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
@@ -107,14 +104,19 @@ impl<'a> Folded<'a> {
                 | Effect::WaitAborted { .. }
                 | Effect::AckedMany { .. }
                 | Effect::AgentStatus { .. }
-                | Effect::Brought { .. } => {}
-                Effect::SessionAdded { .. } => {}
+                | Effect::Brought { .. }
+                | Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {
             self.ended.ended(delivery, end)?;
         }
         Ok(())
+    }
+
+    fn is_ready(&self, delivery: DeliveryNo) -> bool {
+        let open = self.world.working.open(delivery);
+        open.is_some_and(|open| matches!(open.state, OpenState::Ready { .. }))
     }
 
     fn wait_for_time(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) {
