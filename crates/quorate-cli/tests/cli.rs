@@ -288,9 +288,17 @@ fn bench_measures_and_prints_one_object_a_line() {
     let mut seen = Vec::new();
     for line in text(&output.stdout).lines() {
         let found: Value = serde_json::from_str(line).expect("JSON");
-        for field in
-            ["perSecond", "p99Us", "commits", "perCommit", "syncUs", "fsyncs", "bytesWritten", "cpuSeconds", "settings"]
-        {
+        for field in [
+            "perSecond",
+            "p99Us",
+            "commits",
+            "perCommit",
+            "syncUs",
+            "fsyncs",
+            "bytesWritten",
+            "cpuSeconds",
+            "settings",
+        ] {
             assert!(!found[field].is_null(), "{field} in {line}");
         }
         assert!(found["fsyncs"].as_u64() >= found["commits"].as_u64(), "every commit was synced: {line}");

@@ -8,6 +8,7 @@ mod effect;
 pub mod fingerprint;
 mod item;
 mod message;
+mod presence;
 mod result;
 mod session;
 mod snapshot;
@@ -19,6 +20,7 @@ use crate::ids::{DeliveryNo, Token};
 use crate::message::Payload;
 
 pub use item::{read_item, write_item};
+pub use presence::{read_presence, write_presence};
 pub use result::{read_results, write_results};
 
 /// The format that this release writes.

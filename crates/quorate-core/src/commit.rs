@@ -10,14 +10,17 @@ use crate::ids::{
     AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId, Seq,
     SessionId, SnapshotName, TaskId, Token, Version,
 };
+use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
     ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word, is_json};
 use crate::policy::Policy;
+use crate::presence::Heartbeat;
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
+use crate::request::Ask;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
 use crate::subscription::{BringHistory, History, Subscribe};
@@ -97,6 +100,9 @@ impl Commit {
             )
             .limit(OPS_MAX as u64)
             .hint("split it; operations that must happen together have to fit in one commit"));
+        }
+        if self.ops.len() > 1 && self.ops.iter().any(|op| matches!(op, Op::Inspect(_))) {
+            return Err(Refused::new(Code::Invalid, "a look at the state is alone in its commit"));
         }
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
@@ -230,6 +236,24 @@ pub enum Op {
     BringHistory(BringHistory),
     /// `ack`, for several deliveries at once.
     AckMany(Vec<LeaseRef>),
+    /// `request`: send a message and wait for the answer.
+    Request(Ask),
+    /// Wait, or wait again, for the answer to a request. Leaves no record.
+    AwaitRequest {
+        /// Which one.
+        request: MessageId,
+        /// Who is told.
+        waiting: ConsumerId,
+    },
+    /// `request.cancel`: want no answer any more.
+    CancelRequest {
+        /// Which one.
+        request: MessageId,
+    },
+    /// `agent.heartbeat`: a sign of life. Leaves no record unless the agent says something new of itself.
+    Heartbeat(Heartbeat),
+    /// A look at the state at the head: alone in its commit, leaves no record.
+    Inspect(Inspect),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -258,6 +282,8 @@ pub struct RegisterAgent {
     pub supported_actions: Vec<String>,
     /// The current epoch, to change the description without a new start.
     pub epoch: Option<Epoch>,
+    /// How often it will give a sign of life; three missed, and it is offline. 0 = nobody looks.
+    pub heartbeat_ms: u64,
 }
 
 /// A delivery and the lease under which it is held.
@@ -356,6 +382,7 @@ impl Op {
     pub fn payload(&self) -> Option<&Payload> {
         match self {
             Self::Send { message, .. } => Some(&message.payload),
+            Self::Request(ask) => Some(&ask.message.payload),
             Self::Put(put) => Some(&put.content),
             Self::OpenSession(open) => open.task.as_ref(),
             Self::AddToSession(add) => Some(&add.body),
@@ -407,6 +434,8 @@ impl Op {
             Self::Subscribe(subscribe) => subscribe.check(),
             Self::BringHistory(history) => history.check(),
             Self::AckMany(leases) => check_leases(leases),
+            Self::Request(ask) => ask.check(),
+            Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -418,7 +447,10 @@ impl Op {
             | Self::Sweep
             | Self::ReleaseTask(_)
             | Self::DropSnapshot { .. }
-            | Self::Unsubscribe { .. } => Ok(()),
+            | Self::Unsubscribe { .. }
+            | Self::AwaitRequest { .. }
+            | Self::CancelRequest { .. }
+            | Self::Inspect(_) => Ok(()),
         }
     }
 }
@@ -463,6 +495,7 @@ impl RegisterAgent {
             capabilities: Vec::new(),
             supported_actions: Vec::new(),
             epoch: None,
+            heartbeat_ms: 0,
         }
     }
 
@@ -480,7 +513,7 @@ impl RegisterAgent {
                 check_word(what, word)?;
             }
         }
-        Ok(())
+        self.check_heartbeat()
     }
 }
 
@@ -507,6 +540,7 @@ impl PutEntry {
 
     fn check(&self) -> Result<(), Refused> {
         self.content.check()?;
+        self.content.check_sealed()?;
         check_word("type", &self.entry_type)?;
         check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
         if self.depends_on.len() > LIST_MAX {
@@ -548,6 +582,17 @@ pub enum Told {
         token: Token,
         /// Why.
         loss: TaskLoss,
+    },
+    /// An answer to its request.
+    Answered {
+        /// The id of the answer.
+        id: MessageId,
+        /// When it was given.
+        at: Timestamp,
+        /// The answer.
+        message: Arc<Message>,
+        /// Whether more may come.
+        is_last: bool,
     },
 }
 
@@ -656,4 +701,24 @@ pub enum OpResult {
         /// Those that were acked before, by their place in the list, and the record that did.
         earlier: Vec<(u32, Seq)>,
     },
+    /// The question is on its way, and whoever asked waits.
+    Requested {
+        /// The id of the question and of the request.
+        id: MessageId,
+        /// Its first delivery.
+        first: DeliveryNo,
+        /// How many were asked.
+        count: u32,
+        /// Not so if it was asked before and is over: then the result can be read.
+        is_open: bool,
+    },
+    /// The message answers a request: it went to whoever waits, and into no inbox.
+    Replied {
+        /// Its id.
+        id: MessageId,
+        /// Nobody waited any more: it is on record, and that is all.
+        late: bool,
+    },
+    /// What was seen at the head.
+    Inspected(Box<Inspected>),
 }

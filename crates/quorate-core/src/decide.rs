@@ -6,11 +6,14 @@
 mod agents;
 mod chains;
 mod deliver;
+mod inspect;
 mod items;
 mod leases;
 mod locks;
 mod memory;
 mod policy;
+mod presence;
+mod requests;
 mod rollback;
 mod send;
 mod sessions;
@@ -251,6 +254,9 @@ impl<'a> Draft<'a> {
             return repeat(answered, fingerprint).map_err(No::Refused);
         }
         self.find_actor()?;
+        if let Some(actor) = self.actor {
+            self.bring_back(actor);
+        }
         let mut results = Vec::with_capacity(self.commit.ops.len());
         let mut refused: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -281,6 +287,9 @@ impl<'a> Draft<'a> {
         self.serve_stirred_locks()?;
         self.hand_out_stirred()?;
         self.hand_out_tasks();
+        if let Some(actor) = self.actor {
+            self.working.hear_of(actor, self.now);
+        }
         Ok(Outcome::New(results))
     }
 
@@ -293,12 +302,7 @@ impl<'a> Draft<'a> {
             Op::Send { message, fingerprint } => self.send(message, fingerprint),
             Op::Claim { agent, max, lease_ms, waiting } => self.claim(agent, *max, *lease_ms, *waiting),
             Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
-            Op::Close { consumer } => {
-                self.working.set_consumer(*consumer, None);
-                self.wait_no_longer(*consumer);
-                self.working.set_claimer(*consumer, None);
-                Ok(OpResult::Done)
-            }
+            Op::Close { consumer } => Ok(self.close(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
             Op::Nack(nack) => self.nack(nack),
             Op::Extend(extend) => self.extend(*extend),
@@ -330,6 +334,11 @@ impl<'a> Draft<'a> {
             Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern).map_err(No::Refused),
             Op::BringHistory(history) => self.bring_history(history).map_err(No::Refused),
             Op::AckMany(leases) => self.ack_many(leases),
+            Op::Request(ask) => self.request(ask),
+            Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
+            Op::CancelRequest { request } => self.cancel_request(*request),
+            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
+            Op::Inspect(what) => self.inspect(what),
         }
     }
 
@@ -353,6 +362,9 @@ impl<'a> Draft<'a> {
             // The end of a lease makes room for the next one.
             if let Some(agent) = open.to.agent_no() {
                 self.working.stir_all(agent);
+            }
+            if matches!(state, EndState::Dead | EndState::Purged) {
+                self.lose_question(delivery, &open);
             }
         }
     }

@@ -36,6 +36,12 @@ impl Destination {
         }
     }
 
+    /// Whether it names agents one by one.
+    #[must_use]
+    pub fn is_by_name(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Agents(_))
+    }
+
     /// Several texts: a list of agents. A single one may be any destination.
     ///
     /// # Errors

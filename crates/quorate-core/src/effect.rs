@@ -9,6 +9,7 @@ use crate::ids::{
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
+use crate::presence::Presence;
 use crate::recipient::Recipient;
 use crate::registry::Agent;
 use crate::session::AddKind;
@@ -148,6 +149,8 @@ pub enum ReturnCause {
     EpochEnded,
     /// Its holder never tried it.
     Released,
+    /// Its recipient is offline; also of a delivery that nobody held yet.
+    Offline,
 }
 
 impl ReturnCause {
@@ -159,6 +162,7 @@ impl ReturnCause {
             Self::Lapsed => "lapsed",
             Self::EpochEnded => "epoch ended",
             Self::Released => "released",
+            Self::Offline => "offline",
         }
     }
 }
@@ -174,6 +178,8 @@ pub enum Next {
     Dead,
     /// Its message expired meanwhile.
     Expired,
+    /// To another agent, since its recipient cannot be reached. One that waits for its time goes on waiting for it.
+    Redirected(AgentNo),
 }
 
 /// One delivery of a new message.
@@ -376,6 +382,13 @@ pub enum Effect {
         /// Which one.
         delivery: DeliveryNo,
     },
+    /// An agent can be reached or not, or says something else of itself.
+    AgentStatus {
+        /// Its number.
+        number: AgentNo,
+        /// How it is now.
+        presence: Presence,
+    },
 }
 
 impl Effect {
@@ -426,6 +439,7 @@ impl Effect {
             Self::Taken { .. } => "delivery.taken",
             Self::Brought { .. } => "delivery.brought",
             Self::Barred { .. } => "delivery.barred",
+            Self::AgentStatus { .. } => "agent.status",
         }
     }
 }

@@ -133,6 +133,7 @@ impl World {
             | Effect::Sent { .. }
             | Effect::Leased { .. }
             | Effect::Returned { .. }
+            | Effect::AgentStatus { .. }
             | Effect::WaitAborted { .. }
             | Effect::Taken { .. }
             | Effect::Brought { .. } => {}

@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::InForce;
 use crate::pool::Pool;
+use crate::request::Request;
 use crate::session::Session;
 use crate::snapshot::{Snapshot, SnapshotState};
 use crate::subscription::{Subscription, SubscriptionState};
@@ -21,20 +22,22 @@ use crate::time::Timestamp;
 pub enum ItemKind {
     /// The rules of the space.
     Policy,
+    /// A message whose sender waits for the answer.
+    Request,
+    /// Work for an agent or a capability.
+    Task,
     /// A lock.
     Lock,
     /// A piece of common work.
     Session,
-    /// Work for an agent or a capability.
-    Task,
-    /// A named position in the history of the shared memory.
-    Snapshot,
     /// What a chain may spend.
     Budget,
     /// Which agent wants the messages of which topics.
     Subscription,
     /// Where messages for whoever can do something wait.
     Pool,
+    /// A named position in the history of the shared memory.
+    Snapshot,
 }
 
 impl ItemKind {
@@ -48,6 +51,7 @@ impl ItemKind {
         Self::Budget,
         Self::Subscription,
         Self::Pool,
+        Self::Request,
     ];
 
     /// The frozen number.
@@ -62,6 +66,7 @@ impl ItemKind {
             Self::Budget => 7,
             Self::Subscription => 2,
             Self::Pool => 12,
+            Self::Request => 3,
         }
     }
 
@@ -83,6 +88,7 @@ impl ItemKind {
             Self::Budget => "budget",
             Self::Subscription => "subscription",
             Self::Pool => "pool",
+            Self::Request => "request",
         }
     }
 }
@@ -136,6 +142,8 @@ pub enum Item {
     Subscription(Box<Subscription>),
     /// Where messages for whoever can do something wait.
     Pool(Pool),
+    /// A message whose sender waits for the answer.
+    Request(Request),
 }
 
 /// Where an item is kept.
@@ -181,6 +189,7 @@ impl Item {
             Self::Budget(budget) => ItemKey::new(ItemKind::Budget, budget.id.as_str()),
             Self::Subscription(subscription) => ItemKey::new(ItemKind::Subscription, subscription.id()),
             Self::Pool(pool) => ItemKey::new(ItemKind::Pool, pool.id()),
+            Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
         }
     }
 
@@ -203,6 +212,7 @@ impl Item {
                 SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Keep::AtHand,
                 SubscriptionState::Ended => Keep::Gone,
             },
+            Self::Request(request) => request.keep(),
         }
     }
 
@@ -211,6 +221,7 @@ impl Item {
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
             Self::Lock(lock) => lock.alarms(),
+            Self::Request(request) => request.alarms(),
             Self::Policy(_)
             | Self::Session(_)
             | Self::Snapshot(_)
@@ -289,6 +300,18 @@ pub enum Verb {
     HistoryBrought,
     /// A pool came into being.
     PoolOpened,
+    /// Somebody asks and waits.
+    RequestMade,
+    /// An answer was accepted.
+    RequestAnswered,
+    /// The time for answers is over.
+    RequestTimedOut,
+    /// Whoever asked wants no answer any more.
+    RequestCancelled,
+    /// An answer that was waited for cannot come any more.
+    RequestFailed,
+    /// Somebody else is asked instead.
+    RequestRedirected,
 }
 
 impl Verb {
@@ -326,6 +349,12 @@ impl Verb {
         Self::Unsubscribed,
         Self::HistoryBrought,
         Self::PoolOpened,
+        Self::RequestMade,
+        Self::RequestAnswered,
+        Self::RequestTimedOut,
+        Self::RequestCancelled,
+        Self::RequestFailed,
+        Self::RequestRedirected,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -364,6 +393,12 @@ impl Verb {
             Self::Unsubscribed => 21,
             Self::HistoryBrought => 22,
             Self::PoolOpened => 25,
+            Self::RequestMade => 30,
+            Self::RequestAnswered => 31,
+            Self::RequestTimedOut => 32,
+            Self::RequestCancelled => 33,
+            Self::RequestFailed => 34,
+            Self::RequestRedirected => 35,
         }
     }
 
@@ -409,6 +444,12 @@ impl Verb {
             Self::Unsubscribed => "topic.unsubscribed",
             Self::HistoryBrought => "topic.caughtUp",
             Self::PoolOpened => "pool.opened",
+            Self::RequestMade => "request.made",
+            Self::RequestAnswered => "request.answered",
+            Self::RequestTimedOut => "request.timed-out",
+            Self::RequestCancelled => "request.cancelled",
+            Self::RequestFailed => "request.failed",
+            Self::RequestRedirected => "request.redirected",
         }
     }
 }

@@ -16,16 +16,20 @@ mod effect;
 mod entry;
 mod fold;
 mod ids;
+mod inspect;
 mod item;
 pub mod limits;
 mod lock;
 mod message;
 mod policy;
 mod pool;
+mod presence;
 mod reach;
 mod recipient;
 mod refused;
 mod registry;
+mod request;
+pub mod retry;
 mod rows;
 mod session;
 mod snapshot;
@@ -34,6 +38,7 @@ mod task;
 mod time;
 mod topic;
 mod waits;
+mod why;
 mod working;
 
 pub use budget::{Budget, SetBudget};
@@ -51,15 +56,18 @@ pub use ids::{
     Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo,
     SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, Version, row_id,
 };
+pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock};
-pub use message::{Durability, Message, MessageType, Payload, Priority};
+pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
 pub use pool::{Pool, Takers};
+pub use presence::{Health, Heartbeat, Presence, Status};
 pub use reach::{Map, Reach};
 pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
+pub use request::{Ask, Asked, Reply, Request, RequestState};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
@@ -75,4 +83,5 @@ pub use task::{
 };
 pub use time::{Mono, Now, Timestamp};
 pub use topic::{Pattern, Topic};
+pub use why::{Next as WhyNext, WaitsFor, Why};
 pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Topics, Wake, Working};

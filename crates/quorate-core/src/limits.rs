@@ -120,3 +120,25 @@ pub const HOPS_MAX: u16 = 32;
 pub const SAME_MAX: u32 = 2;
 /// Messages over which it is noticed that a chain goes round in a circle.
 pub const CHAIN_WINDOW: usize = 16_384;
+/// The shortest time between two heartbeats.
+pub const HEARTBEAT_MS_MIN: u64 = 100;
+/// The longest time between two heartbeats: half a day.
+pub const HEARTBEAT_MS_MAX: u64 = 12 * 60 * 60 * 1000;
+/// So many heartbeats missed, and an agent is offline.
+pub const HEARTBEATS_MISSED: u64 = 3;
+/// The hub looks for missed heartbeats no more often than this.
+pub const PRESENCE_LOOK_MS: u64 = 250;
+/// How long a command waits for its answer when nobody says otherwise.
+pub const REQUEST_COMMAND_MS: u64 = 30_000;
+/// How long a query waits for its answer when nobody says otherwise.
+pub const REQUEST_QUERY_MS: u64 = 5_000;
+/// How long a question to several waits for their answers when nobody says otherwise.
+pub const REQUEST_SEVERAL_MS: u64 = 1_000;
+/// The longest wait for an answer: a day.
+pub const REQUEST_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Agents that one request may ask.
+pub const REQUEST_ASKED_MAX: usize = 256;
+/// Requests of one agent that wait at the same time.
+pub const REQUESTS_OPEN_MAX: usize = 10_000;
+/// Agents, deliveries or messages that one look at the registry shows.
+pub const VIEW_MAX: usize = 1_000;

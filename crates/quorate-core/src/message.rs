@@ -38,6 +38,27 @@ impl Payload {
         self.salt == [0; 16]
     }
 
+    /// Bytes that will never reach the log, without salt and digest: an ephemeral message needs none.
+    #[must_use]
+    pub fn unsealed(bytes: Bytes) -> Self {
+        Self { bytes, salt: [0xff; 16], digest: [0; 32] }
+    }
+
+    /// Whether it has a digest, and so may be written down.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.digest != [0; 32]
+    }
+
+    /// Refuses what must not reach the log.
+    pub(crate) fn check_sealed(&self) -> Result<(), Refused> {
+        if self.is_sealed() {
+            return Ok(());
+        }
+        Err(Refused::new(Code::Invalid, "the payload was not sealed, so it cannot be written down")
+            .hint("seal it, or send the message as an ephemeral one"))
+    }
+
     /// Refuses what is over the limit.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.bytes.len() > PAYLOAD_BYTES_MAX {
@@ -135,6 +156,49 @@ impl Default for Priority {
     }
 }
 
+/// What to do with a message whose recipient is offline or did not answer in time. The sender's choice.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum IfUnavailable {
+    /// It waits in the inbox until the recipient is back.
+    #[default]
+    Queue,
+    /// It goes to another agent that answers the action or shares a capability; if there is none, it is refused.
+    Redirect,
+    /// It is refused.
+    Fail,
+}
+
+impl IfUnavailable {
+    /// All of them, in the order of their frozen numbers.
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Redirect, Self::Fail];
+
+    /// The frozen number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Queue => 0,
+            Self::Redirect => 1,
+            Self::Fail => 2,
+        }
+    }
+
+    /// The choice with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.number() == number)
+    }
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Redirect => "redirect",
+            Self::Fail => "fail",
+        }
+    }
+}
+
 /// A message. Immutable once sent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Message {
@@ -186,6 +250,8 @@ pub struct Message {
     pub rationale: Option<String>,
     /// What a dialect could not say otherwise, as JSON text.
     pub metadata: Option<String>,
+    /// What to do when the recipient cannot be reached.
+    pub if_unavailable: IfUnavailable,
 }
 
 impl Message {
@@ -238,7 +304,15 @@ impl Message {
             confidence: None,
             rationale: None,
             metadata: None,
+            if_unavailable: IfUnavailable::default(),
         }
+    }
+
+    /// What to do when a recipient cannot be reached. The sender has a say only about those that it named: who listens
+    /// to a topic or has a role gets the message when it is back.
+    #[must_use]
+    pub fn otherwise(&self) -> IfUnavailable {
+        if self.to.is_by_name() { self.if_unavailable } else { IfUnavailable::Queue }
     }
 
     /// Whether the payload is declared to be JSON.
@@ -250,6 +324,9 @@ impl Message {
     /// Refuses what no message may be, whatever the state of the world.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.payload.check()?;
+        if self.durability == Durability::Durable {
+            self.payload.check_sealed()?;
+        }
         let invalid = |what: String| Err(Refused::new(Code::Invalid, what));
         let words = [
             ("action", Some(&self.action)),

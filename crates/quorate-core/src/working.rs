@@ -10,8 +10,10 @@ mod items;
 mod line;
 mod locks;
 mod pools;
+mod presence;
 mod queue;
 mod replay;
+mod requests;
 mod sessions;
 mod tasks;
 mod topics;
@@ -24,7 +26,7 @@ use crate::ids::{
     AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, PoolNo, Seq, SessionNo, SpaceId, Token,
 };
 use crate::item::ItemKey;
-use crate::message::Priority;
+use crate::message::{IfUnavailable, Priority};
 use crate::policy::Broadcasts;
 use crate::recipient::{Home, Recipient};
 use crate::registry::{Agent, Agents};
@@ -117,6 +119,8 @@ pub struct Open {
     pub attempt: u16,
     /// How often it may be taken.
     pub attempts_max: u16,
+    /// What becomes of it if its recipient goes offline while it waits.
+    pub if_unavailable: IfUnavailable,
 }
 
 impl Open {
@@ -136,6 +140,7 @@ impl Open {
             priority: Priority::NORMAL,
             attempt: 0,
             attempts_max: crate::limits::ATTEMPTS_DEFAULT,
+            if_unavailable: IfUnavailable::Queue,
         }
     }
 
@@ -172,6 +177,14 @@ impl Open {
 pub(crate) struct Lease {
     pub(crate) lease_ms: u64,
     pub(crate) deadline: Mono,
+    /// When it was taken; `None` if that was before the hub's start.
+    pub(crate) since: Option<Timestamp>,
+}
+
+impl Lease {
+    fn new(lease_ms: u64, now: Now) -> Self {
+        Self { lease_ms, deadline: now.mono.plus_ms(lease_ms), since: Some(now.wall) }
+    }
 }
 
 /// When time alone will next change something.
@@ -205,7 +218,14 @@ enum Undo {
     Task(tasks::TaskUndo),
     Chain(Option<u64>),
     Broadcasts(AgentNo, Option<Broadcasts>),
-    Numbers { next_delivery: u64, last_token: u64, last_epoch: u64, look_at: Option<Mono> },
+    Numbers {
+        next_delivery: u64,
+        last_token: u64,
+        last_epoch: u64,
+        look_at: Option<Mono>,
+        presence_at: Option<Mono>,
+    },
+    Seen(AgentNo, Mono),
 }
 
 /// The state at the head of one space.
@@ -235,6 +255,7 @@ pub struct Working {
     look_at: Option<Mono>,
     /// Who sent how often to everybody of late.
     broadcasts: Map<AgentNo, Broadcasts>,
+    watched: presence::Watched,
     /// Turns given out so far; whoever comes later has a higher one.
     turns: u64,
     /// Inboxes and pools in which something became ready, to be looked at before the commit ends.
@@ -288,6 +309,7 @@ impl Working {
             chains: chains::Chains::default(),
             look_at: None,
             broadcasts: Map::default(),
+            watched: presence::Watched::default(),
             turns: 0,
             stirred: Vec::new(),
             counts: Counts::default(),
@@ -318,12 +340,13 @@ impl Working {
     /// Adds an open delivery as it was stored. A lease runs its full length again from now; what a paused session
     /// holds is held again. Items are loaded first.
     pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
-        let lease = open.token().map(|_| Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
         let state = match open.state {
             OpenState::Ready { since } => self.waiting(open.session(), since),
             other => other,
         };
         let open = Open { state, ..open };
+        let deadline = now.mono.plus_ms(lease_ms);
+        let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None });
         self.put_delivery(number, Some((open, lease)));
         self.settled.counts = self.counts;
     }
@@ -369,6 +392,11 @@ impl Working {
         self.leases.get(&number).map(|lease| lease.lease_ms)
     }
 
+    /// The lease of a delivery, if it is held.
+    pub(crate) fn lease(&self, number: DeliveryNo) -> Option<Lease> {
+        self.leases.get(&number).copied()
+    }
+
     /// All open deliveries in the order of their numbers. For comparisons; not for hot paths.
     #[must_use]
     pub fn all_open(&self) -> Vec<(DeliveryNo, Open)> {
@@ -387,7 +415,7 @@ impl Working {
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.next_look()]
+            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.next_look(), self.watched.wake()]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -412,6 +440,7 @@ impl Working {
             last_token: self.last_token,
             last_epoch: self.last_epoch,
             look_at: self.look_at,
+            presence_at: self.watched.look_at,
         });
     }
 
@@ -471,12 +500,14 @@ impl Working {
                 Undo::Task(before) => self.put_task_back(before),
                 Undo::Broadcasts(agent, Some(before)) => drop(self.broadcasts.insert(agent, before)),
                 Undo::Broadcasts(agent, None) => drop(self.broadcasts.remove(&agent)),
-                Undo::Numbers { next_delivery, last_token, last_epoch, look_at } => {
+                Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {
                     self.look_at = look_at;
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;
+                    self.watched.look_at = presence_at;
                 }
+                Undo::Seen(agent, at) => self.watched.set_seen(agent, at),
             }
         }
     }
@@ -584,6 +615,7 @@ impl Working {
             if old.expires != Open::NEVER && old.token().is_none() {
                 self.expiring.remove(&(old.expires, number));
             }
+            self.watch_delivery(&old, number, false);
         }
         self.put_in_session(
             number,
@@ -617,6 +649,7 @@ impl Working {
         if open.expires != Open::NEVER && open.token().is_none() {
             self.expiring.insert((open.expires, number));
         }
+        self.watch_delivery(&open, number, true);
     }
 
     fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
@@ -634,6 +667,7 @@ impl Working {
             None => number.0 as usize - 1,
         };
         self.inboxes.resize_with(count, Inbox::default);
+        self.watch_agent(number, new.as_ref(), count);
         self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
         known && self.join_pools(number)

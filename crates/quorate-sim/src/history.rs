@@ -197,8 +197,12 @@ impl Answer {
                 | OpResult::TaskAccepted { .. }
                 | OpResult::Subscribed { .. }
                 | OpResult::AckedMany { .. } => {}
-                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => {}
+                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
                 OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
+                OpResult::Requested { id, first, count, .. } => {
+                    answer.sent.push((id.to_string(), first.0, *count));
+                }
+                OpResult::Replied { id, .. } => answer.sent.push((id.to_string(), 0, 0)),
             }
         }
         answer

@@ -25,6 +25,8 @@
 //! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
+//! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
+//! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ] [by A]` |
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
@@ -32,6 +34,7 @@
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
 //! wall clock only. Looking: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
 //! `locks`, `budget B`, `subscriptions`. A lock stands for its newest fence, `X@3` for fence 3.
+//! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
 //! `task T`, `tasks`.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
@@ -40,6 +43,7 @@
 mod asked;
 mod cast;
 mod locks;
+mod requests;
 mod rollback;
 mod sessions;
 mod stage;

@@ -27,7 +27,7 @@ pub(crate) struct Carry<'c> {
     dead_gone: Statement<'c>,
     extended_gone: Statement<'c>,
     agent: Statement<'c>,
-    agent_removed: Statement<'c>,
+    agent_changed: Statement<'c>,
     entry: Statement<'c>,
     version: Statement<'c>,
     client_id: Statement<'c>,
@@ -52,7 +52,7 @@ impl<'c> Carry<'c> {
                         expired = ?7, purged = ?8 WHERE number = ?1",
             )?,
             delivery: prepare(
-                "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             )?,
             delivery_gone: prepare("DELETE FROM deliveries WHERE id = ?1")?,
             ends: prepare("INSERT OR REPLACE INTO ends VALUES (?1, ?2)")?,
@@ -60,8 +60,8 @@ impl<'c> Carry<'c> {
             dead: prepare("INSERT OR REPLACE INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?,
             dead_gone: prepare("DELETE FROM dead WHERE id = ?1")?,
             extended_gone: prepare("DELETE FROM extended WHERE id BETWEEN ?1 AND ?2")?,
-            agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, ?3)")?,
-            agent_removed: prepare("UPDATE agents SET removed = 1 WHERE id = ?1")?,
+            agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, ?3, ?4)")?,
+            agent_changed: prepare("UPDATE agents SET removed = ?2, presence = ?3 WHERE id = ?1")?,
             entry: prepare("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             version: prepare("INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?,
             client_id: prepare("INSERT OR REPLACE INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
@@ -204,6 +204,7 @@ impl<'c> Carry<'c> {
             lease_ms,
             expires(open),
             open.session().map(|session| session.0),
+            open.if_unavailable.number(),
         ))?;
         Ok(())
     }
@@ -241,9 +242,10 @@ impl<'c> Carry<'c> {
 
     fn agent(&mut self, AgentNo(number): AgentNo, agent: &ChangedAgent) -> rusqlite::Result<()> {
         let row = self.row(number);
+        let presence = codec::write_presence(&agent.presence);
         match agent.described {
-            Some(Seq(seq)) => self.agent.execute((row, seq, agent.removed))?,
-            None => self.agent_removed.execute([row])?,
+            Some(Seq(seq)) => self.agent.execute((row, seq, agent.removed, presence))?,
+            None => self.agent_changed.execute((row, agent.removed, presence))?,
         };
         Ok(())
     }

@@ -1,17 +1,19 @@
 //! Taking up a space at start: the open rows, and the records that the tables do not know yet; never the whole log.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use quorate_core::codec::fingerprint;
 use quorate_core::{
-    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, Item, ItemKind, Kept, Now, Open,
-    OpenState, Recipient, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId, SpaceName, SpaceNo,
-    Timestamp, Token, Working, chain, codec, row_id,
+    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
+    Kept, Message, Now, Open, OpenState, Recipient, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId,
+    SpaceName, SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::lookup::{SENT_BEFORE, priority_of, sent_before};
-use crate::tail::{Tail, fingerprint_of, ids_of_part};
+use crate::tail::{Tail, ids_of_part};
 
 /// A space as it was loaded.
 pub(crate) struct Loaded {
@@ -85,6 +87,7 @@ fn space(
         LoadError::Sqlite(error) => error.into(),
     })?;
     extended(connection, number, &mut working, now)?;
+    working.hear_of_all(now);
     working.taken_up();
     Ok(Loaded { name, working, first_new: kept.next_delivery, tail })
 }
@@ -113,7 +116,8 @@ fn tail(
         let replayed = working.replay(&record, now.mono);
         let Replayed { effects, ended } =
             replayed.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
-        tail.take_in(working, &record, (&effects, &ended), fingerprint_of);
+        let fingerprint = |message: &Arc<Message>, n| fingerprint::of_logged(message, n, &effects);
+        tail.take_in(working, &record, (&effects, &ended), fingerprint);
         for effect in &effects {
             if let Effect::Erased { seq, part } = effect {
                 forget_fingerprints(connection, number, (*seq, *part), &mut tail)?;
@@ -205,14 +209,17 @@ fn eras(connection: &Connection, number: SpaceNo) -> Result<Eras, LoadError> {
 
 /// Agents are described by the record that registered them; the table says which.
 fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadError> {
-    let mut statement =
-        connection.prepare("SELECT id, seq, removed FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let mut statement = connection
+        .prepare("SELECT id, seq, removed, presence FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
     let mut rows = statement.query((row_id(number, 0), row_id(number, (1 << 47) - 1)))?;
     let mut agents = Vec::new();
     while let Some(row) = rows.next()? {
         let agent_number = AgentNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
         let seq = Seq(row.get(1)?);
         let removed = row.get(2)?;
+        let presence = codec::read_presence(&row.get::<_, Vec<u8>>(3)?).map_err(|error| {
+            LoadError::Damaged(format!("the presence of agent number {agent_number}: {error}"))
+        })?;
         let record = record(connection, number, seq)?;
         let body = record.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
@@ -227,7 +234,7 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
                 "record {seq} does not register agent number {agent_number}"
             )));
         };
-        agents.push(Agent { removed, ..agent });
+        agents.push(Agent { removed, presence, ..agent });
     }
     Ok(agents)
 }
@@ -246,7 +253,7 @@ fn deliveries(
     working.reserve(count);
     let mut statement = connection.prepare(
         "SELECT id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires,
-                session
+                session, if_unavailable
          FROM deliveries WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     )?;
     let mut rows = statement.query(range)?;
@@ -304,6 +311,9 @@ pub(crate) fn open(row: &Row<'_>) -> rusqlite::Result<Open> {
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
     open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
+    let choice: u8 = row.get(12)?;
+    open.if_unavailable = IfUnavailable::from_number(choice)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(choice)))?;
     Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 

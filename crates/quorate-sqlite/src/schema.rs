@@ -55,11 +55,12 @@ CREATE TABLE log (
     payload BLOB NOT NULL
 ) STRICT;
 
--- The record that last described each agent.
+-- The record that last described each agent, and its presence in the bytes of the log.
 CREATE TABLE agents (
     id INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
-    removed INTEGER NOT NULL
+    removed INTEGER NOT NULL,
+    presence BLOB NOT NULL
 ) STRICT;
 
 -- Open deliveries only. `state` is 0 ready, 1 scheduled, 2 leased; `value` is since when, until when, or the token.
@@ -76,7 +77,8 @@ CREATE TABLE deliveries (
     value INTEGER NOT NULL,
     lease_ms INTEGER NOT NULL,
     expires INTEGER,
-    session INTEGER
+    session INTEGER,
+    if_unavailable INTEGER NOT NULL
 ) STRICT;
 
 -- Leases that are longer than the log and the row of their delivery say.

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use quorate_core::codec::{self, fingerprint};
+use quorate_core::codec;
 use quorate_core::{
     AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
-    ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Record, SentBefore, Seq, SessionNo,
-    SessionStatus, SpaceNo, Token, Version, Working,
+    ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Presence, Record, SentBefore, Seq,
+    SessionNo, SessionStatus, SpaceNo, Token, Version, Working,
 };
 use quorate_store::Read;
 
@@ -61,12 +61,17 @@ pub(crate) struct ChangedEntry {
     pub(crate) depends: usize,
 }
 
-/// The record that last described an agent.
-#[derive(Clone, Copy)]
+/// The record that last described an agent, and its presence.
+#[derive(Clone)]
 pub(crate) struct ChangedAgent {
     /// `None`: described by a record that the tables know.
     pub(crate) described: Option<Seq>,
     pub(crate) removed: bool,
+    pub(crate) presence: Presence,
+}
+
+fn presence_of(working: &Working, number: AgentNo) -> Presence {
+    working.agents().get(number).map(|agent| agent.presence.clone()).unwrap_or_default()
 }
 
 /// What the newest records of one space did to rows.
@@ -118,13 +123,13 @@ impl Tail {
     }
 
     /// Takes in what a record did. `working` is the state after it; `fingerprint` is that of a message with an id of its
-    /// sender's own.
+    /// sender's own, and may be known by the place of the message in the record.
     pub(crate) fn take_in(
         &mut self,
         working: &Working,
         record: &Record,
         (effects, ended): (&[Effect], &[EndedOpen]),
-        fingerprint: impl Fn(&Arc<Message>) -> [u8; 32],
+        fingerprint: impl Fn(&Arc<Message>, u32) -> [u8; 32],
     ) {
         let mut ended = ended.iter();
         let mut n = 0;
@@ -136,7 +141,7 @@ impl Tail {
                         n,
                         part: *part,
                         principal: record.principal.clone(),
-                        fingerprint: fingerprint(message),
+                        fingerprint: fingerprint(message, n),
                         first: *first,
                         count: deliveries.len() as u32,
                     };
@@ -160,11 +165,21 @@ impl Tail {
             // Eras are written at once: there is one a restore.
             Effect::SpaceCreated { .. } | Effect::Restored { .. } => {}
             Effect::AgentRegistered { number, .. } => {
-                self.agents.insert(*number, ChangedAgent { described: Some(record.seq), removed: false });
+                let presence = presence_of(working, *number);
+                let changed = ChangedAgent { described: Some(record.seq), removed: false, presence };
+                self.agents.insert(*number, changed);
             }
             Effect::AgentRemoved { number } => {
                 let described = self.agents.get(number).and_then(|agent| agent.described);
-                self.agents.insert(*number, ChangedAgent { described, removed: true });
+                let presence = presence_of(working, *number);
+                self.agents.insert(*number, ChangedAgent { described, removed: true, presence });
+            }
+            Effect::AgentStatus { number, .. } => {
+                let before = self.agents.get(number);
+                let described = before.and_then(|agent| agent.described);
+                let removed = working.agents().get(*number).is_some_and(|agent| agent.removed);
+                let presence = presence_of(working, *number);
+                self.agents.insert(*number, ChangedAgent { described, removed, presence });
             }
             Effect::Sent { first, deliveries, .. } => {
                 for index in 0..deliveries.len() as u64 {
@@ -174,9 +189,11 @@ impl Tail {
             Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                 deliveries.iter().for_each(|(number, _)| self.open(working, *number));
             }
-            Effect::Returned { delivery, next: Next::Ready | Next::Scheduled(_), .. } => {
-                self.open(working, *delivery);
-            }
+            Effect::Returned {
+                delivery,
+                next: Next::Ready | Next::Scheduled(_) | Next::Redirected(_),
+                ..
+            } => self.open(working, *delivery),
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
             | Effect::Expired { delivery }
@@ -344,11 +361,6 @@ impl Tail {
         }
         part
     }
-}
-
-/// The fingerprint of a message as it was read from the log; zeros once its payload was erased.
-pub(crate) fn fingerprint_of(message: &Arc<Message>) -> [u8; 32] {
-    if message.payload.is_erased() { [0; 32] } else { fingerprint::of_message(message) }
 }
 
 /// The ids that clients gave to the messages of a record which brought this payload part.

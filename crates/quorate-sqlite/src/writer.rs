@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use quorate_core::codec::fingerprint;
 use quorate_core::{
     Commit, Decided, Effect, Message, No, Now, Op, Rows as _, SentBefore, Seq, SpaceId, SpaceName, SpaceNo,
     Working, decide, genesis,
@@ -20,7 +21,7 @@ use crate::load::{self, Loaded};
 use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
 use crate::queue::{Job, Patience};
-use crate::tail::{Tail, fingerprint_of, ids_of_part};
+use crate::tail::{Tail, ids_of_part};
 use crate::write::Writes;
 
 pub(crate) struct Writer<'c> {
@@ -326,17 +327,20 @@ fn stage(
     }
     let mut staged = lookups.staged.borrow_mut();
     let what = (&decided.effects[..], &decided.ended[..]);
-    staged.entry(space).or_default().take_in(working, record, what, |sent| fingerprint_in(commit, sent));
+    staged.entry(space).or_default().take_in(working, record, what, |sent, n| {
+        fingerprint_in(commit, sent).unwrap_or_else(|| fingerprint::of_logged(sent, n, &decided.effects))
+    });
     Ok(())
 }
 
 /// The fingerprint that the caller's thread made of a message.
-fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> [u8; 32] {
-    let made = commit.ops.iter().find_map(|op| match op {
+fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> Option<[u8; 32]> {
+    commit.ops.iter().find_map(|op| match op {
         Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(*fingerprint),
+        // A question goes out with its expiry, so it is another message; its id is still its own.
+        Op::Request(ask) if ask.message.client_id == sent.client_id => Some(ask.fingerprint),
         _ => None,
-    });
-    made.unwrap_or_else(|| fingerprint_of(sent))
+    })
 }
 
 /// Blanks a payload part, and the fingerprints that would confirm a guess at it.

@@ -8,13 +8,16 @@
 mod agents;
 mod chains;
 mod inbox;
+mod inspect;
 mod leases;
 mod locks;
 mod memory;
 mod policy;
 mod pools;
+mod presence;
 mod reach;
 mod reads;
+mod requests;
 mod rollback;
 mod send;
 mod sessions;

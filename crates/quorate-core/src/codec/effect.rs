@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer, item, message, session};
+use crate::codec::{Reader, Unreadable, Writer, item, message, presence, session};
 use crate::effect::{Effect, NewDelivery, Next, Restored, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
+use crate::presence::Presence;
 use crate::recipient::Recipient;
 use crate::registry::{Agent, Role};
 use crate::subscription::Letter;
@@ -80,6 +81,10 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             letters.iter().for_each(|letter| write_letter(out, letter));
         }
         Effect::Barred { delivery } => out.number(delivery.0),
+        Effect::AgentStatus { number, presence } => {
+            out.number(number.0);
+            presence::write(out, presence);
+        }
     }
     tag_of(effect)
 }
@@ -108,6 +113,7 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Taken { .. } => 26,
         Effect::Brought { .. } => 27,
         Effect::Barred { .. } => 28,
+        Effect::AgentStatus { .. } => 17,
     }
 }
 
@@ -191,6 +197,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         },
         27 => read_brought(input)?,
         28 => Effect::Barred { delivery: DeliveryNo(input.number()?) },
+        17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
         _ => return input.wrong("an effect that this release knows"),
     })
 }
@@ -215,6 +222,10 @@ fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {
         out.number(list.len() as u64);
         list.iter().for_each(|word| out.text(word));
     }
+    // Only where it is set, so that the bytes of an agent that nobody watches are what they always were.
+    if agent.heartbeat_ms > 0 {
+        out.number(agent.heartbeat_ms);
+    }
 }
 
 fn read_agent(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
@@ -230,7 +241,18 @@ fn read_agent(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
         }
     }
     let [capabilities, supported_actions] = lists;
-    let agent = Agent { id, name, role, capabilities, supported_actions, epoch, removed: false };
+    let heartbeat_ms = if input.is_done() { 0 } else { input.number()? };
+    let agent = Agent {
+        id,
+        name,
+        role,
+        capabilities,
+        supported_actions,
+        epoch,
+        removed: false,
+        heartbeat_ms,
+        presence: Presence::default(),
+    };
     Ok(Effect::AgentRegistered { number, agent })
 }
 
@@ -339,6 +361,7 @@ fn write_next(out: &mut Writer, next: Next) {
         }
         Next::Dead => out.number(2),
         Next::Expired => out.number(3),
+        Next::Redirected(agent) => out.numbers(&[4, agent.0]),
     }
 }
 
@@ -348,6 +371,7 @@ fn read_next(input: &mut Reader<'_>) -> Result<Next, Unreadable> {
         1 => Ok(Next::Scheduled(Timestamp(input.number()?))),
         2 => Ok(Next::Dead),
         3 => Ok(Next::Expired),
+        4 => Ok(Next::Redirected(AgentNo(input.number()?))),
         _ => input.wrong("where a delivery goes"),
     }
 }
@@ -358,12 +382,19 @@ fn cause_number(cause: ReturnCause) -> u64 {
         ReturnCause::Lapsed => 1,
         ReturnCause::EpochEnded => 2,
         ReturnCause::Released => 3,
+        ReturnCause::Offline => 4,
     }
 }
 
 fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
     let number = input.number()?;
-    let all = [ReturnCause::Nacked, ReturnCause::Lapsed, ReturnCause::EpochEnded, ReturnCause::Released];
+    let all = [
+        ReturnCause::Nacked,
+        ReturnCause::Lapsed,
+        ReturnCause::EpochEnded,
+        ReturnCause::Released,
+        ReturnCause::Offline,
+    ];
     all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("a cause"), Ok)
 }
 

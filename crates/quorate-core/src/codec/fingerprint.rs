@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use crate::codec::{Writer, item, message, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
-use crate::ids::AgentId;
-use crate::item::Item;
+use crate::effect::Effect;
+use crate::ids::{AgentId, MessageId};
+use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
 use crate::policy::InForce;
@@ -20,6 +21,33 @@ pub fn of_message(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
     write_message(&mut out, message);
     Sha256::digest(&out.0).into()
+}
+
+/// The fingerprint of a question that somebody waits for the answer to. When it expires follows from how long they
+/// wait, so it is not part of it: the same question may be asked again for another while.
+#[must_use]
+pub fn of_question(message: &Message) -> [u8; 32] {
+    let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
+    write_question(&mut out, message);
+    Sha256::digest(&out.0).into()
+}
+
+/// The fingerprint of the n-th message of a record as its sender made it; zeros once its payload was erased, since it
+/// would confirm a guess. A question that somebody waits for without a correlation of its own got its id as such.
+#[must_use]
+pub fn of_logged(message: &Message, n: u32, effects: &[Effect]) -> [u8; 32] {
+    if message.payload.is_erased() {
+        return [0; 32];
+    }
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Changed { verb: Verb::RequestMade, item: Item::Request(request) } if request.id.n == n => {
+            Some(request.id.to_string())
+        }
+        _ => None,
+    });
+    let Some(own) = asked else { return of_message(message) };
+    let correlation_id = message.correlation_id.clone().filter(|correlation| *correlation != own);
+    of_question(&Message { correlation_id, ..message.clone() })
 }
 
 /// The fingerprint of the operations of a commit.
@@ -42,6 +70,11 @@ fn write_message(out: &mut Writer, message: &Message) {
     out.bytes(&fields.0);
     out.number(u64::from(message.durability == Durability::Ephemeral));
     write_payload(out, &message.payload);
+}
+
+fn write_question(out: &mut Writer, message: &Message) {
+    write_message(out, &Message { expires_at: None, ..message.clone() });
+    out.text("?");
 }
 
 fn write_op(out: &mut Writer, op: &Op) {
@@ -134,6 +167,22 @@ fn write_op(out: &mut Writer, op: &Op) {
                 out.numbers(&[delivery.generation.0, delivery.number.0, token.0]);
             }
         }
+        Op::Request(ask) => {
+            out.number(25);
+            write_question(out, &ask.message);
+            out.option(ask.message.expires_at.map(|at| at.0));
+            out.option(ask.timeout_ms);
+        }
+        Op::AwaitRequest { request, .. } => write_message_id(out, 26, *request),
+        Op::CancelRequest { request } => write_message_id(out, 27, *request),
+        Op::Heartbeat(heartbeat) => {
+            write_named(out, 55, &heartbeat.agent);
+            out.text(heartbeat.status.as_str());
+            out.text(heartbeat.health.as_str());
+            out.text(heartbeat.health.note());
+        }
+        // It is alone in its commit and leaves no record, so nobody ever compares it.
+        Op::Inspect(_) => out.number(56),
     }
 }
 
@@ -181,6 +230,11 @@ fn write_agent(out: &mut Writer, agent: &RegisterAgent) {
         list.iter().for_each(|word| out.text(word));
     }
     out.option(agent.epoch.map(|epoch| epoch.0));
+    out.number(agent.heartbeat_ms);
+}
+
+fn write_message_id(out: &mut Writer, op: u64, id: MessageId) {
+    out.numbers(&[op, id.generation.0, id.seq.0, u64::from(id.n)]);
 }
 
 fn write_put(out: &mut Writer, put: &PutEntry) {

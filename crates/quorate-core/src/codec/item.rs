@@ -4,6 +4,7 @@ mod budget;
 mod lock;
 mod policy;
 mod pool;
+mod request;
 mod session;
 mod snapshot;
 mod subscription;
@@ -23,6 +24,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Budget(budget) => budget::write(out, budget),
         Item::Subscription(subscription) => subscription::write(out, subscription),
         Item::Pool(pool) => pool::write(out, pool),
+        Item::Request(request) => request::write(out, request),
     }
 }
 
@@ -37,6 +39,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Budget => Item::Budget(budget::read(input)?),
         ItemKind::Subscription => Item::Subscription(Box::new(subscription::read(input)?)),
         ItemKind::Pool => Item::Pool(pool::read(input)?),
+        ItemKind::Request => Item::Request(request::read(input)?),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::destination::Destination;
-use crate::message::{Durability, Message, MessageType, Payload, Priority};
+use crate::message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 use crate::time::Timestamp;
 
 pub(super) fn write(out: &mut Writer, message: &Message) {
@@ -48,6 +48,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(11, Some(u64::from(message.attempts_max)));
     number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
     number(21, message.confidence.map(f64::to_bits));
+    number(40, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
 }
 
 pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, Unreadable> {
@@ -90,6 +91,11 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             },
             32 => message.to = Destination::Role(input.id()?),
             33 => message.to = Destination::Can(input.id()?),
+            40 => {
+                let choice = IfUnavailable::from_number(input.narrow()?);
+                let Some(choice) = choice else { return input.wrong("what to do with the message") };
+                message.if_unavailable = choice;
+            }
             _ => return input.wrong("a field that this release knows"),
         }
     }

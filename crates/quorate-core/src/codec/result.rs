@@ -83,6 +83,16 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.numbers(&[13, earlier.len() as u64]);
             earlier.iter().for_each(|(index, seq)| out.numbers(&[u64::from(*index), seq.0]));
         }
+        OpResult::Requested { id, first, count, is_open } => {
+            let numbers = [14, id.generation.0, id.seq.0, u64::from(id.n), first.0, u64::from(*count)];
+            out.numbers(&numbers);
+            out.number(u64::from(*is_open));
+        }
+        OpResult::Replied { id, late } => {
+            out.numbers(&[15, id.generation.0, id.seq.0, u64::from(id.n), u64::from(*late)]);
+        }
+        // An inspection is alone in its commit and leaves no record, so its answer is never kept.
+        OpResult::Inspected(_) => out.number(0),
     }
 }
 
@@ -118,11 +128,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         0 => OpResult::Done,
         1 => OpResult::Registered { epoch: Epoch(input.number()?) },
         2 => OpResult::Sent {
-            id: MessageId {
-                generation: Generation(input.number()?),
-                seq: Seq(input.number()?),
-                n: input.narrow()?,
-            },
+            id: read_message_id(input)?,
             first: DeliveryNo(input.number()?),
             count: input.narrow()?,
         },
@@ -172,6 +178,13 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             }
             OpResult::AckedMany { earlier }
         }
+        14 => OpResult::Requested {
+            id: read_message_id(input)?,
+            first: DeliveryNo(input.number()?),
+            count: input.narrow()?,
+            is_open: input.number()? != 0,
+        },
+        15 => OpResult::Replied { id: read_message_id(input)?, late: input.number()? != 0 },
         _ => return input.wrong("a result that this release knows"),
     })
 }
@@ -206,4 +219,8 @@ fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<TaskHanded>, Unreadable> {
         }
     }
     Ok(handed)
+}
+
+fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {
+    Ok(MessageId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
 }

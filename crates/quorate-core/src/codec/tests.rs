@@ -3,6 +3,7 @@
 
 mod chains;
 mod locks;
+mod requests;
 mod sessions;
 mod snapshots;
 
@@ -23,6 +24,7 @@ use crate::item::{Item, Verb};
 use crate::message::{Message, MessageType, Priority};
 use crate::policy::{InForce, Policy};
 use crate::pool::{Pool, Takers};
+use crate::presence::Presence;
 use crate::recipient::Recipient;
 use crate::registry::{Agent, Role};
 use crate::subscription::{History, Letter, Subscription, SubscriptionState};
@@ -71,6 +73,8 @@ fn one_of_each() -> Vec<Effect> {
         supported_actions: vec!["review".into(), "ping".into()],
         epoch: Epoch(9),
         removed: false,
+        heartbeat_ms: 0,
+        presence: Presence::default(),
     };
     let lease = Some((Token(5), 30_000));
     let deliveries = vec![

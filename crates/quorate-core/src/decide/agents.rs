@@ -64,6 +64,7 @@ impl Draft<'_> {
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded)?;
         }
+        let same_start = current.as_ref().filter(|agent| agent.epoch == epoch);
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -72,11 +73,14 @@ impl Draft<'_> {
             supported_actions: new.supported_actions.clone(),
             epoch,
             removed: false,
+            heartbeat_ms: new.heartbeat_ms,
+            presence: same_start.map(|agent| agent.presence.clone()).unwrap_or_default(),
         };
         // Saying again what is known changes nothing and leaves no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
             self.working.stir_all(number);
+            self.working.hear_of(number, self.now);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
             self.actor = Some(number);
@@ -104,6 +108,7 @@ impl Draft<'_> {
         }
         self.release_all_of(number, ReturnCause::EpochEnded)?;
         self.unsubscribe_all(number);
+        self.cancel_requests_of(number);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

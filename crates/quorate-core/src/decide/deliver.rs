@@ -149,6 +149,7 @@ impl Draft<'_> {
                     break;
                 }
                 self.working.spend_credit(consumer.id, taken.len() as u32);
+                self.working.hear_of(consumer.agent, self.now);
                 self.handed.extend(taken.into_iter().map(|handed| (consumer.id, handed)));
             }
         }
@@ -166,6 +167,22 @@ impl Draft<'_> {
         }
     }
 
+    /// The consumer waits no longer. Whoever listened until now was there until now.
+    pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
+        let of_inbox = self.working.consumer(id).map(|consumer| consumer.agent);
+        let of_tasks = || self.working.tasks().line().get(id).map(|claimer| claimer.agent);
+        if let Some(agent) = of_inbox.or_else(of_tasks) {
+            self.working.hear_of(agent, self.now);
+        }
+        self.working.set_consumer(id, None);
+        self.working.set_claimer(id, None);
+        self.wait_no_longer(id);
+        for request in self.working.items().requests.of_waiter(id) {
+            self.working.set_listener(&request, None, self.now);
+        }
+        OpResult::Done
+    }
+
     /// What time alone brings about. Bounded: what is left over is found by the next sweep, at once.
     pub(super) fn sweep(&mut self) -> Result<OpResult, No> {
         self.require_system("sweep")?;
@@ -176,6 +193,7 @@ impl Draft<'_> {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery });
         }
         self.sweep_items()?;
+        self.sweep_presence()?;
         self.sweep_waits();
         Ok(OpResult::Done)
     }

@@ -41,6 +41,7 @@ impl Draft<'_> {
                 | ItemKind::Subscription
                 | ItemKind::Pool => {}
                 ItemKind::Task => self.sweep_task(&key, part)?,
+                ItemKind::Request => self.time_out(&key),
             }
         }
         Ok(())

@@ -156,7 +156,7 @@ impl Draft<'_> {
         match next {
             Next::Dead => self.end(delivery, EndState::Dead, effect),
             Next::Expired => self.end(delivery, EndState::Expired, effect),
-            Next::Ready | Next::Scheduled(_) => {
+            Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {
                 self.emit(effect);
                 self.working.stir(open.to.home());
                 if let Some(agent) = open.to.agent_no() {

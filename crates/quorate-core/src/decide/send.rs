@@ -20,32 +20,65 @@ use crate::working::Consumer;
 impl Draft<'_> {
     pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
         self.check_sender(message)?;
-        if let Some(id) = &message.client_id {
-            if let Some((earlier, result)) = self.sent_here.get(id) {
-                return if earlier == fingerprint { Ok(result.clone()) } else { Err(used_id(id).into()) };
-            }
-            if let Some(before) = self.rows.sent_before(id)? {
-                return self.sent_again(id, &before, fingerprint).map_err(No::Refused);
-            }
+        if let Some(result) = self.sent_already(message, fingerprint)? {
+            return Ok(result);
         }
         self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;
+        let answer = self.answer_of(message, &recipients)?;
+        let recipients = match &answer {
+            Some(_) => Vec::new(),
+            None => self.reachable(message, recipients)?,
+        };
+        self.check_room(&recipients)?;
         let low = self.spend(message)?;
-        let result = self.post(message, recipients);
+        let result = match answer {
+            Some(answer) => self.take_answer(message, answer),
+            None => self.post(message, recipients),
+        };
         if let Some(budget) = low {
             self.warn(&budget, message);
         }
-        if let Some(client_id) = &message.client_id {
-            self.sent_here.insert(client_id.clone(), (*fingerprint, result.clone()));
-        }
+        self.remember_sent(message, fingerprint, result.clone());
         Ok(result)
     }
 
-    /// Sends a message to those who were found to be its recipients.
+    /// The id of the next message of this commit.
+    pub(super) fn next_message_id(&self) -> MessageId {
+        MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages }
+    }
+
+    /// The answer that a message with the same client's id already has.
+    pub(super) fn sent_already(
+        &self,
+        message: &Message,
+        fingerprint: &[u8; 32],
+    ) -> Result<Option<OpResult>, No> {
+        let Some(id) = &message.client_id else { return Ok(None) };
+        if let Some((earlier, result)) = self.sent_here.get(id) {
+            return if earlier == fingerprint { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
+        }
+        let Some(before) = self.rows.sent_before(id)? else { return Ok(None) };
+        let result = self.sent_again(id, &before, fingerprint)?;
+        if let OpResult::Sent { id, count: 0, .. } = result
+            && let Some(replied) = self.replied_before(message, id)?
+        {
+            return Ok(Some(replied));
+        }
+        Ok(Some(result))
+    }
+
+    pub(super) fn remember_sent(&mut self, message: &Message, fingerprint: &[u8; 32], result: OpResult) {
+        if let Some(client_id) = &message.client_id {
+            self.sent_here.insert(client_id.clone(), (*fingerprint, result));
+        }
+    }
+
+    /// Sends a message to those who were found to be its recipients, leased at once where somebody waits for it.
     pub(super) fn post(&mut self, message: &Arc<Message>, recipients: Vec<Recipient>) -> OpResult {
-        let id = MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages };
+        let id = self.next_message_id();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
         let held = self.working.holds(self.working.session_of(message));
@@ -71,7 +104,7 @@ impl Draft<'_> {
     }
 
     /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.
-    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+    pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
             return Err(Refused::new(Code::Invalid, "an ephemeral message cannot be part of a commit")
                 .hint("send it by itself, or make it durable"));
@@ -88,7 +121,7 @@ impl Draft<'_> {
     }
 
     /// The recipients, each once. Nobody is refused or left out silently but where the destination says so.
-    fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
         let recipients: Vec<Recipient> = match self.map().reach(message.from.as_ref(), &message.to)? {
             Reach::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
             Reach::One { capability, takers } => vec![Recipient::pool(self.pool(&capability, takers)?)],
@@ -105,14 +138,19 @@ impl Draft<'_> {
             .limit(DELIVERIES_PER_COMMIT_MAX as u64)
             .hint("split it into several commits, or send to fewer"));
         }
-        for to in &recipients {
+        Ok(recipients)
+    }
+
+    /// Everybody has room for one more.
+    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
+        for to in recipients {
             if self.working.inbox_at(to.home()).open >= INBOX_MAX {
                 return Err(Refused::new(Code::QueueFull, format!("{} is full", self.inbox_name(to.home())))
                     .limit(INBOX_MAX as u64)
                     .hint("wait until some of it is worked off; nothing was sent to anybody"));
             }
         }
-        Ok(recipients)
+        Ok(())
     }
 
     fn inbox_name(&self, home: Home) -> String {
@@ -181,6 +219,7 @@ impl Draft<'_> {
             message: Some((self.now.wall, Arc::clone(message))),
         };
         self.handed.push((id, handed));
+        self.working.hear_of(agent, self.now);
         NewDelivery { to: to.held_by(agent), lease: Some((token, lease_ms)) }
     }
 

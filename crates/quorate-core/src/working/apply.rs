@@ -25,7 +25,7 @@ impl Working {
                     Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
                 Arc::make_mut(&mut self.eras).0.push(era);
             }
-            Effect::AgentRegistered { number, agent } => self.set_agent(*number, Some(agent.clone())),
+            Effect::AgentRegistered { number, agent } => self.apply_registered(*number, agent.clone()),
             Effect::AgentRemoved { number } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { removed: true, ..agent }));
@@ -78,7 +78,20 @@ impl Working {
                 self.next_delivery = first.0 + letters.len() as u64;
             }
             Effect::Barred { delivery } => self.set_delivery(*delivery, None),
+            Effect::AgentStatus { number, presence } => {
+                if let Some(agent) = self.agents().get(*number).cloned() {
+                    self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
+                }
+            }
         }
+    }
+
+    /// What is only described anew is the same start: it is as it was.
+    fn apply_registered(&mut self, number: AgentNo, mut agent: Agent) {
+        if let Some(known) = self.agents().get(number).filter(|known| known.epoch == agent.epoch) {
+            agent.presence = known.presence.clone();
+        }
+        self.set_agent(number, Some(agent));
     }
 
     /// A delivery is done with.
@@ -110,7 +123,7 @@ impl Working {
             open.attempt += 1;
             open.to = taker.map_or(open.to, |agent| open.to.held_by(agent));
             self.last_token = self.last_token.max(token.0);
-            let lease = Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) };
+            let lease = Lease::new(lease_ms, now);
             self.set_delivery(*number, Some((open, Some(lease))));
         }
     }
@@ -134,12 +147,13 @@ impl Working {
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
             open.expires = message.expires_at.unwrap_or(Open::NEVER);
+            open.if_unavailable = message.otherwise();
             let mut lease = None;
             if let Some((token, lease_ms)) = delivery.lease {
                 open.state = OpenState::Leased { token };
                 open.attempt = 1;
                 self.last_token = self.last_token.max(token.0);
-                lease = Some(Lease { lease_ms, deadline: now.mono.plus_ms(lease_ms) });
+                lease = Some(Lease::new(lease_ms, now));
             }
             self.set_delivery(DeliveryNo(first.0 + index as u64), Some((open, lease)));
         }
@@ -156,6 +170,15 @@ impl Working {
             Next::Ready => self.waiting(open.session(), now.wall),
             Next::Scheduled(due) => OpenState::Scheduled { due },
             Next::Dead | Next::Expired => return self.set_delivery(delivery, None),
+            Next::Redirected(agent) => {
+                open.to = agent.into();
+                match open.state {
+                    OpenState::Scheduled { due } => OpenState::Scheduled { due },
+                    OpenState::Ready { .. } | OpenState::Held { .. } | OpenState::Leased { .. } => {
+                        self.waiting(open.session(), now.wall)
+                    }
+                }
+            }
         };
         self.set_delivery(delivery, Some((open, None)));
     }
@@ -182,6 +205,7 @@ impl Working {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. }
+            | Effect::AgentStatus { .. }
             | Effect::Taken { .. }
             | Effect::Brought { .. } => {}
             Effect::SessionAdded { .. } => {}
@@ -204,9 +228,11 @@ impl Working {
     /// Prolongs the lease of a delivery that is held.
     pub(crate) fn prolong(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
         if let Some(open) = self.open(number).copied() {
+            let before = self.lease(number);
             // After a restart the lease runs again in full: as long as the longest that its holder was promised.
-            let longest = self.lease_ms(number).unwrap_or(0).max(lease_ms);
-            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms) };
+            let longest = before.map_or(0, |lease| lease.lease_ms).max(lease_ms);
+            let since = before.and_then(|lease| lease.since);
+            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms), since };
             self.set_delivery(number, Some((open, Some(lease))));
         }
     }

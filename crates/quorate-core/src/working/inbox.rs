@@ -47,6 +47,8 @@ pub(crate) struct Inbox {
     pub(super) consumers: usize,
     /// The pools that this recipient may take from; none for a pool.
     pub(super) pools: Vec<PoolNo>,
+    /// Deliveries that wait and do not want to, should this recipient go offline.
+    pub(super) restless: BTreeSet<DeliveryNo>,
 }
 
 /// Which delivery goes out next.
@@ -91,6 +93,13 @@ impl Inbox {
     /// The oldest ready deliveries, whatever their priority.
     pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
         self.ready.values().flat_map(Queue::numbers)
+    }
+
+    /// How many ready deliveries go out from here before this one, if it is ready and no lower one has its turn.
+    pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
+        let same = self.ready.get(&Reverse(priority))?;
+        let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
+        Some(higher + same.place_of(number)?)
     }
 
     /// The pools that this recipient may take from.

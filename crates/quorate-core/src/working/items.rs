@@ -8,6 +8,7 @@ use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::{InForce, Policy};
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
+use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
 use crate::working::tasks::Tasks;
 use crate::working::topics::Subscriptions;
@@ -24,6 +25,7 @@ pub(crate) struct Items {
     pub(crate) sessions: Sessions,
     pub(super) tasks: Tasks,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) requests: Requests,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -75,6 +77,13 @@ impl Items {
             }
             // Pools are kept with what waits in them.
             ItemKind::Pool => None,
+            ItemKind::Request => {
+                let new = match new {
+                    Some(Item::Request(request)) => Some(request),
+                    _ => None,
+                };
+                self.requests.place(&key.id, new).map(Item::Request)
+            }
         }
     }
 
@@ -92,7 +101,13 @@ impl Items {
                 found.map(|subscription| Item::Subscription(Box::new(subscription)))
             }
             ItemKind::Pool => None,
+            ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
         }
+    }
+
+    /// When a running part of an item ends.
+    pub(crate) fn deadline(&self, key: &ItemKey, part: u64) -> Option<Mono> {
+        self.deadlines.get(&(key.clone(), part)).copied()
     }
 
     /// The soonest alarms, by clock.

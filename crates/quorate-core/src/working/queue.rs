@@ -57,6 +57,17 @@ impl Queue {
         [in_line, self.by_time.first().copied()].into_iter().flatten().min()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.in_line.len() + self.out_of_line.len()
+    }
+
+    /// How many have a lower number, if it is one of them.
+    pub(super) fn place_of(&self, number: DeliveryNo) -> Option<usize> {
+        let is_here = self.in_line.contains_key(&number) || self.out_of_line.contains_key(&number);
+        let lower = |list: &BTreeMap<DeliveryNo, Timestamp>| list.range(..number).count();
+        is_here.then(|| lower(&self.in_line) + lower(&self.out_of_line))
+    }
+
     /// All of them, by number.
     pub(super) fn numbers(&self) -> impl Iterator<Item = DeliveryNo> {
         let mut out_of_line = self.out_of_line.keys().copied().peekable();

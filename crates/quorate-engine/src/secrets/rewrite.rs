@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::{CreateTasks, Op, Payload};
+use quorate_core::{Ask, CreateTasks, Op, Payload};
 use quorate_store::Chance;
 
 use super::Scanner;
@@ -21,13 +21,17 @@ pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) 
     Some(match op {
         // The fingerprint is one of the new text: it must not tell anything about the old one.
         Op::Send { message, .. } => Op::send(Arc::unwrap_or_clone(message)),
+        Op::Request(ask) => {
+            let Ask { message, timeout_ms, waiting, .. } = ask;
+            Op::Request(Ask::new(Arc::unwrap_or_clone(message), timeout_ms, waiting))
+        }
         op => op,
     })
 }
 
 fn payload(op: &mut Op, scanner: &Scanner, chance: &Chance) -> Option<()> {
     let payload = match op {
-        Op::Send { message, .. } => &mut Arc::make_mut(message).payload,
+        Op::Send { message, .. } | Op::Request(Ask { message, .. }) => &mut Arc::make_mut(message).payload,
         Op::Put(put) => &mut put.content,
         Op::OpenSession(open) => open.task.as_mut()?,
         Op::AddToSession(add) => &mut add.body,
@@ -57,8 +61,12 @@ fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Chance) -> CreateTas
 /// The text of a field that is no name.
 fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
     match (op, field) {
-        (Op::Send { message, .. }, "rationale") => Arc::make_mut(message).rationale.as_mut(),
-        (Op::Send { message, .. }, "metadata") => Arc::make_mut(message).metadata.as_mut(),
+        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "rationale") => {
+            Arc::make_mut(message).rationale.as_mut()
+        }
+        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "metadata") => {
+            Arc::make_mut(message).metadata.as_mut()
+        }
         (Op::Nack(nack), "reason") => Some(&mut nack.reason),
         (Op::OpenSession(open), "title") => Some(&mut open.title),
         (Op::ChangeSession(change), "reason") => Some(&mut change.reason),

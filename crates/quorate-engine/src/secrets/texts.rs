@@ -74,6 +74,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
             RollbackWhat::Key { key, .. } => see("key", key.as_str()),
             RollbackWhat::Prefix(prefix) => see("prefix", prefix),
         },
+        Op::Request(ask) => of_message(&ask.message, see),
+        Op::Heartbeat(heartbeat) => see("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => see("pattern", subscribe.pattern.as_str()),
         // These name what is there already, or nothing.
         Op::RemoveAgent { .. }
@@ -95,7 +97,10 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::ReleaseTask(_)
         | Op::DropSnapshot { .. }
         | Op::Unsubscribe { .. }
-        | Op::BringHistory(_) => Ok(()),
+        | Op::BringHistory(_)
+        | Op::AwaitRequest { .. }
+        | Op::CancelRequest { .. }
+        | Op::Inspect(_) => Ok(()),
     }
 }
 

@@ -108,6 +108,7 @@ impl Trails {
                 | Effect::Restored { .. }
                 | Effect::AgentRegistered { .. }
                 | Effect::AgentRemoved { .. }
+                | Effect::AgentStatus { .. }
                 | Effect::Returned { .. }
                 | Effect::Redriven { .. }
                 | Effect::SessionAdded { .. }

@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 
+use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
@@ -101,6 +102,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         11 => locks::work(agent),
         30 => tasks::work(agent).prop_map(Do::Task),
         2 => chains::spend(),
+        14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
 }
@@ -120,6 +122,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         2 => (agent(), 0..5usize)
             .prop_map(|(agent, shape)| Do::Register { agent, epoch: Named::Nothing, shape }),
         4 => topics::by_hub().prop_map(Do::Topical),
+        5 => asking::hub_work().prop_map(Do::Asking),
     ]
     .boxed()
 }
@@ -128,7 +131,7 @@ fn anything() -> BoxedStrategy<Do> {
     prop_oneof![(0..AGENTS.len()).prop_flat_map(work), hub_work()].boxed()
 }
 
-fn letter() -> BoxedStrategy<Letter> {
+pub(super) fn letter() -> BoxedStrategy<Letter> {
     let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
     let after = weighted(0.15, prop_oneof![Just(1u64), Just(1_000), Just(5_000), Just(60_000)]);
     let expires = weighted(0.15, prop_oneof![Just(-1i64), Just(0), Just(1_000), Just(30_000), Just(61_000)]);

@@ -20,7 +20,7 @@ use super::resolve::{Sight, Told, key_of};
 use super::tasks;
 use super::topics::described;
 use super::views::{Handovers, Heard, Inputs, inputs_of, long_reads, outcome, settled, short_reads, state};
-use super::{plan::Act, replay, replay::Looks};
+use super::{asking, plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
 const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
@@ -102,7 +102,7 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(described(agent, 0));
+            let register = |agent| Op::RegisterAgent(asking::at_start(described(agent, 0)));
             let known = (0..AGENTS.len() - 1).map(register).collect();
             let commits = vec![Commit::new(Principal::System, known), super::sessions::begun()];
             pair.transact(space, commits).await.expect("the start is the same");

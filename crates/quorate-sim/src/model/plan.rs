@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::asking::Asking;
 use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
 use super::rollback::MemoryDo;
@@ -127,6 +128,7 @@ pub(super) enum Do {
     Topical(Topical),
     /// Several leases in one operation.
     AckMany(Vec<Lease>),
+    Asking(Asking),
 }
 
 #[derive(Clone, Debug)]
@@ -315,6 +317,7 @@ impl fmt::Display for Do {
                 let leases: Vec<_> = leases.iter().map(ToString::to_string).collect();
                 write!(f, "acks at once [{}]", leases.join(", "))
             }
+            Self::Asking(asking) => asking.fmt(f),
         }
     }
 }

@@ -110,7 +110,7 @@ async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(),
     let mut folded: Vec<_> = world.items.values().cloned().collect();
     folded.sort_by_key(|item| item.key());
     live.sort_by_key(|item| item.key());
-    same("folded items", &live, &folded)
+    same("folded items", &Rows::Items(live), &settled(Rows::Items(folded)))
 }
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {

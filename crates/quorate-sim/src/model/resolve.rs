@@ -10,6 +10,7 @@ use quorate_core::{
     Waiting,
 };
 
+use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::sessions::NAMES;
 use super::tasks::TaskTold;
@@ -32,6 +33,8 @@ pub(super) struct Told {
     /// Every fence that was given out, with its holder.
     pub(super) fences: Vec<(usize, FenceRef)>,
     pub(super) tasks: TaskTold,
+    /// Every question that was asked.
+    pub(super) asked: Vec<Question>,
 }
 
 /// How a space looks before a step.
@@ -57,6 +60,7 @@ impl Told {
         if commit.ops.iter().any(|op| op.payload().is_some()) {
             self.filled.extend(receipt.seq);
         }
+        self.learn_asked(commit, receipt);
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             self.tasks.learn(op, result);
             match (op, result) {
@@ -103,7 +107,11 @@ impl Told {
 
     /// The commit that an act means here.
     pub(super) fn commit(&self, act: &Act, sight: &Sight) -> Commit {
-        let ops = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+        let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+        // A look is alone in its commit.
+        if ops.len() > 1 {
+            ops.iter_mut().filter(|op| matches!(op, Op::Inspect(_))).for_each(|op| *op = Op::Sweep);
+        }
         let principal = match act.who {
             Who::Hub => Principal::System,
             Who::Agent(agent) => Principal::Agent(id(agent)),
@@ -121,7 +129,7 @@ impl Told {
         }
     }
 
-    fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
+    pub(super) fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
         let current = sight.agents.by_id(&id(agent)).map_or(Epoch(1), |agent| agent.epoch);
         match named {
             Named::Nothing => None,
@@ -210,6 +218,7 @@ impl Told {
                 let leases: Vec<_> = leases.iter().filter_map(lease).collect();
                 if leases.is_empty() { Op::Sweep } else { Op::AckMany(leases) }
             }
+            Do::Asking(asking) => asking.op(self, who, sight),
         }
     }
 
@@ -275,7 +284,7 @@ pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
     }
 }
 
-fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
+pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
     let from = match (who, letter.as_another) {
         (Who::Hub, false) => None,
         (Who::Hub, true) => Some(id(usize::from(letter.content))),

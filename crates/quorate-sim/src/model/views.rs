@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce, ItemKey,
-    ItemKind, OpResult, OpenState, Payload, Receipt, Seq, TaskCounts, TaskHanded, TaskId, TaskSpec,
-    Timestamp, Told, Version, Waits, Wake,
+    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce, Item, ItemKey,
+    ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts, TaskHanded, TaskId,
+    TaskSpec, Timestamp, Told, Version, Waits, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -160,6 +160,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::Items { kind: ItemKind::Budget, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
+        Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
     ]
 }
 
@@ -222,6 +223,20 @@ pub(super) fn settled(rows: Rows) -> Rows {
                 ended @ DeliveryState::Ended { .. } => ended,
             };
             Rows::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
+        }
+        Rows::Items(items) => Rows::Items(items.into_iter().map(wordless).collect()),
+        other => other,
+    }
+}
+
+/// An item without words that only people read.
+fn wordless(item: Item) -> Item {
+    match item {
+        Item::Request(mut request) => {
+            if let RequestState::Failed { reason, .. } = &mut request.state {
+                reason.clear();
+            }
+            Item::Request(request)
         }
         other => other,
     }

@@ -6,9 +6,9 @@ use std::str::SplitWhitespace;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, BringHistory, BudgetId, ClientId, DeleteEntry, Destination, Earlier, ErasePayload, Extend,
-    FenceRef, History, Key, LeaseRef, Letter, Message, MessageId, MessageType, Nack, NackThen, Op, Pattern,
-    Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, Role, Seq, SetBudget, Subscribe,
-    Timestamp, Version, Waiting, limits,
+    FenceRef, History, IfUnavailable, Key, LeaseRef, Letter, Message, MessageId, MessageType, Nack, NackThen,
+    Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, Role, Seq, SetBudget,
+    Subscribe, Timestamp, Version, Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -117,7 +117,7 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => Op::RegisterAgent(self.described(who, words)),
+            "starts" => super::requests::register(self, who, words),
             "registers" => {
                 let who = words.must("an agent");
                 Op::RegisterAgent(self.described(who, words))
@@ -128,6 +128,14 @@ impl Stage {
             }
             "brings" => self.bring(words),
             "sets" => Op::SetPolicy(policy(words)),
+            "asks" => {
+                message = Some(words.must("a name for the question").to_owned());
+                self.ask(who, words)
+            }
+            "answers" => self.answer(who, words),
+            "rejoins" => self.await_request(words),
+            "withdraws" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
+            "pulses" => super::requests::beat(who, words),
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
             "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },
@@ -168,7 +176,7 @@ impl Stage {
     }
 
     /// `[as ROLE] [able C,C]`: how an agent describes itself from now on.
-    fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
+    pub(super) fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
         let mut new = self.cast().description(who);
         if let Some(role) = words.after("as") {
             new.role = role.parse().expect("a role");
@@ -193,8 +201,13 @@ impl Stage {
     }
 
     fn send(&self, who: &str, words: &mut Words<'_>) -> Op {
-        let to = words.after("to").expect("to whom").split(',');
-        let to = Destination::of_texts(to).expect("a good destination");
+        let to = words.after("to").expect("to whom");
+        Op::send(self.message(who, to, words))
+    }
+
+    /// What is said of a message after its recipients.
+    pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
+        let to = Destination::of_texts(to.split(',')).expect("a good destination");
         let mut message = Message::new(to, "work", payload("{}"));
         message.from = (who != "hub").then(|| agent(who));
         while let Some(word) = words.next() {
@@ -219,10 +232,16 @@ impl Stage {
                 "hops" => message.hops = value().parse().expect("a number of hops"),
                 "on" => message.budget = Some(value().to_owned()),
                 "in" => message.session_id = Some(value().to_owned()),
+                "doing" => message.action = value().to_owned(),
+                "else" => {
+                    let word = value();
+                    let choice = IfUnavailable::ALL.into_iter().find(|choice| choice.as_str() == word);
+                    message.if_unavailable = choice.expect("queue, redirect or fail");
+                }
                 other => panic!("{other} says nothing about a message"),
             }
         }
-        Op::send(message)
+        message
     }
 
     fn put(&self, words: &mut Words<'_>) -> Op {

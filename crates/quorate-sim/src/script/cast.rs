@@ -37,6 +37,8 @@ struct Named {
     first: DeliveryNo,
     /// In the order of the deliveries.
     recipients: Vec<String>,
+    /// Who waits for the answer, if somebody does.
+    asker: Option<String>,
 }
 
 impl Named {
@@ -48,6 +50,18 @@ impl Named {
 }
 
 impl Cast {
+    /// Who asked a question.
+    pub(super) fn asker(&self, name: &str) -> String {
+        self.named(name).asker.clone().unwrap_or_else(|| panic!("nobody asked {name}"))
+    }
+
+    /// Notes who asked a question.
+    pub(super) fn name_asker(&mut self, name: &str, asker: &str) {
+        if let Some(named) = self.messages.get_mut(name) {
+            named.asker = Some(asker.to_owned());
+        }
+    }
+
     /// Names a message and its deliveries, in their order.
     pub(super) fn name_message(
         &mut self,
@@ -58,7 +72,7 @@ impl Cast {
     ) {
         // A repeated send keeps the name that the message has.
         if self.messages.values().all(|named| named.id != id) {
-            self.messages.insert(name.to_owned(), Named { id, first, recipients });
+            self.messages.insert(name.to_owned(), Named { id, first, recipients, asker: None });
         }
     }
 

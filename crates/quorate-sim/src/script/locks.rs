@@ -102,6 +102,10 @@ impl Stage {
                 let fences = locked.locks.iter().map(|one| format!("{} under {}", one.lock, one.fence));
                 format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
             }
+            Told::Answered { id, message, is_last, .. } => self.answer_line(who, *id, message, *is_last),
+            Told::Refused(refused) if refused.facts.cycle.is_empty() => {
+                format!("{who} is refused {}", refused.code)
+            }
             Told::Refused(refused) => {
                 let cycle = refused.facts.cycle.iter();
                 let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();

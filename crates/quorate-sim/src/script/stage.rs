@@ -100,6 +100,10 @@ impl Stage {
             "quietly" => self.pass(words.must("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
             | "tasks" | "budget" | "subscriptions" => self.look(statement).await,
+            "agents" => self.tell_agents(statement).await,
+            "inbox" => self.tell_inbox(words.must("an agent")).await,
+            "request" => self.tell_request(words.must("a question")).await,
+            "why" => self.tell_why(words.must("a message")).await,
             "session" | "timeline" => self.look_at_session(statement).await,
             time if time.starts_with('+') => {
                 self.pass(time);
@@ -248,6 +252,13 @@ impl Stage {
             }
             (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
                 self.cast_mut().name_epoch(new.id.as_str(), *epoch);
+            }
+            (Op::Request(ask), OpResult::Requested { id, first, .. }) => {
+                let name = name.unwrap_or("?").to_owned();
+                let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
+                self.cast_mut().name_message(&name, *id, *first, recipients);
+                let asker = ask.message.from.as_ref().map_or(String::new(), ToString::to_string);
+                self.cast_mut().name_asker(&name, &asker);
             }
             (_, OpResult::Locked(locked)) => self.learn_locked(locked),
             (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),

@@ -84,6 +84,11 @@ impl Stage {
             OpResult::RolledBack { to, written, deleted } => {
                 Some(format!("back to #{to}: {written} written, {deleted} deleted"))
             }
+            OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => {
+                Some(format!("asked already by #{}, {}", id.seq, if *is_open { "open" } else { "over" }))
+            }
+            OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
+            OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
         }
     }
 
@@ -136,6 +141,11 @@ impl Stage {
         Some(match effect {
             Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
             Effect::AgentRemoved { number } => format!("agent {number} leaves"),
+            Effect::Sent { message, deliveries, .. } if deliveries.is_empty() && message.to.is_by_name() => {
+                *n += 1;
+                let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
+                format!("an answer by {from}")
+            }
             Effect::Sent { first, deliveries, .. } => {
                 let id = MessageId { generation: Generation(0), seq, n: *n };
                 *n += 1;
@@ -154,14 +164,8 @@ impl Stage {
             Effect::Leased { .. } | Effect::Taken { .. } => return None,
             Effect::Acked { delivery, .. } => format!("{} acked", called(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
-                let next = match next {
-                    Next::Ready => "ready".into(),
-                    Next::Scheduled(due) => format!("due at {}", since_start(*due)),
-                    Next::Dead => "dead".into(),
-                    Next::Expired => "expired".into(),
-                };
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-                format!("{} {}{why}: {next}", called(*delivery), cause.as_str())
+                format!("{} {}{why}: {}", called(*delivery), cause.as_str(), self.next_line(*next))
             }
             Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
@@ -176,6 +180,7 @@ impl Stage {
             Effect::Changed { verb, item: Item::Budget(budget) } => budget_line(verb.as_str(), budget),
             Effect::WaitAborted { cycle } => self.cycle_line(cycle),
             Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect(*verb, task),
+            Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::AckedMany { deliveries } => {
@@ -189,8 +194,19 @@ impl Stage {
             }
             Effect::Barred { delivery } => format!("{} barred: dead", called(*delivery)),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
+            Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
             Effect::Restored { generation } => format!("generation {generation} begins"),
         })
+    }
+
+    fn next_line(&self, next: Next) -> String {
+        match next {
+            Next::Ready => "ready".into(),
+            Next::Scheduled(due) => format!("due at {}", since_start(due)),
+            Next::Dead => "dead".into(),
+            Next::Expired => "expired".into(),
+            Next::Redirected(agent) => format!("goes to {}", self.agent_name(agent)),
+        }
     }
 
     pub(super) fn tell_refusal(&mut self, refused: &Refused) {

@@ -2,14 +2,15 @@
 
 mod budget;
 mod lock;
+mod requests;
 mod sessions;
 
 mod task;
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, History, InForce, Item, Key, Letter, Message,
-    NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers, Timestamp,
-    Token, Version,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
+    Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers,
+    Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -72,7 +73,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             if !reason.is_empty() {
                 fields.push(("reason", text(reason)));
             }
-            fields.extend(whereto(*next));
+            fields.extend(whereto(*next, agents));
             fields
         }
         Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
@@ -111,6 +112,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             vec![("agent", text(agents(*agent))), ("deliveries", Value::List(letters.collect()))]
         }
         Effect::Barred { delivery } => vec![("delivery", number(delivery.0))],
+        Effect::AgentStatus { number: agent, presence } => requests::status(agents(*agent), presence),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -155,6 +157,7 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             let (pool, capability) = (number(pool.number.0), text(&pool.capability));
             vec![("pool", pool), ("capability", capability), ("takers", text(takers))]
         }
+        Item::Request(request) => requests::request(request, agents),
     }
 }
 
@@ -220,6 +223,7 @@ fn registered(agent: AgentNo, described: &Agent) -> Fields {
         ("capabilities", words(&described.capabilities)),
         ("supportedActions", words(&described.supported_actions)),
         ("epoch", number(described.epoch.0)),
+        ("heartbeatMs", number(described.heartbeat_ms)),
     ]
 }
 
@@ -231,12 +235,13 @@ fn entry(key: &Key, version: Version) -> Fields {
     vec![("key", text(key)), ("version", number(version.0))]
 }
 
-fn whereto(next: Next) -> Fields {
+fn whereto(next: Next, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match next {
         Next::Ready => vec![("next", text("ready"))],
         Next::Scheduled(due) => vec![("next", text("scheduled")), ("dueMs", number(due.0))],
         Next::Dead => vec![("next", text("dead"))],
         Next::Expired => vec![("next", text("expired"))],
+        Next::Redirected(agent) => vec![("next", text("redirected")), ("to", text(agents(agent)))],
     }
 }
 
@@ -289,6 +294,9 @@ fn envelope(message: &Message, fields: &mut Fields) {
         if let Some(value) = value {
             add(name, number(value));
         }
+    }
+    if message.if_unavailable != IfUnavailable::Queue {
+        add("ifUnavailable", text(message.if_unavailable.as_str()));
     }
     if let Some(confidence) = message.confidence.filter(|confidence| confidence.is_finite()) {
         add("confidence", Value::Share(confidence));

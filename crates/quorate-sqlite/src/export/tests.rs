@@ -90,7 +90,7 @@ fn effects_are_readable_and_name_agents_also_in_an_excerpt() {
     let kinds: std::collections::BTreeSet<_> =
         all.iter().flat_map(|line| line.effects.iter().map(|effect| text(get(effect, "effect")))).collect();
     // Everything that can happen without a restore.
-    assert_eq!(kinds.len(), 19, "{kinds:?}");
+    assert_eq!(kinds.len(), 24, "{kinds:?}");
 }
 
 #[test]

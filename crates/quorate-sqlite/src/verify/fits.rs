@@ -142,6 +142,7 @@ impl<'w> Draft<'w> {
                 self.deliveries.insert(*delivery, Standing::Dead);
                 Ok(())
             }
+            Effect::AgentStatus { number, .. } => self.known(*number),
         }
     }
 
@@ -174,10 +175,18 @@ impl<'w> Draft<'w> {
         cause: ReturnCause,
         next: Next,
     ) -> Result<(), String> {
-        let tried = self.held(number, token)?;
+        // Somebody offline gives back what it holds, and also what only waits for it.
+        let tried = match (cause, token) {
+            (ReturnCause::Offline, Token(0)) => self.waiting(number)?,
+            _ => self.held(number, token)?,
+        };
         let attempt = if cause == ReturnCause::Released { tried.saturating_sub(1) } else { tried };
         let standing = match next {
             Next::Ready | Next::Scheduled(_) => Standing::Waiting { attempt },
+            Next::Redirected(agent) => {
+                self.known(agent)?;
+                Standing::Waiting { attempt }
+            }
             Next::Dead => {
                 self.died.push((number, tried));
                 Standing::Dead

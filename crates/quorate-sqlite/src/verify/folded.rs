@@ -3,7 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_core::{DeliveryNo, Effect, Next, Record, Seq, SpaceId, World};
+use quorate_core::codec::fingerprint;
+use quorate_core::{
+    DeliveryNo, Effect, Key, NewDelivery, Next, OpenState, Record, Seq, SpaceId, Version, World,
+};
 use rusqlite::Connection;
 
 use super::ended::EndedRows;
@@ -65,12 +68,12 @@ impl<'a> Folded<'a> {
                 Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
                 Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
                 Effect::Sent { message, part, first, deliveries } => {
-                    self.said_once.sent(record, (n, *part), message, (*first, deliveries.len()))?;
+                    let fingerprint = fingerprint::of_logged(message, n, effects);
+                    let counted = (*first, deliveries.len());
+                    self.said_once.sent(record, (n, *part), message, counted, fingerprint)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
-                        let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
-                        let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
-                        self.scheduled.extend(waiting.map(|(number, _)| number));
+                        self.wait_for_time(*first, deliveries);
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
@@ -84,16 +87,13 @@ impl<'a> Folded<'a> {
                 Effect::Expired { delivery } | Effect::Purged { delivery } | Effect::Barred { delivery } => {
                     self.scheduled.remove(delivery);
                 }
+                // What was due by then is written as ready; the rest goes on waiting for its time.
+                Effect::Returned { delivery, next: Next::Redirected(_), .. } if self.is_ready(*delivery) => {
+                    self.scheduled.remove(delivery);
+                }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
                 Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
-                    let versions = self.world.entries.get_mut(key).expect("the record wrote it");
-                    let written = versions.iter().find(|one| one.head.version == *version);
-                    let head = written.expect("the record wrote this version").head;
-                    self.said_once.version(key, &head)?;
-                    // Only the newest is current. Later effects of this record may still need theirs.
-                    let newest = versions.len() - 1;
-                    let keep = versions.iter().position(|one| one.head.seq == record.seq).unwrap_or(newest);
-                    versions.drain(..keep);
+                    self.wrote(key, *version, record.seq)?;
                 }
                 Effect::Restored { .. }
                 | Effect::AgentRemoved { .. }
@@ -103,13 +103,37 @@ impl<'a> Folded<'a> {
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. }
                 | Effect::AckedMany { .. }
-                | Effect::Brought { .. } => {}
-                Effect::SessionAdded { .. } => {}
+                | Effect::AgentStatus { .. }
+                | Effect::Brought { .. }
+                | Effect::SessionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.world.ended) {
             self.ended.ended(delivery, end)?;
         }
+        Ok(())
+    }
+
+    fn is_ready(&self, delivery: DeliveryNo) -> bool {
+        let open = self.world.working.open(delivery);
+        open.is_some_and(|open| matches!(open.state, OpenState::Ready { .. }))
+    }
+
+    fn wait_for_time(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) {
+        let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
+        let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
+        self.scheduled.extend(waiting.map(|(number, _)| number));
+    }
+
+    fn wrote(&mut self, key: &Key, version: Version, seq: Seq) -> rusqlite::Result<()> {
+        let versions = self.world.entries.get_mut(key).expect("the record wrote it");
+        let written = versions.iter().find(|one| one.head.version == version);
+        let head = written.expect("the record wrote this version").head;
+        self.said_once.version(key, &head)?;
+        // Only the newest is current. Later effects of this record may still need theirs.
+        let newest = versions.len() - 1;
+        let keep = versions.iter().position(|one| one.head.seq == seq).unwrap_or(newest);
+        versions.drain(..keep);
         Ok(())
     }
 

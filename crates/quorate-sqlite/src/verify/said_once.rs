@@ -1,7 +1,7 @@
 //! Rows that are written once and never change: every version of an entry, every id that a client gave. They grow with
 //! the log, so each is looked up when its record goes by, and counted in the end.
 
-use quorate_core::codec::{self, fingerprint};
+use quorate_core::codec;
 use quorate_core::{DeliveryNo, Effect, EntryHead, Key, LineKind, Message, Record, Seq, SpaceNo};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -53,6 +53,7 @@ impl<'a> SaidOnce<'a> {
         (n, part): (u32, u32),
         message: &Message,
         (first, count): (DeliveryNo, usize),
+        fingerprint: [u8; 32],
     ) -> rusqlite::Result<()> {
         let Some(id) = &message.client_id else { return Ok(()) };
         self.client_ids += 1;
@@ -70,8 +71,6 @@ impl<'a> SaidOnce<'a> {
             Value::Integer(first.0 as i64),
             Value::Integer(count as i64),
         ];
-        let erased = message.payload.is_erased();
-        let fingerprint = if erased { [0; 32] } else { fingerprint::of_message(message) };
         expected.push(Value::Blob(fingerprint.to_vec()));
         self.hold("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
         Ok(())

@@ -67,6 +67,7 @@ impl Step<'_> {
             self.return_locks(number);
             self.release_tasks_of(number);
         }
+        let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -75,6 +76,8 @@ impl Step<'_> {
             supported_actions: new.supported_actions.clone(),
             epoch,
             removed: false,
+            heartbeat_ms: new.heartbeat_ms,
+            presence: presence.unwrap_or_default(),
         };
         let number = match known {
             // Saying again what is known changes nothing.
@@ -86,13 +89,17 @@ impl Step<'_> {
                     self.space.requeue(number);
                 }
                 self.space.stir_all(number);
+                self.hear_of(number);
                 number
             }
             None => {
                 self.space.agents.push(agent);
                 self.space.fairness.push(Fairness::default());
+                self.space.heard.push(self.now.mono);
                 self.changed = true;
-                AgentNo(self.space.agents.len() as u64)
+                let number = AgentNo(self.space.agents.len() as u64);
+                self.hear_of(number);
+                number
             }
         };
         if self.commit.principal == Principal::Agent(new.id.clone()) {
@@ -116,6 +123,7 @@ impl Step<'_> {
         self.return_locks(number);
         self.release_tasks_of(number);
         self.unsubscribe_all(number);
+        self.call_off_all_of(number);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)

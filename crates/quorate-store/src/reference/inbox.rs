@@ -1,8 +1,8 @@
 //! Who gets what next: claims, credit, the order of an inbox, and what time alone brings about.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, Home, OpResult, Refused,
-    Timestamp, Token, Waiting, limits,
+    AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, Home, IfUnavailable,
+    OpResult, Refused, Timestamp, Token, Waiting, limits,
 };
 
 use crate::reference::leases::not_found;
@@ -50,10 +50,17 @@ impl Step<'_> {
         OpResult::Done
     }
 
+    /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
-        self.space.consumers.retain(|one| one.id != id);
         self.leave_line(id);
+        let of_inbox = self.space.consumers.iter().find(|one| one.id == id).map(|one| one.agent);
+        let claimer = self.space.task_memory.claimers.iter().find(|one| one.id == id);
+        if let Some(agent) = of_inbox.or(claimer.map(|one| one.agent)) {
+            self.hear_of(agent);
+        }
         self.close_claim(id);
+        self.space.consumers.retain(|one| one.id != id);
+        self.space.waiters.retain(|_, waiter| *waiter != id);
         OpResult::Done
     }
 
@@ -92,8 +99,9 @@ impl Step<'_> {
         {
             let token = self.next_token();
             let deadline = self.now.mono.plus_ms(lease_ms);
+            let since = Some(self.now.wall);
             let delivery = self.space.delivery_mut(number);
-            delivery.place = Place::Leased { token, lease_ms, deadline };
+            delivery.place = Place::Leased { token, lease_ms, deadline, since };
             delivery.to = delivery.to.held_by(agent);
             delivery.attempt += 1;
             taken.push(Handed {
@@ -166,6 +174,7 @@ impl Step<'_> {
                     break;
                 }
                 self.spend(consumer.id, taken.len() as u32);
+                self.hear_of(consumer.agent);
                 self.handed.extend(taken.into_iter().map(|one| (consumer.id, one)));
             }
         }
@@ -192,8 +201,10 @@ impl Step<'_> {
             self.end(number, EndState::Expired, String::new());
         }
         self.expire_holds();
-        self.look_at_waits();
         self.sweep_tasks();
+        self.time_out_requests();
+        self.look_for_the_silent();
+        self.look_at_waits();
         Ok(OpResult::Done)
     }
 
@@ -219,6 +230,8 @@ impl Step<'_> {
         delivery.place = Place::Ready { since: self.now.wall, by_time: false };
         delivery.to = delivery.to.back_home();
         delivery.attempt = 0;
+        // Whoever redrives it wants it to be there.
+        delivery.if_unavailable = IfUnavailable::Queue;
         self.changed = true;
         self.space.stir(home);
         Ok(OpResult::Done)

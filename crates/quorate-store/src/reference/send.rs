@@ -18,26 +18,43 @@ impl Step<'_> {
         fingerprint: &[u8; 32],
     ) -> Result<OpResult, Refused> {
         self.check_sender(message)?;
-        if let Some(id) = &message.client_id
-            && let Some(earlier) = self.sent_as(id)
-        {
-            let same = earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal;
-            return if same {
-                Ok(receipt(earlier))
-            } else {
-                Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
-            };
+        if let Some(result) = self.sent_already(message, fingerprint)? {
+            return Ok(result);
         }
         self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.well_shaped(message)?;
         let recipients = self.recipients(message)?;
+        if let Some(answered) = self.answered_by(message, &recipients) {
+            let low = self.pay(message)?;
+            let result = self.accept(message, fingerprint, answered);
+            if let Some(budget) = low {
+                self.warn(&budget, message);
+            }
+            return Ok(result);
+        }
+        let recipients = self.within_reach(message, recipients)?;
+        self.check_room(&recipients)?;
         let low = self.pay(message)?;
         let result = self.post(message, *fingerprint, recipients);
         if let Some(budget) = low {
             self.warn(&budget, message);
         }
         Ok(result)
+    }
+
+    /// The answer that the same message already has.
+    pub(super) fn sent_already(
+        &self,
+        message: &Message,
+        fingerprint: &[u8; 32],
+    ) -> Result<Option<OpResult>, Refused> {
+        let Some(id) = &message.client_id else { return Ok(None) };
+        let Some(earlier) = self.sent_as(id) else { return Ok(None) };
+        if earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal {
+            return Ok(Some(earlier.result.clone()));
+        }
+        Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
     }
 
     /// Makes one delivery for each recipient.
@@ -48,7 +65,9 @@ impl Step<'_> {
         recipients: Vec<Recipient>,
     ) -> OpResult {
         self.say(message);
+        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
         let mut made = Vec::new();
         for (index, to) in recipients.iter().enumerate() {
             made.push(self.deliver(message, *to, DeliveryNo(first.0 + index as u64)));
@@ -66,8 +85,8 @@ impl Step<'_> {
             principal: self.commit.principal.clone(),
             first,
             recipients,
+            result: result.clone(),
         };
-        let result = receipt(&sent);
         self.space.messages.push(sent);
         self.parts.push(message.payload.clone());
         if let Some(session) = &message.session_id {
@@ -82,7 +101,7 @@ impl Step<'_> {
         self.space.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id))
     }
 
-    fn check_sender(&self, message: &Message) -> Result<(), Refused> {
+    pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
             return Err(Refused::new(Code::Invalid, "what is ephemeral is in no commit"));
         }
@@ -97,18 +116,22 @@ impl Step<'_> {
         }
     }
 
-    /// Whoever is meant, once each, if there is room for it.
-    fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+    /// Whoever is meant, once each.
+    pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
         let recipients = self.reached(message)?;
         self.deliveries += recipients.len();
         if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
                 .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
         }
+        Ok(recipients)
+    }
+
+    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
         if recipients.iter().any(|to| self.space.open_count(to.home()) >= limits::INBOX_MAX) {
             return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
         }
-        Ok(recipients)
+        Ok(())
     }
 
     fn deliver(&mut self, message: &Arc<Message>, to: Recipient, number: DeliveryNo) -> Delivery {
@@ -122,6 +145,7 @@ impl Step<'_> {
             session: self.space.session_of(message),
             attempt: 0,
             place: Place::Ready { since: self.now.wall, by_time: false },
+            if_unavailable: message.otherwise(),
         };
         if let Some(due) = message.deliver_at
             && due > self.now.wall
@@ -142,10 +166,12 @@ impl Step<'_> {
         }
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
-        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline };
+        let since = Some(self.now.wall);
+        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline, since };
         delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
         self.spend(consumer.id, 1);
+        self.hear_of(consumer.agent);
         let handed = Handed {
             delivery: number,
             token,
@@ -158,9 +184,4 @@ impl Step<'_> {
         self.handed.push((consumer.id, handed));
         delivery
     }
-}
-
-fn receipt(sent: &Sent) -> OpResult {
-    let id = MessageId { generation: Generation(0), seq: sent.seq, n: sent.n };
-    OpResult::Sent { id, first: sent.first, count: sent.recipients.len() as u32 }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, Home, IdempotencyKey, Item, ItemKey, Key, Message, Mono, Now, Payload, Principal,
-    Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token, Wake,
+    Generation, Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
+    OpResult, Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName,
+    Timestamp, Token, Wake,
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
@@ -55,6 +56,14 @@ pub(super) struct Space {
     pub(super) task_memory: TaskMemory,
     /// Who sent how many messages to everybody since when.
     pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
+    /// When each agent was last heard of; as long as `agents`.
+    pub(super) heard: Vec<Mono>,
+    /// When to look for who was silent for too long.
+    pub(super) presence_at: Option<Mono>,
+    /// When each open request is over.
+    pub(super) deadlines: BTreeMap<MessageId, Mono>,
+    /// Who is told of each open request, if anybody is.
+    pub(super) waiters: BTreeMap<MessageId, ConsumerId>,
 }
 
 /// One record, without its effects.
@@ -89,6 +98,8 @@ pub(super) struct Sent {
     pub(super) principal: Principal,
     pub(super) first: DeliveryNo,
     pub(super) recipients: Vec<Recipient>,
+    /// What the sender was told.
+    pub(super) result: OpResult,
 }
 
 #[derive(Clone)]
@@ -104,6 +115,7 @@ pub(super) struct Delivery {
     /// How often it was taken.
     pub(super) attempt: u16,
     pub(super) place: Place,
+    pub(super) if_unavailable: IfUnavailable,
 }
 
 /// Where a delivery is: always in exactly one of these.
@@ -122,6 +134,8 @@ pub(super) enum Place {
         /// The longest that its holder was promised: what a restart knows.
         lease_ms: u64,
         deadline: Mono,
+        /// Since when, if that was after the last start.
+        since: Option<Timestamp>,
     },
     Ended {
         state: EndState,
@@ -199,6 +213,10 @@ impl Space {
             lines: Vec::new(),
             task_memory: TaskMemory::default(),
             broadcasts: BTreeMap::new(),
+            heard: Vec::new(),
+            presence_at: None,
+            deadlines: BTreeMap::new(),
+            waiters: BTreeMap::new(),
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -219,7 +237,10 @@ impl Space {
         self.broadcasts.clear();
         for delivery in &mut self.deliveries {
             match &mut delivery.place {
-                Place::Leased { lease_ms, deadline, .. } => *deadline = now.mono.plus_ms(*lease_ms),
+                Place::Leased { lease_ms, deadline, since, .. } => {
+                    *deadline = now.mono.plus_ms(*lease_ms);
+                    *since = None;
+                }
                 // Whatever happened since the last record is forgotten.
                 Place::Ready { since, by_time: true } if *since > newest_at => {
                     delivery.place = Place::Scheduled { due: *since };
@@ -227,6 +248,14 @@ impl Space {
                 Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}
             }
         }
+        self.waiters.clear();
+        for request in self.open_requests() {
+            self.deadlines.insert(request.id, now.mono.plus_ms(request.length_ms));
+        }
+        self.heard.fill(now.mono);
+        let agents = (1..=self.agents.len() as u64).map(AgentNo);
+        let silences = agents.filter_map(|agent| self.silence_ms(agent));
+        self.presence_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
     }
 
     pub(super) fn newest(&self) -> Seq {
@@ -327,6 +356,11 @@ impl Space {
         }
         if let (Some(look), false) = (self.look_at, self.lock_waiters.is_empty()) {
             wake.mono = Some(wake.mono.map_or(look, |old| old.min(look)));
+        }
+        let soonest = [wake.mono, self.presence_at, self.deadlines.values().min().copied()];
+        wake.mono = soonest.into_iter().flatten().min();
+        if !self.displaced().is_empty() {
+            wake.mono = Some(Mono(0));
         }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.
         if !self.stirred.is_empty() {

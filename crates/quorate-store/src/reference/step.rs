@@ -28,6 +28,8 @@ pub(super) struct Step<'a> {
     pub(super) told: Vec<(ConsumerId, Told)>,
     /// Tasks made so far.
     pub(super) tasks: u32,
+    /// What whoever asked is told when its question is lost.
+    pub(super) lost_with: Code,
 }
 
 impl Space {
@@ -111,11 +113,15 @@ impl<'a> Step<'a> {
             dismissed: Vec::new(),
             told: Vec::new(),
             tasks: 0,
+            lost_with: Code::Cancelled,
         }
     }
 
     fn run(&mut self) -> Result<Vec<OpResult>, Refused> {
         self.find_actor()?;
+        if let Some(actor) = self.actor {
+            self.come_back_online(actor);
+        }
         let mut results = Vec::new();
         let mut first: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -143,6 +149,9 @@ impl<'a> Step<'a> {
         self.serve_locks();
         self.hand_out();
         self.hand_out_tasks();
+        if let Some(actor) = self.actor {
+            self.hear_of(actor);
+        }
         Ok(results)
     }
 
@@ -186,6 +195,11 @@ impl<'a> Step<'a> {
             Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern),
             Op::BringHistory(history) => self.bring_history(history),
             Op::AckMany(leases) => self.ack_many(leases),
+            Op::Request(ask) => self.ask(ask),
+            Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
+            Op::CancelRequest { request } => self.cancel(*request),
+            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
+            Op::Inspect(what) => self.inspect(what),
         }
     }
 
@@ -223,6 +237,9 @@ impl<'a> Step<'a> {
         // A lease fewer: what only the limit of what is in flight kept back can go out now.
         if let Some(agent) = holder {
             self.space.stir_all(agent);
+        }
+        if matches!(state, EndState::Dead | EndState::Purged) {
+            self.lose_question(number);
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct TaskMemory {
     /// When each lease and each try ends. The flag tells a whole try from a lease.
     deadlines: BTreeMap<(TaskId, u64, bool), Mono>,
     /// Whoever waits, in line.
-    claimers: Vec<Claimer>,
+    pub(super) claimers: Vec<Claimer>,
     /// Who was handed a task while it waited.
     takers: BTreeMap<TaskId, ConsumerId>,
     fairness: BTreeMap<TaskTarget, Fairness>,
@@ -31,9 +31,9 @@ pub(super) struct TaskMemory {
 }
 
 #[derive(Clone)]
-struct Claimer {
-    id: ConsumerId,
-    agent: AgentNo,
+pub(super) struct Claimer {
+    pub(super) id: ConsumerId,
+    pub(super) agent: AgentNo,
     targets: Vec<TaskTarget>,
     credit: u32,
     lease_ms: Option<u64>,

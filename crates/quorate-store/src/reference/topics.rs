@@ -128,6 +128,7 @@ impl Step<'_> {
                 expires_at: letter.expires_at,
                 attempt: 0,
                 session,
+                if_unavailable: quorate_core::IfUnavailable::Queue,
                 place: Place::Ready { since: self.now.wall, by_time: false },
             });
             self.changed = true;

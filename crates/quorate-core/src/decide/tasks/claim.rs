@@ -84,6 +84,7 @@ impl Draft<'_> {
             let Some(handed) = self.lease_task(next, agent, lease_ms) else { break };
             self.working.spend_task_credit(id);
             self.working.set_taker(no, Some(id));
+            self.working.hear_of(agent, self.now);
             self.told.push((id, Told::TaskHanded(Box::new(handed))));
             if once && !served.contains(&id) {
                 served.push(id);

@@ -83,12 +83,14 @@ impl Comparing<'_> {
     }
 
     fn agents(&self) -> rusqlite::Result<Option<Difference>> {
-        let columns = ["id", "seq", "removed"];
+        let columns = ["id", "seq", "removed", "presence"];
         let table = Table { name: "agents", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
         let agents = self.folded.world.working.agents().iter().zip(&self.folded.described);
         let expected = agents.map(|((AgentNo(agent), described), seq)| {
             let id = Value::Integer(row_id(self.space, agent));
-            Expected { columns: vec![id, number(seq.0), number(u64::from(described.removed))], seq: *seq }
+            let presence = Value::Blob(codec::write_presence(&described.presence));
+            let removed = number(u64::from(described.removed));
+            Expected { columns: vec![id, number(seq.0), removed, presence], seq: *seq }
         });
         let name = |row: &[Value]| format!("of agent number {}", self.numbered(row));
         table.difference(self.connection, self.range(), expected, name)
@@ -108,6 +110,7 @@ impl Comparing<'_> {
             "lease_ms",
             "expires",
             "session",
+            "if_unavailable",
         ];
         let settle = settle_delivery;
         let table = Table { name: "deliveries", columns: &columns, key: 1, which: BY_ID, settle };
@@ -146,6 +149,7 @@ impl Comparing<'_> {
             number(lease_ms),
             optional((open.expires != Open::NEVER).then_some(open.expires)),
             open.session().map_or(Value::Null, |session| number(session.0)),
+            number(u64::from(open.if_unavailable.number())),
         ]
     }
 

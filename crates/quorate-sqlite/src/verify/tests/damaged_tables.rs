@@ -17,7 +17,8 @@ fn a_changed_column_is_found() {
         ("agents", "id, seq, removed"),
         (
             "deliveries",
-            "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires, session",
+            "id, agent, seq, n, priority, attempt, attempts_max, state, value, lease_ms, expires, session, \
+             if_unavailable",
         ),
         ("ends", "id"),
         ("dead", "id, agent, seq, n, priority, attempt, attempts_max, expires, ended, session"),
@@ -61,6 +62,8 @@ fn a_changed_column_is_found() {
 
 #[test]
 fn changed_words_are_found() {
+    assert_tables("UPDATE agents SET presence = x'00000100'", "agents");
+    assert_tables("UPDATE items SET state = x'00' WHERE kind = 3", "items");
     assert_tables("UPDATE entries SET entry_type = 'x' WHERE key = 'plan/a'", "entries");
     assert_tables("UPDATE entries SET author = 'agent:mallory' WHERE key = 'plan/a'", "entries");
     assert_tables("UPDATE entries SET key = 'plan/c' WHERE key = 'plan/a'", "entries");
@@ -120,8 +123,8 @@ fn a_missing_row_is_found() {
 #[test]
 fn a_row_too_many_is_found_and_named() {
     let additions = [
-        ("agents", format!("SELECT {}, 2, 0", row(9))),
-        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL", row(900))),
+        ("agents", format!("SELECT {}, 2, 0, x'00000100'", row(9))),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", row(900))),
         ("ends", format!("SELECT {}, x'000000000005'", row(900 / 256))),
         ("dead", format!("SELECT {}, 1, 5, 0, 256, 1, 4, NULL, 5, NULL", row(900))),
         ("entries", "SELECT 1, 'zzz', 1, 0, 5, 0, '', 'agent:bob', 0".into()),
@@ -130,7 +133,7 @@ fn a_row_too_many_is_found_and_named() {
         ("eras", "SELECT 1, 20, 5, 3".into()),
         ("erased", "SELECT 1, 6, 0".into()),
         ("entries", "SELECT 9, 'zzz', 1, 0, 5, 0, '', 'agent:bob', 0".into()),
-        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL", 1_i64 << 60)),
+        ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", 1_i64 << 60)),
         ("timeline", "SELECT 1, 'paused', 0, 5".into()),
         ("timeline", "SELECT 1, 'nobody', 1, 5".into()),
         ("items", "SELECT 1, 6, 'zzz', x'00'".into()),

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key, Letter, Message,
-    NewDelivery, Next, Payload, Pool, PoolNo, Priority, Recipient, ReturnCause, Role, SpaceName,
+    NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause, Role, SpaceName,
     Subscription, SubscriptionState, Takers, Token, Verb, Version, codec,
 };
 
@@ -38,6 +38,8 @@ fn registered(number: u64) -> Effect {
         supported_actions: Vec::new(),
         epoch: Epoch(1),
         removed: false,
+        heartbeat_ms: 0,
+        presence: Presence::default(),
     };
     Effect::AgentRegistered { number: AgentNo(number), agent }
 }

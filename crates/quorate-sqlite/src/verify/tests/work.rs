@@ -1,5 +1,6 @@
 //! A store in which everything happened at least once that leaves a trace in the log or in a table.
 
+mod requests;
 mod sessions;
 
 use std::path::Path;
@@ -151,6 +152,7 @@ impl Hub {
         self.memory();
         self.sessions();
         self.going_back();
+        self.requests();
         self.last_things();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
         let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));

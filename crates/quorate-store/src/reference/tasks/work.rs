@@ -100,6 +100,7 @@ impl Step<'_> {
             let task = offer.id.clone();
             let handed = self.lease_task(offer, claimer.agent, claimer.lease_ms);
             self.space.task_memory.takers.insert(task, claimer.id);
+            self.hear_of(claimer.agent);
             self.told.push((claimer.id, Told::TaskHanded(Box::new(handed))));
             self.close_claim(claimer.id);
             self.space.task_memory.claimers.push(Claimer { credit: claimer.credit - 1, ..claimer.clone() });

@@ -1,0 +1,62 @@
+//! The bytes of an agent's presence, the same in the log and in its row.
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::presence::{Health, Presence, Status};
+
+/// The bytes of a presence, as a store keeps them.
+#[must_use]
+pub fn write_presence(presence: &Presence) -> Vec<u8> {
+    let mut out = Writer(Vec::with_capacity(4));
+    write(&mut out, presence);
+    out.0
+}
+
+/// A presence from the bytes that a store kept.
+///
+/// # Errors
+/// When the bytes are not what this release understands.
+pub fn read_presence(bytes: &[u8]) -> Result<Presence, Unreadable> {
+    let mut input = Reader::new(bytes);
+    let presence = read(&mut input)?;
+    input.end()?;
+    Ok(presence)
+}
+
+pub(super) fn write(out: &mut Writer, presence: &Presence) {
+    let health = match presence.health {
+        Health::Healthy => 0,
+        Health::Degraded(_) => 1,
+        Health::Error(_) => 2,
+    };
+    out.numbers(&[status_number(presence.status), health, u64::from(presence.available)]);
+    out.text(presence.health.note());
+}
+
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Presence, Unreadable> {
+    let number = input.number()?;
+    let status = Status::ALL.into_iter().find(|status| status_number(*status) == number);
+    let Some(status) = status else { return input.wrong("a status") };
+    let health = input.number()?;
+    let available = match input.number()? {
+        0 => false,
+        1 => true,
+        _ => return input.wrong("yes or no"),
+    };
+    let note: String = input.text()?.into();
+    let health = match health {
+        0 => Health::Healthy,
+        1 => Health::Degraded(note),
+        2 => Health::Error(note),
+        _ => return input.wrong("a health"),
+    };
+    Ok(Presence { status, health, available })
+}
+
+fn status_number(status: Status) -> u64 {
+    match status {
+        Status::Idle => 0,
+        Status::Working => 1,
+        Status::Waiting => 2,
+        Status::Offline => 3,
+    }
+}

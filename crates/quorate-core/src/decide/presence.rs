@@ -1,0 +1,195 @@
+//! Who is there: signs of life, going offline and coming back, and what becomes of messages for those who are away.
+
+use std::sync::Arc;
+
+use crate::codec;
+use crate::commit::OpResult;
+use crate::decide::{Draft, No};
+use crate::effect::{Effect, EndState, Next, ReturnCause};
+use crate::ids::{AgentNo, DeliveryNo, Seq};
+use crate::item::Verb;
+use crate::limits::{INBOX_MAX, SWEEP_MAX};
+use crate::message::{IfUnavailable, Message};
+use crate::presence::{Health, Heartbeat, Presence, Status};
+use crate::recipient::{Home, Recipient};
+use crate::refused::{Code, Refused};
+use crate::rows::LookupFailed;
+
+/// Agents that a refusal names.
+const NAMED: usize = 16;
+
+impl Draft<'_> {
+    pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
+        self.require_own(&heartbeat.agent, "give a sign of life of")?;
+        let number = self.known(&heartbeat.agent)?;
+        let Some(now) = self.presence(number) else { return Ok(OpResult::Done) };
+        // A health that is only described in other words is no news.
+        let same = now.health.as_str() == heartbeat.health.as_str();
+        let health: Health = if same { now.health.clone() } else { heartbeat.health.clone() };
+        let presence = Presence { status: heartbeat.status, health, available: true };
+        if presence != now {
+            self.emit(Effect::AgentStatus { number, presence });
+        }
+        self.working.hear_of(number, self.now);
+        Ok(OpResult::Done)
+    }
+
+    /// Whoever acts is there: if it was thought to be away, it is back.
+    pub(super) fn bring_back(&mut self, number: AgentNo) {
+        if let Some(presence) = self.presence(number).filter(Presence::is_away) {
+            self.emit(Effect::AgentStatus { number, presence: presence.back() });
+        }
+    }
+
+    /// A request to it was not answered in time: it is away until its next sign of life.
+    pub(super) fn mark_unavailable(&mut self, number: AgentNo) {
+        let removed = self.working.agents().get(number).is_none_or(|agent| agent.removed);
+        if let Some(presence) = self.presence(number).filter(|presence| presence.available && !removed) {
+            let presence = Presence { available: false, ..presence };
+            self.emit(Effect::AgentStatus { number, presence });
+        }
+    }
+
+    fn presence(&self, number: AgentNo) -> Option<Presence> {
+        self.working.agents().get(number).map(|agent| agent.presence.clone())
+    }
+
+    /// Those who were silent for too long go offline, and what they held comes back. Bounded, like every sweep.
+    pub(super) fn sweep_presence(&mut self) -> Result<(), No> {
+        for number in self.working.fell_silent(self.now.mono, SWEEP_MAX) {
+            let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
+            let presence = Presence { status: Status::Offline, health, available: false };
+            self.emit(Effect::AgentStatus { number, presence });
+            self.release_all_of(number, ReturnCause::Offline)?;
+        }
+        for delivery in self.working.displaced(SWEEP_MAX) {
+            self.displace(delivery)?;
+        }
+        Ok(())
+    }
+
+    /// What waits for somebody offline and does not want to: goes to somebody else, or ends.
+    fn displace(&mut self, delivery: DeliveryNo) -> Result<(), No> {
+        let Some(open) = self.working.open(delivery).copied() else { return Ok(()) };
+        let Home::Agent(agent) = open.to.home() else { return Ok(()) };
+        let to = match open.if_unavailable {
+            IfUnavailable::Redirect => match self.message_at(open.seq, open.n())? {
+                Some(message) => self.alternative(agent, &message, &[]),
+                None => None,
+            },
+            IfUnavailable::Fail | IfUnavailable::Queue => None,
+        };
+        let Some(to) = to else {
+            let reason = format!("unavailable: agent {} is offline", self.name(agent));
+            let (token, cause) = (Default::default(), ReturnCause::Offline);
+            let effect = Effect::Returned { delivery, token, cause, reason, next: Next::Dead };
+            self.end(delivery, EndState::Dead, effect);
+            return Ok(());
+        };
+        self.redirect(delivery, to);
+        Ok(())
+    }
+
+    fn redirect(&mut self, delivery: DeliveryNo, to: AgentNo) {
+        let place = self.working.open(delivery).map(|open| (open.seq, open.n()));
+        self.emit(Effect::Returned {
+            delivery,
+            token: Default::default(),
+            cause: ReturnCause::Offline,
+            reason: String::new(),
+            next: Next::Redirected(to),
+        });
+        let asked = place.and_then(|(seq, n)| self.working.items().requests.of_message(seq, n).cloned());
+        if let Some(mut request) = asked
+            && let Some(index) = request.index_of(delivery)
+        {
+            request.asked[index].to = to.into();
+            self.change_request(Verb::RequestRedirected, request);
+        }
+        self.working.stir(Home::Agent(to));
+    }
+
+    /// A message of this commit or of the log.
+    fn message_at(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, No> {
+        let sent = |effect: &Effect| match effect {
+            Effect::Sent { message, .. } => Some(Arc::clone(message)),
+            _ => None,
+        };
+        if seq == self.seq {
+            return Ok(self.effects.iter().filter_map(sent).nth(n as usize));
+        }
+        let Some(record) = self.rows.record(seq)? else { return Ok(None) };
+        let what = "a message";
+        let body =
+            codec::read_body(&record).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+        Ok(body.effects.iter().filter_map(sent).nth(n as usize))
+    }
+
+    /// The recipients in their order, with those who are away replaced or refused, as the sender said.
+    pub(super) fn reachable(
+        &self,
+        message: &Message,
+        mut recipients: Vec<Recipient>,
+    ) -> Result<Vec<Recipient>, Refused> {
+        if message.otherwise() == IfUnavailable::Queue {
+            return Ok(recipients);
+        }
+        let mut nobody = Vec::new();
+        for index in 0..recipients.len() {
+            let Some(number) = recipients[index].agent_no().filter(|number| self.is_away(*number)) else {
+                continue;
+            };
+            let to = match message.if_unavailable {
+                IfUnavailable::Redirect => self.alternative(number, message, &recipients),
+                IfUnavailable::Fail | IfUnavailable::Queue => None,
+            };
+            match to {
+                Some(to) => recipients[index] = to.into(),
+                None => nobody.push(self.name(number)),
+            }
+        }
+        if nobody.is_empty() {
+            return Ok(recipients);
+        }
+        let more = if nobody.len() > NAMED { " and others" } else { "" };
+        nobody.truncate(NAMED);
+        let names = nobody.join(", ");
+        let instead = match message.if_unavailable {
+            IfUnavailable::Redirect => ", and nobody else can do it",
+            IfUnavailable::Fail | IfUnavailable::Queue => "",
+        };
+        Err(Refused::new(Code::Unavailable, format!("agent {names}{more} cannot be reached now{instead}"))
+            .hint("try again later, or let it wait with ifUnavailable `queue`; nothing was sent to anybody"))
+    }
+
+    /// Who may do it instead of somebody who is away: whoever answers the action or shares a capability, and of those
+    /// the one with the least to do.
+    fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
+        let agents = self.working.agents();
+        let map = self.map();
+        let capabilities = agents.get(away).map_or(&[][..], |agent| &agent.capabilities);
+        let sender = message.from.as_ref().and_then(|from| agents.number(from));
+        let able = agents.iter().filter(|(number, agent)| {
+            let answers = !message.action.is_empty() && agent.supported_actions.contains(&message.action);
+            let shares = || agent.capabilities.iter().any(|one| capabilities.contains(one));
+            !agent.removed
+                && !agent.presence.is_away()
+                && *number != away
+                && Some(*number) != sender
+                && !taken.contains(&Recipient::agent(*number))
+                && map.may_reach(message.from.as_ref(), *number)
+                && self.working.inbox(*number).open < INBOX_MAX
+                && (answers || shares())
+        });
+        able.map(|(number, _)| number).min_by_key(|number| (self.working.inbox(*number).open, *number))
+    }
+
+    fn is_away(&self, number: AgentNo) -> bool {
+        self.working.agents().get(number).is_some_and(|agent| agent.presence.is_away())
+    }
+
+    /// What people know an agent by.
+    pub(super) fn name(&self, number: AgentNo) -> String {
+        self.working.agents().get(number).map_or_else(String::new, |agent| agent.id.to_string())
+    }
+}

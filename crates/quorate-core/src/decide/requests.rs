@@ -1,0 +1,372 @@
+//! Requests: asking, answering, and the ways in which a wait ends without an answer.
+
+use std::sync::Arc;
+
+use crate::commit::{OpResult, Principal, Told};
+use crate::decide::{Draft, No};
+use crate::effect::{Effect, EndState, ReturnCause};
+use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
+use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::limits::{REQUEST_ASKED_MAX, REQUESTS_OPEN_MAX};
+use crate::message::{Message, MessageType};
+use crate::recipient::{Home, Recipient};
+use crate::refused::{Code, Refused};
+use crate::request::{Ask, Asked, Reply, Request, RequestState};
+use crate::working::Open;
+
+/// A message that answers one of the questions of a request.
+pub(super) struct Answer {
+    request: Request,
+    index: usize,
+    from: AgentNo,
+}
+
+impl Draft<'_> {
+    pub(super) fn request(&mut self, ask: &Ask) -> Result<OpResult, No> {
+        self.check_sender(&ask.message)?;
+        if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
+            let OpResult::Sent { id, first, count } = result else { return Ok(result) };
+            let is_open = self.wait_again(id, ask.waiting);
+            return Ok(OpResult::Requested { id, first, count, is_open });
+        }
+        self.check_session(ask.message.session_id.as_deref())?;
+        self.check_chain(&ask.message)?;
+        self.working.policy().check_shape(&ask.message)?;
+        let recipients = self.recipients(&ask.message)?;
+        let recipients = self.reachable(&ask.message, recipients)?;
+        self.check_room(&recipients)?;
+        let from = self.check_asker(ask, recipients.len())?;
+        let low = self.spend(&ask.message)?;
+        let id = self.next_message_id();
+        let mut message = (*ask.message).clone();
+        let length_ms = self.length_of(ask, recipients.len());
+        message.expires_at = Some(self.now.wall.plus_ms(length_ms));
+        let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
+        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
+        let first = self.working.next_delivery();
+        let count = recipients.len() as u32;
+        let reply_to = message.reply_to.as_ref().and_then(|agent| self.working.agents().number(agent));
+        self.post(&Arc::new(message), recipients);
+        let request = Request {
+            id,
+            from,
+            reply_to,
+            correlation,
+            length_ms,
+            first,
+            asked,
+            state: RequestState::Waiting,
+            waiter: ask.waiting,
+        };
+        self.change_request(Verb::RequestMade, request);
+        if let Some(budget) = low {
+            self.warn(&budget, &ask.message);
+        }
+        let result = OpResult::Sent { id, first, count };
+        self.remember_sent(&ask.message, &ask.fingerprint, result);
+        Ok(OpResult::Requested { id, first, count, is_open: true })
+    }
+
+    /// Gives a request its new state. Who is told of it is in no record, so it is said apart.
+    pub(super) fn change_request(&mut self, verb: Verb, mut request: Request) {
+        match request.waiter.take().filter(|_| request.is_open()) {
+            Some(waiter) => {
+                self.change(verb, Item::Request(request.clone()));
+                self.working.set_listener(&request, Some(waiter), self.now);
+            }
+            None => self.change(verb, Item::Request(request)),
+        }
+    }
+
+    /// Who asks, if they may ask this many.
+    fn check_asker(&self, ask: &Ask, recipients: usize) -> Result<AgentNo, Refused> {
+        if recipients == 0 {
+            return Err(Refused::new(Code::Unavailable, "there is nobody to ask")
+                .hint("nobody takes what is sent there now; nothing was sent"));
+        }
+        if recipients > REQUEST_ASKED_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("the request asks {recipients} agents"))
+                .limit(REQUEST_ASKED_MAX as u64)
+                .hint("ask fewer at once, or send it as an event and let them answer by messages"));
+        }
+        let nobody = || Refused::new(Code::Invalid, "the hub itself cannot be answered");
+        let from = self.known(ask.message.from.as_ref().ok_or_else(nobody)?)?;
+        if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("agent {} waits for too many answers", self.name(from)),
+            )
+            .limit(REQUESTS_OPEN_MAX as u64)
+            .hint("wait for some of them, or cancel some"));
+        }
+        Ok(from)
+    }
+
+    /// How long the wait is: not longer than the question itself is wanted.
+    fn length_of(&self, ask: &Ask, recipients: usize) -> u64 {
+        let length_ms = ask.length_ms(recipients);
+        let wanted = ask.message.expires_at.map_or(u64::MAX, |at| at.0.saturating_sub(self.now.wall.0));
+        length_ms.min(wanted)
+    }
+
+    /// The same question again: whoever asks waits on the request that there is. Says whether it is open.
+    fn wait_again(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+        let request = self.working.items().requests.of_message(id.seq, id.n).cloned();
+        let Some(request) = request else { return false };
+        if waiting.is_some() && request.waiter != waiting {
+            self.working.set_listener(&request, waiting, self.now);
+        }
+        true
+    }
+
+    pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, No> {
+        let request = self.own_request(id)?;
+        let (first, count) = (request.first, request.asked.len() as u32);
+        let is_open = self.wait_again(id, Some(waiting));
+        Ok(OpResult::Requested { id, first, count, is_open })
+    }
+
+    pub(super) fn cancel_request(&mut self, id: MessageId) -> Result<OpResult, No> {
+        let request = self.own_request(id)?;
+        match &request.state {
+            RequestState::Waiting => self.withdraw(request),
+            // Said once or twice, it is the same.
+            RequestState::Cancelled => {}
+            over => {
+                let refused =
+                    Refused::new(Code::Conflict, format!("request {id} is over: {}", over.as_str()))
+                        .hint("read its result");
+                return Err(refused.into());
+            }
+        }
+        Ok(OpResult::Done)
+    }
+
+    /// A request of whoever acts.
+    fn own_request(&self, id: MessageId) -> Result<Request, No> {
+        let missing = || Refused::new(Code::NotFound, format!("there is no request {id}"));
+        let key = ItemKey::new(ItemKind::Request, id.to_string());
+        let Some(Item::Request(request)) = self.item(&key)? else { return Err(missing().into()) };
+        if let Principal::Agent(actor) = &self.commit.principal
+            && self.actor != Some(request.from)
+        {
+            return Err(Refused::new(Code::Forbidden, format!("agent {actor} did not make request {id}"))
+                .hint("only whoever asked may wait for the answer or cancel it")
+                .into());
+        }
+        Ok(request)
+    }
+
+    /// Nobody wants the answer any more: what nobody took yet is withdrawn.
+    fn withdraw(&mut self, request: Request) {
+        let waiting = self.untaken(&request);
+        let id = request.id;
+        self.end_request(Verb::RequestCancelled, request, RequestState::Cancelled, || {
+            Refused::new(Code::Cancelled, format!("request {id} was cancelled"))
+        });
+        for delivery in waiting {
+            self.end(delivery, EndState::Purged, Effect::Purged { delivery });
+        }
+    }
+
+    /// An agent is removed: nobody is left who could hear the answers.
+    pub(super) fn cancel_requests_of(&mut self, agent: AgentNo) {
+        let open: Vec<_> = self.working.items().requests.of_asker(agent).cloned().collect();
+        open.into_iter().for_each(|request| self.withdraw(request));
+    }
+
+    /// The time for answers is over. Whoever was asked alone and said nothing is away until its next sign of life.
+    pub(super) fn time_out(&mut self, key: &ItemKey) {
+        let Some(Item::Request(request)) = self.working.items().get(key) else { return };
+        for delivery in self.untaken(&request) {
+            self.end(delivery, EndState::Expired, Effect::Expired { delivery });
+        }
+        let silent: Vec<_> = request.missing().collect();
+        let names: Vec<_> = silent.iter().map(|to| self.recipient_name(*to)).collect();
+        let (id, length_ms, alone) = (request.id, request.length_ms, request.asked.len() == 1);
+        self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
+            let names = names.join(", ");
+            Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {length_ms} ms"))
+                .hint("it may still be worked on; ask `why` where it is, or ask again with more time")
+        });
+        if let (true, [to]) = (alone, &silent[..])
+            && let Home::Agent(agent) = to.home()
+        {
+            self.mark_unavailable(agent);
+        }
+    }
+
+    /// Deliveries of a question that wait to be taken.
+    fn untaken(&self, request: &Request) -> Vec<DeliveryNo> {
+        let numbers = (request.first.0..).map(DeliveryNo).take(request.asked.len());
+        let waits = |number: &DeliveryNo| self.working.open(*number).is_some_and(|one| one.token().is_none());
+        numbers.filter(waits).collect()
+    }
+
+    /// Ends the wait without a further answer and tells whoever waits why.
+    pub(super) fn end_request(
+        &mut self,
+        verb: Verb,
+        request: Request,
+        state: RequestState,
+        why: impl FnOnce() -> Refused,
+    ) {
+        let waiter = request.waiter;
+        self.change_request(verb, Request { state, waiter: None, ..request });
+        if let Some(waiter) = waiter {
+            self.told.push((waiter, Told::Refused(why())));
+        }
+    }
+
+    /// A delivery was given up or withdrawn: if it was a question, its answer cannot come any more.
+    pub(super) fn lose_question(&mut self, delivery: DeliveryNo, open: &Open) {
+        let request = self.working.items().requests.of_message(open.seq, open.n());
+        let Some(request) = request.cloned() else { return };
+        let Some(index) = request.index_of(delivery) else { return };
+        if request.asked[index].reply != Reply::Open {
+            return;
+        }
+        let name = self.recipient_name(request.asked[index].to);
+        // The effect that ended it is the last one.
+        let (code, reason) = match self.effects.last() {
+            Some(Effect::Returned { cause: ReturnCause::Offline, .. }) => {
+                (Code::Unavailable, format!("{name} is offline"))
+            }
+            Some(Effect::Returned { reason, .. }) if !reason.is_empty() => {
+                (Code::Cancelled, format!("{name} gave it up: {reason}"))
+            }
+            Some(Effect::Barred { .. }) => {
+                (Code::PolicyViolation, format!("the policy bars it from {name} since"))
+            }
+            Some(Effect::Returned { .. }) => (Code::Cancelled, format!("{name} gave it up")),
+            _ => (Code::Cancelled, "it was taken out of the inbox".to_owned()),
+        };
+        let request = request.with(index, Reply::Lost);
+        match &request.state {
+            // Others may still answer.
+            RequestState::Waiting if request.asked.iter().any(|one| one.reply == Reply::Open) => {
+                self.change_request(Verb::RequestFailed, request);
+            }
+            RequestState::Waiting => self.fail_request(request, code, reason),
+            _ => {
+                let (waiter, id) = (request.waiter, request.id);
+                self.change_request(Verb::RequestFailed, Request { waiter: None, ..request });
+                if let Some(waiter) = waiter {
+                    let refused =
+                        Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
+                    self.told.push((waiter, Told::Refused(refused)));
+                }
+            }
+        }
+    }
+
+    /// No answer can come, or the wait is ended by force.
+    pub(super) fn fail_request(&mut self, request: Request, code: Code, reason: String) {
+        let id = request.id;
+        let detail = format!("request {id} has no answer: {reason}");
+        let state = RequestState::Failed { code, reason };
+        self.end_request(Verb::RequestFailed, request, state, || {
+            Refused::new(code, detail).hint("ask `why` what became of it")
+        });
+    }
+
+    /// Whether a message answers a request: one of those who were asked says so, to whoever asked.
+    pub(super) fn answer_of(
+        &self,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Result<Option<Answer>, No> {
+        let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
+            return Ok(None);
+        };
+        // Whoever waits is one agent, and named.
+        let ([to], true) = (recipients, message.to.is_by_name()) else { return Ok(None) };
+        let Some(request) = self.request_named(question)? else { return Ok(None) };
+        let asker = to.agent_no();
+        if asker != Some(request.from) && (asker.is_none() || asker != request.reply_to) {
+            return Ok(None);
+        }
+        let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
+        let Some(from) = from else { return Ok(None) };
+        let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
+        Ok(index.map(|index| Answer { request, index, from }))
+    }
+
+    /// Whether an agent was asked: itself, or as one of those who may take from the pool that was asked.
+    fn may_answer(&self, agent: AgentNo, asked: Recipient) -> bool {
+        match asked.home() {
+            Home::Agent(one) => one == agent,
+            Home::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
+        }
+    }
+
+    /// What people know somebody by who was asked.
+    pub(super) fn recipient_name(&self, to: Recipient) -> String {
+        match (to.agent_no(), to.home()) {
+            (Some(agent), _) | (None, Home::Agent(agent)) => self.name(agent),
+            (None, Home::Pool(pool)) => {
+                let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
+                format!("can:{capability}")
+            }
+        }
+    }
+
+    /// The request that a question made, by its id or by the id that its client gave it.
+    fn request_named(&self, question: &str) -> Result<Option<Request>, No> {
+        let id = match question.parse::<MessageId>() {
+            Ok(id) => id,
+            Err(_) => match ClientId::new(question) {
+                Ok(client_id) => match self.place_of(&client_id)? {
+                    Some((seq, n)) => self.working.eras().message_id(seq, n),
+                    None => return Ok(None),
+                },
+                Err(_) => return Ok(None),
+            },
+        };
+        match self.item(&ItemKey::new(ItemKind::Request, id.to_string()))? {
+            Some(Item::Request(request)) => Ok(Some(request)),
+            _ => Ok(None),
+        }
+    }
+
+    fn place_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, No> {
+        if let Some((_, OpResult::Sent { id, .. })) = self.sent_here.get(id) {
+            return Ok(Some((id.seq, id.n)));
+        }
+        Ok(self.rows.sent_before(id)?.map(|before| (before.seq, before.n)))
+    }
+
+    /// Takes an answer: into the record, and to whoever waits. Into no inbox: it is nobody's work.
+    pub(super) fn take_answer(&mut self, message: &Arc<Message>, answer: Answer) -> OpResult {
+        let Answer { mut request, index, from } = answer;
+        let id = self.next_message_id();
+        self.post(message, Vec::new());
+        let late = !request.is_open() || request.asked[index].reply != Reply::Open;
+        if !late {
+            request.asked[index].to = request.asked[index].to.held_by(from);
+            let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
+            let is_last = !request.is_open();
+            let waiter = request.waiter;
+            let keeps = if is_last { None } else { waiter };
+            self.change_request(Verb::RequestAnswered, Request { waiter: keeps, ..request });
+            if let Some(waiter) = waiter {
+                let (at, message) = (self.now.wall, Arc::clone(message));
+                self.told.push((waiter, Told::Answered { id, at, message, is_last }));
+            }
+        }
+        OpResult::Replied { id, late }
+    }
+
+    /// How a message was answered that was sent before and went into no inbox: it replied to a request.
+    pub(super) fn replied_before(&self, message: &Message, id: MessageId) -> Result<Option<OpResult>, No> {
+        let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
+            return Ok(None);
+        };
+        if !message.to.is_by_name() {
+            return Ok(None);
+        }
+        let Some(request) = self.request_named(question)? else { return Ok(None) };
+        let accepted = request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
+        Ok(Some(OpResult::Replied { id, late: !accepted }))
+    }
+}

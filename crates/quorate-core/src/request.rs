@@ -1,0 +1,197 @@
+//! Requests: messages whose sender waits for the answer.
+
+use std::sync::Arc;
+
+use crate::codec::fingerprint;
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
+use crate::item::{Alarm, Keep};
+use crate::limits::{REQUEST_COMMAND_MS, REQUEST_MS_MAX, REQUEST_QUERY_MS, REQUEST_SEVERAL_MS};
+use crate::message::{Message, MessageType};
+use crate::recipient::Recipient;
+use crate::refused::{Code, Refused};
+
+/// Asks: `request`. The message is sent as any other, and somebody waits for the answer.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The question. Without a correlation id it gets its own id as such; it expires when the wait ends.
+    pub message: Arc<Message>,
+    /// The fingerprint of the question if it bears a client's id, else zeros.
+    pub fingerprint: [u8; 32],
+    /// How long to wait; `None` is by its type.
+    pub timeout_ms: Option<u64>,
+    /// Who is told what comes of it, if anybody is there to listen.
+    pub waiting: Option<ConsumerId>,
+}
+
+impl Ask {
+    /// A question; computes the fingerprint if it bears a client's id.
+    #[must_use]
+    pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
+        let fingerprint =
+            if message.client_id.is_some() { fingerprint::of_question(&message) } else { [0; 32] };
+        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        self.message.check()?;
+        let invalid = |what: &str, hint: &str| Err(Refused::new(Code::Invalid, what).hint(hint));
+        match self.message.kind {
+            MessageType::Command | MessageType::Query => {}
+            MessageType::Event | MessageType::Response => {
+                return invalid("nobody answers an event or a response", "ask with a command or a query");
+            }
+        }
+        if self.message.from.is_none() {
+            return invalid("the hub itself cannot be answered", "ask in the name of an agent");
+        }
+        if self.message.deliver_at.is_some() {
+            return invalid("a request cannot wait before it is sent", "ask when it is time, or send it");
+        }
+        match self.timeout_ms {
+            Some(ms) if !(1..=REQUEST_MS_MAX).contains(&ms) => {
+                Err(Refused::new(Code::Invalid, format!("a request that waits for {ms} ms"))
+                    .limit(REQUEST_MS_MAX)
+                    .hint(format!("wait for 1 to {REQUEST_MS_MAX} ms")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long it waits for this many recipients.
+    #[must_use]
+    pub fn length_ms(&self, recipients: usize) -> u64 {
+        let by_type = match self.message.kind {
+            _ if recipients > 1 => REQUEST_SEVERAL_MS,
+            MessageType::Query => REQUEST_QUERY_MS,
+            MessageType::Command | MessageType::Event | MessageType::Response => REQUEST_COMMAND_MS,
+        };
+        self.timeout_ms.unwrap_or(by_type)
+    }
+}
+
+/// A message whose sender waits, or waited, for the answer. Of several recipients each may answer once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// The id of the question, which is also the id of the request.
+    pub id: MessageId,
+    /// Who asked.
+    pub from: AgentNo,
+    /// Who else may be the addressee of the answer.
+    pub reply_to: Option<AgentNo>,
+    /// The conversation.
+    pub correlation: String,
+    /// How long it waits, by the monotonic clock.
+    pub length_ms: u64,
+    /// The first delivery of the question; the others follow in the order of `asked`.
+    pub first: DeliveryNo,
+    /// Who was asked, and what came of it.
+    pub asked: Vec<Asked>,
+    /// Where it stands.
+    pub state: RequestState,
+    /// Who is told. In memory only: it is in no record, and after a restart whoever waited asks again.
+    pub waiter: Option<ConsumerId>,
+}
+
+/// One of those who were asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// Who: an agent, or a pool from which one takes the question; with the agent that answered it.
+    pub to: Recipient,
+    /// What came of it.
+    pub reply: Reply,
+}
+
+/// What came of asking one agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// Nothing yet.
+    Open,
+    /// The accepted answer: which message of which record.
+    Answered {
+        /// The record.
+        seq: Seq,
+        /// Which message of it.
+        n: u32,
+    },
+    /// Nothing will come: the delivery was given up or withdrawn.
+    Lost,
+}
+
+/// Where a request stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestState {
+    /// Answers are accepted.
+    Waiting,
+    /// Everybody who can answer did.
+    Answered,
+    /// The time was over first.
+    TimedOut,
+    /// Whoever asked wants no answer any more.
+    Cancelled,
+    /// No answer can come.
+    Failed {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl RequestState {
+    /// The word in exports.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Answered => "answered",
+            Self::TimedOut => "timed out",
+            Self::Cancelled => "cancelled",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+impl Request {
+    /// Whether answers are accepted.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.state == RequestState::Waiting
+    }
+
+    pub(crate) fn keep(&self) -> Keep {
+        if self.is_open() { Keep::AtHand } else { Keep::Stored }
+    }
+
+    pub(crate) fn alarms(&self) -> Vec<Alarm> {
+        if self.is_open() { vec![Alarm::After { part: 0, length_ms: self.length_ms }] } else { Vec::new() }
+    }
+
+    /// The accepted answers, in the order of those who were asked.
+    pub fn answers(&self) -> impl Iterator<Item = (Seq, u32)> {
+        self.asked.iter().filter_map(|one| match one.reply {
+            Reply::Answered { seq, n } => Some((seq, n)),
+            Reply::Open | Reply::Lost => None,
+        })
+    }
+
+    /// Those who were asked and did not answer.
+    pub fn missing(&self) -> impl Iterator<Item = Recipient> {
+        let silent = self.asked.iter().filter(|one| !matches!(one.reply, Reply::Answered { .. }));
+        silent.map(|one| one.to)
+    }
+
+    /// Which of those who were asked this delivery is for.
+    pub(crate) fn index_of(&self, delivery: DeliveryNo) -> Option<usize> {
+        let index = usize::try_from(delivery.0.checked_sub(self.first.0)?).ok()?;
+        (index < self.asked.len()).then_some(index)
+    }
+
+    /// The same request with another answer to one of its questions, and over if nothing more can come.
+    pub(crate) fn with(mut self, index: usize, reply: Reply) -> Self {
+        self.asked[index].reply = reply;
+        if self.asked.iter().all(|one| one.reply != Reply::Open) && self.answers().next().is_some() {
+            self.state = RequestState::Answered;
+        }
+        self
+    }
+}

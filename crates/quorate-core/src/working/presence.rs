@@ -1,0 +1,148 @@
+//! Signs of life, kept apart from the registry: a heartbeat is one number written down, and copies nothing.
+//!
+//! Nobody keeps a timer for each agent. The state knows one time at which to look; whoever looks then goes through all
+//! watched agents, and says when to look again.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{AgentNo, DeliveryNo};
+use crate::limits::{HEARTBEATS_MISSED, PRESENCE_LOOK_MS};
+use crate::message::IfUnavailable;
+use crate::presence::Status;
+use crate::recipient::Home;
+use crate::registry::Agent;
+use crate::time::{Mono, Now};
+use crate::working::{Open, Undo, Working};
+
+/// When agents were last heard of.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// By number: the last sign of life, and how long the agent may be silent. 0 = nobody looks, or it is offline.
+    agents: Vec<(Mono, u64)>,
+    /// When to look for who was silent for too long. Not later than the first that may be; earlier does no harm.
+    pub(super) look_at: Option<Mono>,
+    /// Agents that are offline and for which something waits that does not want to.
+    displaced: BTreeSet<AgentNo>,
+}
+
+impl Watched {
+    pub(super) fn wake(&self) -> Option<Mono> {
+        if self.displaced.is_empty() { self.look_at } else { Some(Mono(0)) }
+    }
+
+    pub(super) fn set_seen(&mut self, agent: AgentNo, at: Mono) {
+        if let Some((seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
+            *seen = at;
+        }
+    }
+
+    fn look_by(&mut self, at: Mono) {
+        self.look_at = Some(self.look_at.map_or(at, |look_at| look_at.min(at)));
+    }
+}
+
+impl Working {
+    /// A sign of life.
+    pub(crate) fn hear_of(&mut self, agent: AgentNo, now: Now) {
+        let Some((seen, silence_ms)) = self.watched.agents.get(agent.0 as usize - 1).copied() else { return };
+        self.journal.push(Undo::Seen(agent, seen));
+        self.watched.set_seen(agent, now.mono);
+        if silence_ms > 0 {
+            self.watched.look_by(now.mono.plus_ms(silence_ms));
+        }
+    }
+
+    /// After a start: everybody has its full time again. Since when leases are held nobody knows any more.
+    pub fn hear_of_all(&mut self, now: Now) {
+        self.leases.values_mut().for_each(|lease| lease.since = None);
+        for (seen, silence_ms) in &mut self.watched.agents {
+            *seen = now.mono;
+            if *silence_ms > 0 {
+                let by = now.mono.plus_ms(*silence_ms);
+                self.watched.look_at = Some(self.watched.look_at.map_or(by, |look_at| look_at.min(by)));
+            }
+        }
+    }
+
+    /// The last sign of life of an agent, and when it is taken for offline if no other comes.
+    pub(crate) fn last_heard(&self, agent: AgentNo) -> (Mono, Option<Mono>) {
+        let (seen, silence_ms) = self.watched.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
+        (seen, (silence_ms > 0).then(|| seen.plus_ms(silence_ms)))
+    }
+
+    /// Those who were silent for too long, by number, if it is time to look; at most so many. Whoever waits for
+    /// deliveries or tasks is there, however silent.
+    pub(crate) fn fell_silent(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
+        if self.watched.look_at.is_none_or(|look_at| look_at > now) {
+            return Vec::new();
+        }
+        let mut silent = Vec::new();
+        let mut next: Option<Mono> = None;
+        for (index, (seen, silence_ms)) in self.watched.agents.iter().enumerate() {
+            if *silence_ms == 0 {
+                continue;
+            }
+            let is_there = self.is_listened_for(AgentNo(index as u64 + 1));
+            let until = if is_there { now } else { *seen }.plus_ms(*silence_ms);
+            if until > now {
+                next = Some(next.map_or(until, |next| next.min(until)));
+            } else if silent.len() < max {
+                silent.push(AgentNo(index as u64 + 1));
+            } else {
+                next = Some(now);
+            }
+        }
+        let soonest = if next == Some(now) { now } else { now.plus_ms(PRESENCE_LOOK_MS) };
+        self.watched.look_at = next.map(|next| next.max(soonest));
+        silent
+    }
+
+    /// Whether somebody waits for deliveries or tasks of an agent.
+    pub(crate) fn is_listened_for(&self, agent: AgentNo) -> bool {
+        self.inbox(agent).consumers > 0 || self.tasks().line().count_of(agent) > 0
+    }
+
+    /// Deliveries of offline agents that do not want to wait for them, by agent and number; at most so many.
+    pub(crate) fn displaced(&self, max: usize) -> Vec<DeliveryNo> {
+        let agents = self.watched.displaced.iter();
+        agents.flat_map(|agent| self.inbox(*agent).restless.iter().copied()).take(max).collect()
+    }
+
+    /// Keeps the silence of an agent in step with the registry.
+    pub(super) fn watch_agent(&mut self, number: AgentNo, agent: Option<&Agent>, count: usize) {
+        self.watched.agents.resize_with(count, Default::default);
+        let Some(agent) = agent else {
+            self.watched.displaced.remove(&number);
+            return;
+        };
+        let is_offline = agent.presence.status == Status::Offline;
+        let watched = !agent.removed && !is_offline;
+        let silence_ms = if watched { HEARTBEATS_MISSED * agent.heartbeat_ms } else { 0 };
+        self.watched.agents[number.0 as usize - 1].1 = silence_ms;
+        self.note_displaced(number, is_offline);
+    }
+
+    /// Keeps the deliveries that do not want to wait in step with all deliveries.
+    pub(super) fn watch_delivery(&mut self, open: &Open, number: DeliveryNo, is_there: bool) {
+        if open.if_unavailable == IfUnavailable::Queue || open.token().is_some() {
+            return;
+        }
+        let Home::Agent(agent) = open.to.home() else { return };
+        let restless = &mut self.inbox_mut(agent).restless;
+        if is_there {
+            restless.insert(number);
+        } else {
+            restless.remove(&number);
+        }
+        let is_offline = self.agents.get(agent).is_some_and(|agent| agent.presence.status == Status::Offline);
+        self.note_displaced(agent, is_offline);
+    }
+
+    fn note_displaced(&mut self, agent: AgentNo, is_offline: bool) {
+        if is_offline && !self.inbox(agent).restless.is_empty() {
+            self.watched.displaced.insert(agent);
+        } else {
+            self.watched.displaced.remove(&agent);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Requests and presence in plans: asking, answering, giving signs of life or none.
+
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use quorate_core::{
+    AgentFilter, AgentId, AgentNo, Ask, Commit, DeliveryNo, Destination, Health, Heartbeat, IfUnavailable,
+    Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent, Status,
+};
+
+use super::plan::{AGENTS, Letter, Named, Who};
+use super::resolve::{Sight, Told, client_id, consumer, id, message, payload};
+use super::topics::described;
+
+/// Consumers from here on wait for answers, not for deliveries.
+const WAITERS: u64 = 7;
+
+/// A question that was asked.
+pub(super) struct Question {
+    id: MessageId,
+    from: AgentId,
+    to: Vec<AgentId>,
+    /// The name that its sender gave it.
+    name: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Asking {
+    /// A message with what to do when its recipient is away.
+    Send {
+        letter: Letter,
+        choice: IfUnavailable,
+    },
+    Ask {
+        letter: Letter,
+        choice: IfUnavailable,
+        query: bool,
+        timeout_ms: Option<u64>,
+        slot: Option<u64>,
+    },
+    Answer {
+        back: usize,
+        content: u8,
+        named: u8,
+        client_id: Option<u8>,
+        to_another: bool,
+    },
+    Await {
+        back: usize,
+        slot: u64,
+    },
+    Leave {
+        agent: usize,
+        slot: u64,
+    },
+    Cancel {
+        back: usize,
+    },
+    Beat {
+        agent: usize,
+        status: Status,
+        health: u8,
+    },
+    /// Registers with skills, or to be watched, or both.
+    Register {
+        agent: usize,
+        epoch: Named,
+        skilled: bool,
+        heartbeat_ms: u64,
+    },
+    Look {
+        what: u8,
+        number: u64,
+    },
+}
+
+/// An agent as it is at the start: it can do what the others can, and all but alice are watched.
+pub(super) fn at_start(mut new: RegisterAgent) -> RegisterAgent {
+    new.heartbeat_ms = if new.id.as_str() == AGENTS[0] { 0 } else { 10_000 };
+    skilled(new)
+}
+
+fn skilled(mut new: RegisterAgent) -> RegisterAgent {
+    new.capabilities.push("cooking".into());
+    new.supported_actions.push("work".into());
+    new
+}
+
+/// What an agent does, mostly.
+pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
+    let slot = || 0..2u64;
+    prop_oneof![
+        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()))
+            .prop_map(|(letter, choice, query, timeout_ms, slot)| Asking::Ask { letter, choice, query, timeout_ms, slot }),
+        6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
+            .prop_map(|(back, content, named, client_id, to_another)| Asking::Answer {
+                back, content, named, client_id, to_another,
+            }),
+        3 => (super::chance::letter(), choice()).prop_map(|(letter, choice)| Asking::Send { letter, choice }),
+        1 => (recent(), slot()).prop_map(|(back, slot)| Asking::Await { back, slot }),
+        1 => (Just(agent), slot()).prop_map(|(agent, slot)| Asking::Leave { agent, slot }),
+        1 => recent().prop_map(|back| Asking::Cancel { back }),
+        3 => beat(Just(agent).boxed()),
+        2 => register(Just(agent).boxed()),
+    ]
+    .boxed()
+}
+
+/// What the hub does, mostly.
+pub(super) fn hub_work() -> BoxedStrategy<Asking> {
+    let agent = || (0..AGENTS.len()).boxed();
+    prop_oneof![
+        2 => register(agent()),
+        1 => beat(agent()),
+        2 => (0..6u8, 0..6u64).prop_map(|(what, number)| Asking::Look { what, number }),
+        1 => recent().prop_map(|back| Asking::Cancel { back }),
+    ]
+    .boxed()
+}
+
+fn recent() -> BoxedStrategy<usize> {
+    prop_oneof![4 => Just(0usize), 1 => 1..4usize].boxed()
+}
+
+fn choice() -> BoxedStrategy<IfUnavailable> {
+    let choices = IfUnavailable::ALL.map(Just);
+    let [queue, redirect, fail] = choices;
+    prop_oneof![2 => queue, 2 => redirect, 1 => fail].boxed()
+}
+
+fn timeout() -> BoxedStrategy<Option<u64>> {
+    weighted(0.4, prop_oneof![Just(1u64), Just(1_000), Just(30_000), Just(60_000)]).boxed()
+}
+
+fn beat(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
+    let status = prop_oneof![3 => Just(Status::Idle), 1 => Just(Status::Working), 1 => Just(Status::Waiting)];
+    (agent, status, 0..4u8).prop_map(|(agent, status, health)| Asking::Beat { agent, status, health }).boxed()
+}
+
+fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
+    let epoch = prop_oneof![1 => Just(Named::Nothing), 2 => Just(Named::Current)];
+    let heartbeat_ms = prop_oneof![1 => Just(0u64), 3 => Just(10_000), 1 => Just(100), 1 => Just(333)];
+    (agent, epoch, proptest::bool::weighted(0.8), heartbeat_ms)
+        .prop_map(|(agent, epoch, skilled, heartbeat_ms)| Asking::Register {
+            agent,
+            epoch,
+            skilled,
+            heartbeat_ms,
+        })
+        .boxed()
+}
+
+impl Asking {
+    /// The operation that is meant here.
+    pub(super) fn op(&self, told: &Told, who: Who, sight: &Sight) -> Op {
+        match self {
+            Self::Send { letter, choice } => {
+                Op::send(Message { if_unavailable: *choice, ..message(who, letter, sight) })
+            }
+            Self::Ask { letter, choice, query, timeout_ms, slot } => {
+                let kind = if *query { MessageType::Query } else { MessageType::Command };
+                let mut question = Message {
+                    if_unavailable: *choice,
+                    kind,
+                    deliver_at: None,
+                    ..message(who, letter, sight)
+                };
+                // The hub itself cannot be answered; it asks in the name of somebody.
+                question.from = question.from.or_else(|| Some(id(usize::from(letter.content))));
+                let asker = match who {
+                    Who::Agent(agent) => agent,
+                    Who::Hub => usize::from(letter.content),
+                };
+                Op::Request(Ask::new(question, *timeout_ms, slot.map(|slot| consumer(asker, WAITERS + slot))))
+            }
+            Self::Answer { .. } => self.answer(told, who, sight),
+            Self::Await { back, slot } => {
+                let request = asked(told, *back);
+                let asker = if let Who::Agent(agent) = who { agent } else { 0 };
+                Op::AwaitRequest { request, waiting: consumer(asker, WAITERS + slot) }
+            }
+            Self::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, WAITERS + slot) },
+            Self::Cancel { back } => Op::CancelRequest { request: asked(told, *back) },
+            Self::Beat { agent, status, health } => {
+                let health = match health {
+                    0 | 1 => Health::Healthy,
+                    2 => Health::Degraded(format!("since {}", sight.now.0)),
+                    _ => Health::Error("no model".into()),
+                };
+                Op::Heartbeat(Heartbeat { agent: id(*agent), status: *status, health })
+            }
+            Self::Register { agent, epoch, skilled, heartbeat_ms } => {
+                let mut new = described(*agent, 0);
+                new.epoch = told.epoch(*agent, *epoch, sight);
+                new.heartbeat_ms = *heartbeat_ms;
+                Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
+            }
+            Self::Look { what, number } => Op::Inspect(look(told, *what, *number)),
+        }
+    }
+
+    /// An answer to a question: mostly by whoever was asked, to whoever asked, but not always.
+    fn answer(&self, told: &Told, who: Who, sight: &Sight) -> Op {
+        let Self::Answer { back, content, named, client_id: own_id, to_another } = self else {
+            return Op::Sweep;
+        };
+        // Mostly a question that was put to whoever answers.
+        let own = |one: &&Question| match who {
+            Who::Agent(agent) => *named == 3 || one.to.contains(&id(agent)),
+            Who::Hub => true,
+        };
+        let Some(question) = told.asked.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
+        let to = if *to_another { id(usize::from(*content)) } else { question.from.clone() };
+        let text = payload(&format!("{{\"answer\":{content}}}"));
+        let by_name = question.name.clone().filter(|_| *named == 0);
+        let from = match who {
+            Who::Agent(agent) => Some(id(agent)),
+            Who::Hub => Some(id(sight.now.0 as usize % 3)),
+        };
+        Op::send(Message {
+            from,
+            kind: MessageType::Response,
+            in_reply_to: Some(by_name.unwrap_or_else(|| question.id.to_string())),
+            client_id: own_id.map(client_id),
+            ..Message::new(Destination::Agent(to), "work", text)
+        })
+    }
+}
+
+fn look(told: &Told, what: u8, number: u64) -> Inspect {
+    match what {
+        0 => Inspect::Deliveries { message: None, first: DeliveryNo(number + 1), count: 1 },
+        1 => {
+            let message = told.asked.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
+            Inspect::Deliveries { message, first: DeliveryNo(number + 1), count: 3 }
+        }
+        2 => Inspect::Inbox { agent: id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
+        3 => Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 100 },
+        4 => {
+            let filter = AgentFilter { capability: Some("cooking".into()), ..AgentFilter::default() };
+            Inspect::Agents { filter, after: AgentNo(number / 3), limit: 1 }
+        }
+        _ => {
+            let filter =
+                AgentFilter { status: Some(Status::ALL[number as usize % 4]), ..AgentFilter::default() };
+            Inspect::Agents { filter, after: AgentNo(0), limit: 100 }
+        }
+    }
+}
+
+/// One of the newest questions, or one that never was.
+fn asked(told: &Told, back: usize) -> MessageId {
+    let never =
+        MessageId { generation: quorate_core::Generation(0), seq: quorate_core::Seq(1_000_000), n: 0 };
+    told.asked.iter().rev().nth(back).map_or(never, |one| one.id)
+}
+
+impl Told {
+    /// Takes note of the questions that a commit asked.
+    pub(super) fn learn_asked(&mut self, commit: &Commit, receipt: &Receipt) {
+        for (op, result) in commit.ops.iter().zip(&receipt.results) {
+            if let (Op::Request(ask), OpResult::Requested { id, .. }) = (op, result)
+                && let Some(from) = &ask.message.from
+            {
+                let name = ask.message.client_id.as_ref().map(ToString::to_string);
+                let to = ask.message.to.agents().to_vec();
+                self.asked.push(Question { id: *id, from: from.clone(), to, name });
+                self.sent.push((id.seq, id.n));
+            }
+            if let OpResult::Replied { id, .. } = result {
+                self.sent.push((id.seq, id.n));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { letter, choice } => write!(f, "{letter} else {}", choice.as_str()),
+            Self::Ask { letter, choice, query, timeout_ms, slot } => {
+                let kind = if *query { "query" } else { "command" };
+                write!(
+                    f,
+                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}) {letter} else {}",
+                    choice.as_str()
+                )
+            }
+            Self::Answer { back, content, named, client_id, to_another } => {
+                let to = if *to_another { " to another" } else { "" };
+                let by_name = if *named == 0 { " by its name" } else { "" };
+                write!(f, "answers {content} to question -{back}{by_name}{to} id {client_id:?}")
+            }
+            Self::Await { back, slot } => write!(f, "waits for question -{back} as {slot}"),
+            Self::Leave { agent, slot } => write!(f, "leaves off waiting as {slot} of {}", AGENTS[*agent]),
+            Self::Cancel { back } => write!(f, "cancels question -{back}"),
+            Self::Beat { agent, status, health } => {
+                write!(f, "beats for {}: {} {health}", AGENTS[*agent], status.as_str())
+            }
+            Self::Register { agent, epoch, skilled, heartbeat_ms } => {
+                let skilled = if *skilled { " skilled" } else { "" };
+                write!(f, "registers {}{skilled} beating {heartbeat_ms}ms {epoch:?}", AGENTS[*agent])
+            }
+            Self::Look { what, number } => write!(f, "looks at {what} {number}"),
+        }
+    }
+}

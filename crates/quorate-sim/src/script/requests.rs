@@ -1,0 +1,205 @@
+//! Requests and presence in words.
+
+use quorate_core::{
+    AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Health, Heartbeat, Inspect, Inspected,
+    Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence, Reply,
+    Request, RequestState, Status, Verb, Why,
+};
+use quorate_store::{Read, Rows};
+
+use super::asked::{Words, agent, principal, span};
+use super::stage::Stage;
+use super::told::since_start;
+
+impl Stage {
+    /// `asks Q to A,B [query] [within T] [told C]` and what may be said of a message.
+    pub(super) fn ask(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+        let to = words.after("to").expect("to whom").to_owned();
+        let (mut kind, mut timeout_ms, mut waiting) = (MessageType::Command, None, None);
+        loop {
+            if words.after_word("query") {
+                kind = MessageType::Query;
+            } else if let Some(time) = words.after("within") {
+                timeout_ms = Some(span(time));
+            } else if let Some(name) = words.after("told") {
+                waiting = Some(self.cast_mut().consumer(name));
+            } else {
+                break;
+            }
+        }
+        let message = Message { kind, ..self.message(who, &to, words) };
+        Op::Request(Ask::new(message, timeout_ms, waiting))
+    }
+
+    /// `answers Q [saying W] [id X] [to A]`
+    pub(super) fn answer(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+        let name = words.must("a question").to_owned();
+        let (question, asker) = (self.cast().message(&name), self.cast().asker(&name));
+        let to = words.after("to").map_or(asker, ToOwned::to_owned);
+        let message = self.message(who, &to, words);
+        let in_reply_to = Some(question.to_string());
+        Op::send(Message { kind: MessageType::Response, in_reply_to, ..message })
+    }
+
+    /// `rejoins Q told C`
+    pub(super) fn await_request(&mut self, words: &mut Words<'_>) -> Op {
+        let request = self.cast().message(words.must("a question"));
+        let waiting = self.cast_mut().consumer(words.after("told").expect("who is told"));
+        Op::AwaitRequest { request, waiting }
+    }
+
+    /// What happened to a request.
+    pub(super) fn request_line(&self, verb: Verb, request: &Request) -> String {
+        let name = self.cast().name_of(request.id);
+        let asked = request.asked.iter().map(|one| {
+            let reply = match one.reply {
+                Reply::Open => "",
+                Reply::Answered { .. } => " answered",
+                Reply::Lost => " lost",
+            };
+            let whose = one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+            format!("{whose}{reply}")
+        });
+        let asked = asked.collect::<Vec<_>>().join(", ");
+        let state = match &request.state {
+            RequestState::Failed { code, reason } => format!("failed {code} ({reason})"),
+            other => other.as_str().to_owned(),
+        };
+        format!("{} {name}: {state}; {asked}", verb.as_str())
+    }
+
+    pub(super) fn answer_line(&self, who: &str, id: MessageId, message: &Message, is_last: bool) -> String {
+        let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
+        let text = String::from_utf8_lossy(&message.payload.bytes).into_owned();
+        let last = if is_last { "" } else { ", more may come" };
+        format!("{who} hears {text} from {from} (#{}){last}", id.seq)
+    }
+
+    pub(super) fn status_line(&self, number: AgentNo, presence: &Presence) -> String {
+        let away = if presence.available { "" } else { ", unavailable" };
+        let health = match &presence.health {
+            Health::Healthy => String::new(),
+            other => format!(", {}: {}", other.as_str(), other.note()),
+        };
+        format!("{} is {}{away}{health}", self.agent_name(number), presence.status.as_str())
+    }
+
+    async fn inspected(&mut self, what: Inspect) -> Inspected {
+        let commit = quorate_core::Commit::new(principal("hub"), vec![Op::Inspect(what)]);
+        let receipt = self.transact(commit).await.expect("the hub may look");
+        match receipt.results.into_iter().next() {
+            Some(OpResult::Inspected(seen)) => *seen,
+            other => panic!("not a look: {other:?}"),
+        }
+    }
+
+    /// `agents [can X] [does X] [who are STATUS]`
+    pub(super) async fn tell_agents(&mut self, statement: &str) {
+        let mut words = Words::of(statement);
+        words.next();
+        let filter = AgentFilter {
+            capability: words.after("can").map(Into::into),
+            action: words.after("does").map(Into::into),
+            status: words.after("being").map(status),
+            ..AgentFilter::default()
+        };
+        let seen = self.inspected(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
+        let Inspected::Agents(agents) = seen else { panic!("not agents") };
+        if agents.is_empty() {
+            self.say("nobody");
+        }
+        for look in agents {
+            let AgentLook { agent, status, open, leased, asking, .. } = look;
+            let away = if agent.presence.available { "" } else { " (unavailable)" };
+            self.say(format!(
+                "{}: {}{away}, {open} open, {leased} held, {asking} asked",
+                agent.id,
+                status.as_str()
+            ));
+        }
+    }
+
+    /// `inbox A`
+    pub(super) async fn tell_inbox(&mut self, name: &str) {
+        let what = Inspect::Inbox { agent: agent(name), after: DeliveryNo(0), limit: 100 };
+        let Inspected::Inbox(inbox) = self.inspected(what).await else { panic!("not an inbox") };
+        let lines: Vec<_> = inbox.iter().map(|look| self.look_line(look)).collect();
+        self.say(format!("inbox of {name}: {}", lines.join(", ")));
+    }
+
+    fn look_line(&self, look: &DeliveryLook) -> String {
+        let (name, _) = self.cast().called(look.number);
+        let state = match look.open.state {
+            OpenState::Ready { .. } => "ready".to_owned(),
+            OpenState::Scheduled { due } => format!("due at {}", since_start(due)),
+            OpenState::Held { .. } => "paused".to_owned(),
+            OpenState::Leased { .. } => {
+                look.held.map_or_else(String::new, |(_, until)| format!("held until {}", since_start(until)))
+            }
+        };
+        format!("{name} {state}")
+    }
+
+    /// `why M`, of its open deliveries
+    pub(super) async fn tell_why(&mut self, name: &str) {
+        let id = self.cast().message(name);
+        let deliveries = self.cast().deliveries(name);
+        let (first, count) = (deliveries[0].0, deliveries.len() as u32);
+        let what = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
+        let Inspected::Deliveries { deliveries, request } = self.inspected(what).await else {
+            panic!("not deliveries")
+        };
+        let now = self.now();
+        for look in deliveries.iter().flatten() {
+            let why = Why::of_open(String::new(), look, now);
+            self.say(format!("{name}: {}", why.sentence));
+        }
+        if let Some((_, until)) = request {
+            self.say(format!("{name} is waited for until {}", since_start(until)));
+        }
+    }
+
+    /// `request Q`
+    pub(super) async fn tell_request(&mut self, name: &str) {
+        let id = self.cast().message(name);
+        let what = Read::Item(ItemKey::new(ItemKind::Request, id.to_string()));
+        match self.rows(what).await {
+            Rows::Item(Some(Item::Request(request))) => {
+                let line = self.request_line(Verb::RequestMade, &request);
+                self.say(line.trim_start_matches("request.made ").to_owned());
+            }
+            _ => self.say(format!("{name} is no request")),
+        }
+    }
+}
+
+/// `starts [again] [as ROLE] [able X,Y] [beating T] [does X,Y]`
+pub(super) fn register(stage: &mut Stage, who: &str, words: &mut Words<'_>) -> Op {
+    let epoch = words.after_word("again").then(|| stage.cast().epoch(who, 0));
+    let mut new = stage.described(who, words);
+    new.epoch = epoch;
+    new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
+    if let Some(actions) = words.after("does") {
+        new.supported_actions = actions.split(',').map(ToOwned::to_owned).collect();
+    }
+    Op::RegisterAgent(new)
+}
+
+/// `pulses [for A] [STATUS] [degraded W | error W]`
+pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
+    let agent = agent(words.after("for").unwrap_or(who));
+    let mut heartbeat = Heartbeat { agent, status: Status::Idle, health: Health::Healthy };
+    while let Some(word) = words.next() {
+        match word {
+            "degraded" => heartbeat.health = Health::Degraded(words.must("a note").replace('_', " ")),
+            "error" => heartbeat.health = Health::Error(words.must("a note").replace('_', " ")),
+            other => heartbeat.status = status(other),
+        }
+    }
+    Op::Heartbeat(heartbeat)
+}
+
+fn status(word: &str) -> Status {
+    let found = Status::ALL.into_iter().find(|status| status.as_str() == word);
+    found.unwrap_or_else(|| panic!("{word} is no status"))
+}

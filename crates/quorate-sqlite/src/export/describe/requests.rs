@@ -1,0 +1,42 @@
+//! Requests and presence in words and numbers.
+
+use quorate_core::{AgentNo, Presence, Reply, Request, RequestState};
+
+use super::{Fields, Value, number, recipient, text};
+
+pub(super) fn request(request: &Request, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+    let asked = request.asked.iter().map(|one| {
+        let mut fields = recipient(one.to, agents);
+        match one.reply {
+            Reply::Open => {}
+            Reply::Answered { seq, n } => fields.extend([("seq", number(seq.0)), ("n", number(n))]),
+            Reply::Lost => fields.push(("lost", text("no answer can come"))),
+        }
+        Value::Group(fields)
+    });
+    let mut fields = vec![
+        ("request", text(request.id)),
+        ("from", text(agents(request.from))),
+        ("correlationId", text(&request.correlation)),
+        ("timeoutMs", number(request.length_ms)),
+        ("asked", Value::List(asked.collect())),
+        ("state", text(request.state.as_str())),
+    ];
+    if let RequestState::Failed { code, reason } = &request.state {
+        fields.extend([("code", text(code)), ("reason", text(reason))]);
+    }
+    fields
+}
+
+pub(super) fn status(agent: String, presence: &Presence) -> Fields {
+    let mut fields = vec![
+        ("agent", text(agent)),
+        ("status", text(presence.status.as_str())),
+        ("health", text(presence.health.as_str())),
+        ("available", text(if presence.available { "yes" } else { "no" })),
+    ];
+    if !presence.health.note().is_empty() {
+        fields.push(("note", text(presence.health.note())));
+    }
+    fields
+}

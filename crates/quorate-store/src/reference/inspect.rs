@@ -1,0 +1,147 @@
+//! Looks at the state at the head.
+
+use quorate_core::{
+    AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult,
+    Open, OpenState, Refused, Status, Timestamp,
+};
+
+use crate::reference::agents::unknown;
+use crate::reference::space::{Delivery, Place};
+use crate::reference::step::Step;
+
+impl Step<'_> {
+    pub(super) fn inspect(&self, what: &Inspect) -> Result<OpResult, Refused> {
+        self.require_system()?;
+        let seen = match what {
+            Inspect::Deliveries { message, first, count } => {
+                let numbers = (0..u64::from(*count)).map(|index| DeliveryNo(first.0 + index));
+                let mut deliveries: Vec<_> = numbers.map(|number| self.look(number)).collect();
+                if let [Some(one)] = &mut deliveries[..] {
+                    one.ahead = self.ahead(one.number);
+                }
+                let mut open = self.space.open_requests().into_iter();
+                let request = open.find(|request| *message == Some((request.id.seq, request.id.n)));
+                let request = request.map(|mut request| {
+                    request.waiter = self.space.waiters.get(&request.id).copied();
+                    let until = self.wall(self.space.deadlines[&request.id]);
+                    (request, until)
+                });
+                Inspected::Deliveries { deliveries, request }
+            }
+            Inspect::Inbox { agent, after, limit } => {
+                let number = self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
+                let here = |one: &Delivery| one.is_open() && one.to.home() == Home::Agent(number);
+                let open = self.space.deliveries_where(here).into_iter();
+                let shown = open.filter(|number| number > after).take(*limit);
+                Inspected::Inbox(shown.filter_map(|number| self.look(number)).collect())
+            }
+            Inspect::Agents { filter, after, limit } => {
+                let numbers = (after.0 + 1..=self.space.agents.len() as u64).map(AgentNo);
+                let looks = numbers.map(|number| self.look_at_agent(number));
+                let shown = looks.filter(|look| is_meant(filter, look)).take(*limit);
+                Inspected::Agents(shown.collect())
+            }
+        };
+        Ok(OpResult::Inspected(Box::new(seen)))
+    }
+
+    fn look(&self, number: DeliveryNo) -> Option<DeliveryLook> {
+        let delivery = self.space.delivery(number).filter(|one| one.is_open())?;
+        let (state, held) = match delivery.place {
+            Place::Ready { since, .. } if self.space.is_kept_back(delivery) => {
+                (OpenState::Held { since }, None)
+            }
+            Place::Ready { since, .. } => (OpenState::Ready { since }, None),
+            Place::Scheduled { due } => (OpenState::Scheduled { due }, None),
+            Place::Leased { token, deadline, since, .. } => {
+                (OpenState::Leased { token }, Some((since, self.wall(deadline))))
+            }
+            Place::Ended { .. } => return None,
+        };
+        let mut open = Open::new(delivery.to, delivery.seq, delivery.n, state);
+        open.priority = delivery.priority;
+        open.attempt = delivery.attempt;
+        open.attempts_max = delivery.attempts_max;
+        open.expires = delivery.expires_at.unwrap_or(Open::NEVER);
+        open.if_unavailable = delivery.if_unavailable;
+        let session = delivery.session.as_deref().and_then(|id| self.space.session(id));
+        let open = open.of_session(session.map(|session| session.number));
+        let holder = delivery.to.agent_no();
+        let agent = holder.map(|number| self.space.agent(number));
+        let listening = self.space.consumers.iter().filter(|one| Some(one.agent) == holder).count();
+        Some(DeliveryLook {
+            number,
+            open,
+            to: self.name_of(delivery.to.home()),
+            agent: agent.map(|agent| agent.id.clone()),
+            is_away: agent.is_some_and(|agent| agent.presence.is_away()),
+            listening,
+            ahead: None,
+            held,
+        })
+    }
+
+    fn name_of(&self, home: Home) -> String {
+        match home {
+            Home::Agent(agent) => self.space.agent(agent).id.to_string(),
+            Home::Pool(pool) => {
+                let pool = self.space.pools().into_iter().find(|one| one.number == pool);
+                pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
+            }
+        }
+    }
+
+    /// Ready ones of a higher priority, or of the same and older.
+    fn ahead(&self, number: DeliveryNo) -> Option<usize> {
+        let is_ready = |one: &Delivery| self.space.is_ready(one);
+        let this = self.space.delivery(number).filter(|one| is_ready(one))?;
+        let here = |one: &Delivery| is_ready(one) && one.to.home() == this.to.home();
+        let ready = self.space.deliveries_where(here).into_iter();
+        let before = ready.filter(|other| {
+            let priority = self.space.deliveries[other.0 as usize - 1].priority;
+            priority > this.priority || (priority == this.priority && *other < number)
+        });
+        Some(before.count())
+    }
+
+    fn look_at_agent(&self, number: AgentNo) -> AgentLook {
+        let agent = self.space.agent(number).clone();
+        let held = self.space.held_by(number);
+        let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
+        let listening = self.space.consumers.iter().filter(|one| one.agent == number).count();
+        let status = match agent.presence.status {
+            Status::Idle if !held.is_empty() => Status::Working,
+            Status::Idle if asking > 0 => Status::Waiting,
+            said => said,
+        };
+        let heard = self.space.heard[number.0 as usize - 1];
+        let silence_ms = self.space.silence_ms(number).filter(|_| !self.space.is_listened_for(number));
+        AgentLook {
+            number,
+            agent,
+            status,
+            open: self.space.open_count(Home::Agent(number)),
+            leased: held.len(),
+            listening,
+            asking,
+            current: held.first().copied(),
+            heard_at: self.wall(heard),
+            offline_at: silence_ms.map(|silence_ms| self.wall(heard.plus_ms(silence_ms))),
+        }
+    }
+
+    fn wall(&self, at: Mono) -> Timestamp {
+        Timestamp((self.now.wall.0 + at.0).saturating_sub(self.now.mono.0))
+    }
+}
+
+fn is_meant(filter: &AgentFilter, look: &AgentLook) -> bool {
+    let AgentFilter { id, capability, action, role, status } = filter;
+    let agent = &look.agent;
+    !agent.removed
+        && id.as_ref().is_none_or(|id| *id == agent.id)
+        && capability.as_ref().is_none_or(|one| agent.capabilities.contains(one))
+        && action.as_ref().is_none_or(|one| agent.supported_actions.contains(one))
+        && role.is_none_or(|role| role == agent.role)
+        && status.is_none_or(|status| status == look.status)
+}

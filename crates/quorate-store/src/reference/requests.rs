@@ -1,0 +1,289 @@
+//! Requests: who asked whom, until when, and what came of it.
+
+use std::sync::Arc;
+
+use quorate_core::{
+    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Generation, Home, Item, ItemKey, ItemKind,
+    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState,
+    Told, limits,
+};
+
+use crate::reference::agents::unknown;
+use crate::reference::space::{Place, Space};
+use crate::reference::step::Step;
+
+impl Space {
+    pub(super) fn request(&self, id: MessageId) -> Option<Request> {
+        match self.items.get(&key(id)) {
+            Some(Item::Request(request)) => Some(request.clone()),
+            _ => None,
+        }
+    }
+
+    /// The requests that wait, oldest first.
+    pub(super) fn open_requests(&self) -> Vec<Request> {
+        let all = self.items.values().filter_map(|item| match item {
+            Item::Request(request) if request.is_open() => Some(request.clone()),
+            _ => None,
+        });
+        let mut open: Vec<_> = all.collect();
+        open.sort_by_key(|request| (request.id.seq, request.id.n));
+        open
+    }
+}
+
+/// A message that answers a question.
+pub(super) struct Answer {
+    request: Request,
+    index: usize,
+    from: AgentNo,
+}
+
+fn key(id: MessageId) -> ItemKey {
+    ItemKey::new(ItemKind::Request, id.to_string())
+}
+
+impl Step<'_> {
+    pub(super) fn ask(&mut self, ask: &Ask) -> Result<OpResult, Refused> {
+        self.check_sender(&ask.message)?;
+        if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
+            let OpResult::Sent { id, first, count } = result else { return Ok(result) };
+            let is_open = self.wait_for(id, ask.waiting);
+            return Ok(OpResult::Requested { id, first, count, is_open });
+        }
+        self.check_session(ask.message.session_id.as_deref())?;
+        self.check_chain(&ask.message)?;
+        self.well_shaped(&ask.message)?;
+        let recipients = self.recipients(&ask.message)?;
+        let recipients = self.within_reach(&ask.message, recipients)?;
+        self.check_room(&recipients)?;
+        if recipients.is_empty() {
+            return Err(Refused::new(Code::Unavailable, "nobody to ask"));
+        }
+        if recipients.len() > limits::REQUEST_ASKED_MAX {
+            return Err(
+                Refused::new(Code::LimitExceeded, "too many to ask").limit(limits::REQUEST_ASKED_MAX as u64)
+            );
+        }
+        let asker = ask.message.from.as_ref().ok_or_else(|| Refused::new(Code::Invalid, "nobody asks"))?;
+        let from = self.space.agent_number(asker).ok_or_else(|| unknown(asker))?;
+        if self.space.open_requests().iter().filter(|one| one.from == from).count()
+            >= limits::REQUESTS_OPEN_MAX
+        {
+            return Err(Refused::new(Code::LimitExceeded, "too many questions")
+                .limit(limits::REQUESTS_OPEN_MAX as u64));
+        }
+        let mut length_ms = ask.timeout_ms.unwrap_or(match (recipients.len(), ask.message.kind) {
+            (2.., _) => 1_000,
+            (_, MessageType::Query) => 5_000,
+            _ => 30_000,
+        });
+        if let Some(expires_at) = ask.message.expires_at {
+            length_ms = length_ms.min(expires_at.0.saturating_sub(self.now.wall.0));
+        }
+        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let mut message = (*ask.message).clone();
+        message.expires_at = Some(self.now.wall.plus_ms(length_ms));
+        let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
+        message.correlation_id = Some(correlation.clone());
+        let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
+        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
+        let count = recipients.len() as u32;
+        let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let low = self.pay(&message)?;
+        self.post(&Arc::new(message), ask.fingerprint, recipients);
+        let state = RequestState::Waiting;
+        let request =
+            Request { id, from, reply_to, correlation, length_ms, first, asked, state, waiter: None };
+        self.set_item(Item::Request(request));
+        self.space.deadlines.insert(id, self.now.mono.plus_ms(length_ms));
+        self.wait_for(id, ask.waiting);
+        if let Some(budget) = low {
+            self.warn(&budget, &ask.message);
+        }
+        Ok(OpResult::Requested { id, first, count, is_open: true })
+    }
+
+    /// Says who is told. Whether there is anything left to wait for.
+    fn wait_for(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+        let is_open = self.space.request(id).is_some_and(|request| request.is_open());
+        if let (true, Some(consumer)) = (is_open, waiting) {
+            self.space.waiters.insert(id, consumer);
+        }
+        is_open
+    }
+
+    pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, Refused> {
+        let request = self.own_request(id)?;
+        let is_open = self.wait_for(id, Some(waiting));
+        Ok(OpResult::Requested { id, first: request.first, count: request.asked.len() as u32, is_open })
+    }
+
+    fn own_request(&self, id: MessageId) -> Result<Request, Refused> {
+        let request = self.space.request(id);
+        let request =
+            request.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no request {id}")))?;
+        match self.commit.principal {
+            Principal::Agent(_) if self.actor != Some(request.from) => {
+                Err(Refused::new(Code::Forbidden, "only whoever asked may do this"))
+            }
+            Principal::Agent(_) | Principal::System => Ok(request),
+        }
+    }
+
+    pub(super) fn cancel(&mut self, id: MessageId) -> Result<OpResult, Refused> {
+        let request = self.own_request(id)?;
+        match request.state {
+            RequestState::Waiting => {
+                self.call_off(request);
+                Ok(OpResult::Done)
+            }
+            RequestState::Cancelled => Ok(OpResult::Done),
+            _ => Err(Refused::new(Code::Conflict, "it is over")),
+        }
+    }
+
+    /// Ends a wait without a further answer.
+    fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
+        let id = request.id;
+        self.set_item(Item::Request(Request { state, ..request }));
+        self.space.deadlines.remove(&id);
+        if let Some(waiter) = self.space.waiters.remove(&id) {
+            self.told.push((waiter, Told::Refused(Refused::new(code, "no answer"))));
+        }
+    }
+
+    fn untaken(&self, request: &Request) -> Vec<DeliveryNo> {
+        let last = request.first.0 + request.asked.len() as u64;
+        let waits = |number: &DeliveryNo| {
+            let place = self.space.delivery(*number).map(|one| &one.place);
+            matches!(place, Some(Place::Ready { .. } | Place::Scheduled { .. }))
+        };
+        (request.first.0..last).map(DeliveryNo).filter(waits).collect()
+    }
+
+    fn call_off(&mut self, request: Request) {
+        let untaken = self.untaken(&request);
+        self.end_wait(request, RequestState::Cancelled, Code::Cancelled);
+        for number in untaken {
+            self.end(number, EndState::Purged, String::new());
+        }
+    }
+
+    pub(super) fn call_off_all_of(&mut self, agent: AgentNo) {
+        for request in self.space.open_requests() {
+            if request.from == agent {
+                self.call_off(request);
+            }
+        }
+    }
+
+    /// Waits whose time is over, soonest first.
+    pub(super) fn time_out_requests(&mut self) {
+        let mut over: Vec<_> = self.space.deadlines.iter().filter(|(_, at)| **at <= self.now.mono).collect();
+        over.sort_by_key(|(id, at)| (**at, id.to_string()));
+        let over: Vec<MessageId> = over.into_iter().map(|(id, _)| *id).take(limits::SWEEP_MAX).collect();
+        for id in over {
+            let Some(request) = self.space.request(id) else { continue };
+            for number in self.untaken(&request) {
+                self.end(number, EndState::Expired, String::new());
+            }
+            let asked = request.asked.clone();
+            self.end_wait(request, RequestState::TimedOut, Code::Timeout);
+            if let [Asked { to, reply: Reply::Open | Reply::Lost }] = asked[..]
+                && let Home::Agent(agent) = to.home()
+            {
+                self.did_not_answer(agent);
+            }
+        }
+    }
+
+    /// A question was given up or withdrawn.
+    pub(super) fn lose_question(&mut self, number: DeliveryNo) {
+        let code = self.lost_with;
+        for mut request in self.space.open_requests() {
+            let at = number.0.wrapping_sub(request.first.0) as usize;
+            if request.asked.get(at).is_none_or(|one| one.reply != Reply::Open) {
+                continue;
+            }
+            request.asked[at].reply = Reply::Lost;
+            let open = request.asked.iter().any(|one| one.reply == Reply::Open);
+            let answered = request.asked.iter().any(|one| matches!(one.reply, Reply::Answered { .. }));
+            match (open, answered) {
+                (true, _) => self.set_item(Item::Request(request)),
+                (false, true) => self.end_wait(request, RequestState::Answered, code),
+                (false, false) => {
+                    self.end_wait(request, RequestState::Failed { code, reason: String::new() }, code)
+                }
+            }
+        }
+    }
+
+    /// A question that goes to somebody else: the answer is expected from there.
+    pub(super) fn ask_instead(&mut self, number: DeliveryNo, to: AgentNo) {
+        for mut request in self.space.open_requests() {
+            let at = number.0.wrapping_sub(request.first.0) as usize;
+            if let Some(asked) = request.asked.get_mut(at) {
+                asked.to = to.into();
+                self.set_item(Item::Request(request));
+            }
+        }
+    }
+
+    /// The request that a message answers, and whose answer it is: said by somebody who was asked, to whoever asked.
+    pub(super) fn answered_by(&self, message: &Message, recipients: &[Recipient]) -> Option<Answer> {
+        let question = message.in_reply_to.as_ref().filter(|_| message.kind == MessageType::Response)?;
+        let id = question.parse().ok().or_else(|| {
+            let mut sent = self.space.messages.iter();
+            let named = |sent: &&crate::reference::space::Sent| {
+                sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == question)
+            };
+            let sent = sent.find(named)?;
+            Some(MessageId { generation: Generation(0), seq: sent.seq, n: sent.n })
+        })?;
+        let request = self.space.request(id)?;
+        let [to] = recipients else { return None };
+        let asker = to.agent_no().filter(|_| message.to.is_by_name())?;
+        if asker != request.from && Some(asker) != request.reply_to {
+            return None;
+        }
+        let from = self.space.agent_number(message.from.as_ref()?)?;
+        let index = request.asked.iter().position(|one| self.space.may_take(from, one.to.home()))?;
+        Some(Answer { request, index, from })
+    }
+
+    pub(super) fn accept(
+        &mut self,
+        message: &Arc<Message>,
+        fingerprint: &[u8; 32],
+        Answer { mut request, index, from }: Answer,
+    ) -> OpResult {
+        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let late = !request.is_open() || request.asked[index].reply != Reply::Open;
+        let result = OpResult::Replied { id, late };
+        self.post(message, *fingerprint, Vec::new());
+        if let Some(sent) = self.space.messages.last_mut() {
+            sent.result = result.clone();
+        }
+        if late {
+            return result;
+        }
+        let to = request.asked[index].to.held_by(from);
+        request.asked[index] = Asked { to, reply: Reply::Answered { seq: id.seq, n: id.n } };
+        let is_last = request.asked.iter().all(|one| one.reply != Reply::Open);
+        if is_last {
+            request.state = RequestState::Answered;
+            self.space.deadlines.remove(&request.id);
+        }
+        let question = request.id;
+        self.set_item(Item::Request(request));
+        if let Some(waiter) = self.space.waiters.get(&question).copied() {
+            let (at, message) = (self.now.wall, Arc::clone(message));
+            self.told.push((waiter, Told::Answered { id, at, message, is_last }));
+        }
+        if is_last {
+            self.space.waiters.remove(&question);
+        }
+        result
+    }
+}
