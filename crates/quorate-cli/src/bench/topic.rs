@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use quorate_core::limits::CLAIM_MAX;
 use quorate_core::{AgentId, Commit, Message, Op, Pattern, Principal};
 use quorate_engine::{Consumer, Error, Space};
 use tokio::sync::Semaphore;
@@ -19,9 +20,9 @@ use crate::bench::rig::Rig;
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;
 /// Deliveries that a subscriber holds at most, and acks at once.
-const CREDIT: u32 = 256;
-/// Messages that may be on their way: nobody's inbox gets near its limit.
-const AHEAD: usize = 2048;
+const CREDIT: u32 = CLAIM_MAX;
+/// Messages that may be on their way: subscribers keep up, and have credit for what comes.
+const AHEAD: usize = 2 * PUBLISHERS;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
