@@ -125,12 +125,12 @@ impl Tail {
         self.deliveries.keys().map(|number| number.0 + 1).max().unwrap_or(0)
     }
 
-    /// About how many rows there are to write. Deliveries that mostly leave none count a quarter: so a fan-out has the
+    /// About how many rows there are to write. Deliveries that mostly leave none count an eighth: so a fan-out has the
     /// time to be acked.
     pub(crate) fn rows(&self) -> usize {
         let fleeting = self.deliveries.len() - self.costly;
         self.costly
-            + fleeting.div_ceil(4)
+            + fleeting.div_ceil(8)
             + self.entries.len()
             + self.versions.len()
             + self.client_ids.len()
