@@ -21,6 +21,8 @@ pub struct Ask {
     pub timeout_ms: Option<u64>,
     /// Who is told what comes of it, if anybody is there to listen.
     pub waiting: Option<ConsumerId>,
+    /// The question that this one repeats, since no answer came in time: asking again is not going round in a circle.
+    pub again: Option<MessageId>,
 }
 
 impl Ask {
@@ -29,7 +31,7 @@ impl Ask {
     pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
         let fingerprint =
             if message.client_id.is_some() { fingerprint::of_question(&message) } else { [0; 32] };
-        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting }
+        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, again: None }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
@@ -88,8 +90,6 @@ pub struct Request {
     pub asked: Vec<Asked>,
     /// Where it stands.
     pub state: RequestState,
-    /// Who is told. In memory only: it is in no record, and after a restart whoever waited asks again.
-    pub waiter: Option<ConsumerId>,
 }
 
 /// One of those who were asked.

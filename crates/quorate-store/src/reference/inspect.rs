@@ -21,8 +21,7 @@ impl Step<'_> {
                 }
                 let mut open = self.space.open_requests().into_iter();
                 let request = open.find(|request| *message == Some((request.id.seq, request.id.n)));
-                let request = request.map(|mut request| {
-                    request.waiter = self.space.waiters.get(&request.id).copied();
+                let request = request.map(|request| {
                     let until = self.wall(self.space.deadlines[&request.id]);
                     (request, until)
                 });
@@ -72,23 +71,13 @@ impl Step<'_> {
         Some(DeliveryLook {
             number,
             open,
-            to: self.name_of(delivery.to.home()),
+            to: self.space.name_of(delivery.to.home()),
             agent: agent.map(|agent| agent.id.clone()),
             is_away: agent.is_some_and(|agent| agent.presence.is_away()),
             listening,
             ahead: None,
             held,
         })
-    }
-
-    fn name_of(&self, home: Home) -> String {
-        match home {
-            Home::Agent(agent) => self.space.agent(agent).id.to_string(),
-            Home::Pool(pool) => {
-                let pool = self.space.pools().into_iter().find(|one| one.number == pool);
-                pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
-            }
-        }
     }
 
     /// Ready ones of a higher priority, or of the same and older.
