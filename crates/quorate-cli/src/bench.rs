@@ -9,6 +9,7 @@ mod report;
 mod rig;
 mod step;
 mod tasks;
+mod topic;
 
 use std::path::PathBuf;
 
@@ -22,12 +23,12 @@ use report::Line;
 #[command(after_help = "Example: quorate bench W0 W1 --quick
 
 W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
-W1 durable cycle, W5 compare and set, W6 graphs of tasks, W7 atomic step,
-W8 growth and restart.
+W1 durable cycle, W4 topic with 30 subscribers, W5 compare and set, W6 graphs
+of tasks, W7 atomic step, W8 growth and restart.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: W0 W1 W5 W6 W7 W8; all if none is named.
+    /// Which workloads: W0 W1 W4 W5 W6 W7 W8; all if none is named.
     workloads: Vec<String>,
     /// Keep each workload under 5 s.
     #[arg(long)]
@@ -61,7 +62,7 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 6] = ["W0", "W1", "W5", "W6", "W7", "W8"];
+const ALL: [&str; 7] = ["W0", "W1", "W4", "W5", "W6", "W7", "W8"];
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let wanted: Vec<String> = match args.workloads.as_slice() {
@@ -95,6 +96,7 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
     match name {
         "W0" => cycle::bare(scale),
         "W1" => cycle::measure(scale).await,
+        "W4" => topic::measure(scale).await,
         "W5" => cas::measure(scale).await,
         "W6" => tasks::measure(scale).await,
         "W7" => step::measure(scale).await,

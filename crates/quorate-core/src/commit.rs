@@ -396,6 +396,17 @@ impl Op {
         }
     }
 
+    /// Bytes of the largest thing that it brings: the inputs of tasks count each by itself.
+    pub(crate) fn bytes_max(&self) -> usize {
+        match self {
+            Self::CreateTasks(create) => {
+                let inputs = create.tasks.iter().filter_map(|task| create.input_of(task));
+                inputs.map(|input| input.len()).max().unwrap_or(0)
+            }
+            other => other.payload().map_or(0, |payload| payload.bytes.len()),
+        }
+    }
+
     fn check(&self) -> Result<(), Refused> {
         match self {
             Self::RegisterAgent(agent) => agent.check(),

@@ -295,9 +295,7 @@ impl<'a> Draft<'a> {
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
         // The policy looks at every payload here, whatever it belongs to.
-        if let Some(payload) = op.payload() {
-            self.working.policy().check_size(payload.bytes.len())?;
-        }
+        self.working.policy().check_size(op.bytes_max())?;
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),

@@ -56,8 +56,8 @@ pub const POOLS_MAX: usize = 10_000;
 pub const ACKS_MAX: usize = 4096;
 /// Messages to everybody that an agent may send in a minute when nobody says otherwise.
 pub const BROADCASTS_PER_MINUTE_DEFAULT: u32 = 60;
-/// Open tasks of a space when nobody says otherwise.
-pub const OPEN_TASKS_DEFAULT: u32 = 10_000;
+/// Open tasks that a policy may allow.
+pub const OPEN_TASKS_MAX: usize = 1_000_000;
 /// The shortest lease.
 pub const LEASE_MS_MIN: u64 = 1_000;
 /// The lease when nobody says otherwise.

@@ -3,7 +3,9 @@
 //! A rule that says no is named in the refusal, with the place in the message that it is about.
 
 use crate::ids::Seq;
-use crate::limits::{BROADCASTS_PER_MINUTE_DEFAULT, OPEN_TASKS_DEFAULT, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
+use crate::limits::{
+    BROADCASTS_PER_MINUTE_DEFAULT, OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX, TASKS_OPEN_MAX,
+};
 use crate::message::{Message, MessageType};
 use crate::refused::{Code, Refused};
 use crate::registry::{Agent, Role};
@@ -64,7 +66,7 @@ impl Default for Policy {
             structured: false,
             confidence: false,
             rationale: false,
-            open_tasks_max: OPEN_TASKS_DEFAULT,
+            open_tasks_max: TASKS_OPEN_MAX as u32,
         }
     }
 }
@@ -109,6 +111,7 @@ impl Policy {
         let most = [
             ("payloadBytesMax", self.payload_bytes_max, PAYLOAD_BYTES_MAX),
             ("rationaleCharsMax", self.rationale_chars_max, REASON_CHARS_MAX),
+            ("openTasksMax", self.open_tasks_max, OPEN_TASKS_MAX),
         ];
         for (name, value, max) in most {
             if !(1..=max).contains(&(value as usize)) {

@@ -70,6 +70,12 @@ impl Shelf {
         self.messages.push_back(message);
     }
 
+    /// Puts back what was taken, before everything else. There is room: it lay here, or was promised to who took it.
+    pub(crate) fn put_back(&mut self, message: Ephemeral) {
+        self.bytes += message.message.payload.bytes.len();
+        self.messages.push_front(message);
+    }
+
     pub(crate) fn take(&mut self) -> Option<Ephemeral> {
         let message = self.messages.pop_front()?;
         self.bytes -= message.message.payload.bytes.len();

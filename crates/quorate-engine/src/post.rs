@@ -187,6 +187,19 @@ impl Post {
         true
     }
 
+    /// Gives ephemeral messages that a claim had no use for to the next who listens, else back to the shelf, in front
+    /// of what came there meanwhile.
+    pub(crate) fn put_back(&self, space: SpaceNo, agent: AgentNo, messages: Vec<Ephemeral>) {
+        let mut state = self.lock();
+        let place = (space, agent);
+        if state.is_listening(place) {
+            messages.iter().for_each(|message| state.deliver(place, message));
+        } else {
+            let shelf = state.shelves.entry(place).or_default();
+            messages.into_iter().rev().for_each(|message| shelf.put_back(message));
+        }
+    }
+
     pub(crate) fn dismiss_all(&self) {
         let mut state = self.lock();
         state.boxes.clear();

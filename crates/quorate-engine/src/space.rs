@@ -12,6 +12,7 @@ use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
+use crate::ephemeral::Ephemeral;
 use crate::error::Error;
 use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
 
@@ -124,32 +125,34 @@ impl Space {
             Some(OpResult::Claimed(handed)) => handed,
             _ => Vec::new(),
         };
-        let mut deliveries = Vec::new();
         closing.waits = closing.waits && handed.is_empty();
+        let mut ephemeral = Vec::new();
+        let mut sort = |mail| match mail {
+            Mail::Handed(list) => handed.extend(list),
+            Mail::Ephemeral(message) => ephemeral.push(message),
+            // A claim of deliveries waits for nothing else.
+            Mail::Told(_) => {}
+        };
         if closing.waits {
             let came = tokio::select! {
                 came = mail.recv() => came,
                 () = self.pass(wait) => None,
             };
-            if came.is_none() {
+            // The head does not know of an ephemeral message, and still counts on this claim.
+            if !matches!(came, Some(Mail::Handed(_))) {
                 // Whatever was handed over before the wait ended lies in the mailbox by the time this is answered.
                 self.commit_system(vec![Op::Close { consumer: id }]).await?;
             }
             closing.waits = false;
-            for mail in came.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
-                match mail {
-                    Mail::Handed(list) => handed.extend(list),
-                    Mail::Ephemeral(message) => deliveries.push(message.into_delivery()),
-                    // A claim of deliveries waits for nothing else.
-                    Mail::Told(_) => {}
-                }
-            }
-        } else {
-            while let Ok(Mail::Ephemeral(message)) = mail.try_recv() {
-                deliveries.push(message.into_delivery());
-            }
+            came.into_iter().for_each(&mut sort);
         }
         drop(closing);
+        std::iter::from_fn(|| mail.try_recv().ok()).for_each(sort);
+        let more = ephemeral.split_off(ephemeral.len().min((max as usize).saturating_sub(handed.len())));
+        if !more.is_empty() {
+            self.post.put_back(self.number, number, more);
+        }
+        let mut deliveries: Vec<_> = ephemeral.into_iter().map(Ephemeral::into_delivery).collect();
         for one in handed {
             deliveries.push(self.open_letter(one).await?);
         }

@@ -51,8 +51,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Looks, about 40 µs long.
-    const LOOKS: u32 = 3_000;
+    /// Looks, about 80 µs long: to wake a caller takes half of that.
+    const LOOKS: u32 = 6_000;
     const TRY_EVERY: u32 = 64;
 
     fn look_out(&mut self, is_filled: &AtomicBool) {

@@ -10,6 +10,8 @@ mod words;
 #[allow(missing_docs)]
 pub mod agents;
 #[allow(missing_docs)]
+pub mod apart;
+#[allow(missing_docs)]
 pub mod chains;
 #[allow(missing_docs)]
 pub mod keys;
@@ -39,6 +41,8 @@ pub mod spaces;
 pub mod tasks;
 #[allow(missing_docs)]
 pub mod time;
+#[allow(missing_docs)]
+pub mod topics;
 #[allow(missing_docs)]
 pub mod waiting;
 pub use bench::{Bench, Open};
@@ -191,6 +195,20 @@ macro_rules! contract_tests {
                 an_erased_payload_is_blank,
                 what_has_no_payload_is_not_erased,
             }
+            topics {
+                d3_each_destination_reaches_whom_it_says,
+                d4_a_subscription_is_there_from_its_record_on,
+                d4_an_agent_has_at_most_256_subscriptions,
+                d4_earlier_messages_are_new_deliveries,
+                d3_a_pool_has_one_delivery_for_all_who_can,
+                d3_what_comes_back_from_a_pool_is_anybodys,
+                d3_a_pool_is_worked_off_in_turns,
+                d4_many_acks_are_one_operation,
+                d4_everybody_costs_quota_by_the_minute,
+                c1_supervision_outlives_a_restart,
+                c1_policy_is_asked_in_the_order_of_the_operations,
+                c1_a_name_list_with_one_out_of_reach_reaches_nobody,
+            }
             spaces {
                 a_space_is_made_once,
                 spaces_do_not_see_each_other,
@@ -199,6 +217,10 @@ macro_rules! contract_tests {
                 numbers_beyond_a_space_lead_nowhere,
                 a_space_that_does_not_exist_harms_nobody,
                 a_name_with_any_printable_text_is_a_space,
+            }
+            apart {
+                i16_foreign_and_missing_ids_have_the_same_answer,
+                i16_nothing_that_is_sent_reaches_another_space,
             }
             log {
                 every_change_is_one_record,

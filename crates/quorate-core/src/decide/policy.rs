@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec;
-use crate::commit::OpResult;
+use crate::commit::{OpResult, Principal};
 use crate::decide::{Draft, No};
 use crate::effect::Effect;
 use crate::ids::{AgentId, AgentNo, Seq};
@@ -14,6 +14,7 @@ use crate::reach::Map;
 use crate::recipient::Home;
 use crate::refused::Refused;
 use crate::rows::{Dead, LookupFailed};
+use crate::task::{EscalateTo, NewTask};
 use crate::working::Open;
 
 impl Draft<'_> {
@@ -69,6 +70,41 @@ impl Draft<'_> {
             }
         };
         if allowed { Ok(()) } else { Err(out_of_reach("the sender of the dead letter", &to).into()) }
+    }
+
+    /// Refuses a task by which an agent would give work to one whom it may not reach.
+    pub(super) fn check_task_reach(&self, new: &NewTask) -> Result<(), Refused> {
+        let map = self.map();
+        let Principal::Agent(maker) = &self.commit.principal else { return Ok(()) };
+        if !map.is_confined(Some(maker)) {
+            return Ok(());
+        }
+        let out_of = |to: String| Err(out_of_reach(&format!("agent {maker}"), &to));
+        let told = match &new.escalate_to {
+            EscalateTo::Agent(agent) => Some(agent),
+            EscalateTo::Nobody | EscalateTo::Coordinators => None,
+        };
+        for named in new.agent.iter().chain(told) {
+            if map.agents.number(named).is_some_and(|number| !map.may_reach(Some(maker), number)) {
+                return out_of(format!("agent {named}"));
+            }
+        }
+        match &new.agent {
+            None => out_of(format!("can:{}", new.task_type)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses the end of a piece of work that does not say what the policy asks for. The hub need not say why.
+    pub(super) fn check_reasons(
+        &self,
+        confidence: Option<f64>,
+        rationale: Option<&str>,
+    ) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(_) => self.working.policy().check_reasons(confidence, rationale),
+            Principal::System => Ok(()),
+        }
     }
 
     /// Who sent a message; `None` is the hub.

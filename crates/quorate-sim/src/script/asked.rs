@@ -117,9 +117,13 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => super::requests::register(self, who, words),
+            "starts" => {
+                let epoch = words.after_word("again").then(|| self.cast().epoch(who, 0));
+                Op::RegisterAgent(RegisterAgent { epoch, ..self.described(who, words) })
+            }
             "registers" => {
-                Op::RegisterAgent(described(RegisterAgent::named(agent(words.must("an agent"))), words))
+                let who = words.must("an agent");
+                Op::RegisterAgent(self.described(who, words))
             }
             "subscribes" => subscribe(who, words),
             "unsubscribes" => {
@@ -174,6 +178,23 @@ impl Stage {
         Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
     }
 
+    /// `[as ROLE] [able C,C] [beating T] [does X,Y]`: how an agent describes itself from now on.
+    fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
+        let mut new = self.cast().description(who);
+        if let Some(role) = words.after("as") {
+            new.role = role.parse().expect("a role");
+        }
+        if let Some(able) = words.after("able") {
+            new.capabilities = able.split(',').map(Into::into).collect();
+        }
+        new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
+        if let Some(actions) = words.after("does") {
+            new.supported_actions = actions.split(',').map(Into::into).collect();
+        }
+        self.cast_mut().describe(who, new.clone());
+        new
+    }
+
     /// An agent says something else of itself, and goes on under its epoch.
     fn redescribe(&mut self, who: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
         let mut new = self.cast().description(who);
@@ -218,6 +239,7 @@ impl Stage {
                 "hops" => message.hops = value().parse().expect("a number of hops"),
                 "on" => message.budget = Some(value().to_owned()),
                 "in" => message.session_id = Some(value().to_owned()),
+                "upon" => message.causation_id = Some(self.cast().message(value()).to_string()),
                 "doing" => message.action = value().to_owned(),
                 "else" => {
                     let word = value();
@@ -273,21 +295,23 @@ impl Stage {
         }
     }
 
-    /// `brings m1,m2 to bob of PATTERN wanting last 5 [up to #7]`: what the engine does with what it found in the log.
+    /// `brings m1,m2 to bob of PATTERN wanting last 5 [until #7] [by A]`: what the engine does with what it found in the
+    /// log.
     fn bring(&self, words: &mut Words<'_>) -> Op {
         let names = words.must("messages").split(',').filter(|name| *name != "nothing");
-        let messages = names.map(|name| {
-            let MessageId { seq, n, .. } = self.cast().message(name);
-            let priority = Priority::NORMAL;
-            let letter = Letter { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
-            Earlier { from: None, session_id: None, letter }
-        });
-        let messages = messages.collect();
-        let agent = agent(words.after("to").expect("to whom"));
+        let places: Vec<_> = names.map(|name| self.cast().message(name)).collect();
+        let whose = agent(words.after("to").expect("to whom"));
         let pattern = pattern(words.after("of").expect("of which pattern"));
         let wanted = history(words.after("wanting").expect("what was wanted"), words);
         let next = words.after("until").map_or(Seq(u64::MAX), position);
-        Op::BringHistory(BringHistory { agent, pattern, wanted, messages, next })
+        let from = words.after("by").map(agent);
+        let earlier = |MessageId { seq, n, .. }: MessageId| {
+            let priority = Priority::NORMAL;
+            let letter = Letter { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
+            Earlier { from: from.clone(), session_id: None, letter }
+        };
+        let messages = places.into_iter().map(earlier).collect();
+        Op::BringHistory(BringHistory { agent: whose, pattern, wanted, messages, next })
     }
 
     fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
@@ -346,17 +370,6 @@ fn subscribe(who: &str, words: &mut Words<'_>) -> Op {
     let kind = words.next();
     let history = kind.map(|kind| history(kind, words));
     Op::Subscribe(Subscribe { agent: agent(who), pattern, history })
-}
-
-/// `[as ROLE] [able C,C]`.
-pub(super) fn described(mut new: RegisterAgent, words: &mut Words<'_>) -> RegisterAgent {
-    if let Some(role) = words.after("as") {
-        new.role = role.parse().expect("a role");
-    }
-    if let Some(able) = words.after("able") {
-        new.capabilities = able.split(',').map(Into::into).collect();
-    }
-    new
 }
 
 /// `mesh` or `supervised`, then `[bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]`.

@@ -7,15 +7,15 @@ use quorate_core::{
 };
 use quorate_store::{Read, Rows};
 
-use super::asked::{Words, agent, described, principal, span};
+use super::asked::{Words, agent, principal, span};
 use super::stage::Stage;
 use super::told::since_start;
 
 impl Stage {
-    /// `asks Q to A,B [query] [within T] [told C]` and what may be said of a message.
+    /// `asks Q to A,B [query] [within T] [told C] [again Q]` and what may be said of a message.
     pub(super) fn ask(&mut self, who: &str, words: &mut Words<'_>) -> Op {
         let to = words.after("to").expect("to whom").to_owned();
-        let (mut kind, mut timeout_ms, mut waiting) = (MessageType::Command, None, None);
+        let (mut kind, mut timeout_ms, mut waiting, mut again) = (MessageType::Command, None, None, None);
         loop {
             if words.after_word("query") {
                 kind = MessageType::Query;
@@ -23,12 +23,14 @@ impl Stage {
                 timeout_ms = Some(span(time));
             } else if let Some(name) = words.after("told") {
                 waiting = Some(self.cast_mut().consumer(name));
+            } else if let Some(name) = words.after("again") {
+                again = Some(self.cast().message(name));
             } else {
                 break;
             }
         }
         let message = Message { kind, ..self.message(who, &to, words) };
-        Op::Request(Ask::new(message, timeout_ms, waiting))
+        Op::Request(Ask { again, ..Ask::new(message, timeout_ms, waiting) })
     }
 
     /// `answers Q [saying W] [id X] [to A]`
@@ -171,18 +173,6 @@ impl Stage {
             _ => self.say(format!("{name} is no request")),
         }
     }
-}
-
-/// `starts [again] [as ROLE] [able X,Y] [beating T] [does X,Y]`
-pub(super) fn register(stage: &Stage, who: &str, words: &mut Words<'_>) -> Op {
-    let epoch = words.after_word("again").then(|| stage.cast().epoch(who, 0));
-    let mut new = described(stage.cast().description(who), words);
-    new.epoch = epoch;
-    new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
-    if let Some(actions) = words.after("does") {
-        new.supported_actions = actions.split(',').map(ToOwned::to_owned).collect();
-    }
-    Op::RegisterAgent(new)
 }
 
 /// `pulses [for A] [STATUS] [degraded W | error W]`

@@ -8,6 +8,8 @@ mod leases;
 mod locks;
 mod memory;
 mod order;
+mod policy;
+mod pools;
 mod repeats;
 mod restarts;
 mod rollback;
@@ -19,6 +21,7 @@ mod task_leases;
 mod task_time;
 mod task_waiting;
 mod time;
+mod topics;
 mod waiting;
 
 use expect_test::Expect;

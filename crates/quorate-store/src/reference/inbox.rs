@@ -130,7 +130,9 @@ impl Step<'_> {
                 continue;
             }
             if self.is_barred(number, agent) {
+                self.lost_with = Code::PolicyViolation;
                 self.end(number, EndState::Dead, "the policy does not let it through any more".into());
+                self.lost_with = Code::Cancelled;
                 continue;
             }
             self.space.fairness[agent.0 as usize - 1] = fairness;

@@ -1,8 +1,8 @@
 //! The rules of the space.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, DeliveryNo, Home, InForce, Item, ItemKey, ItemKind, Message, MessageType, Op,
-    OpResult, Policy, Preset, Principal, Refused, Role, Seq, Takers,
+    AgentId, AgentNo, Code, DeliveryNo, EscalateTo, Home, InForce, Item, ItemKey, ItemKind, Message,
+    MessageType, NewTask, Op, OpResult, Policy, Preset, Principal, Refused, Role, Seq, Takers,
 };
 
 use crate::reference::space::Space;
@@ -91,14 +91,21 @@ impl Step<'_> {
 
     pub(super) fn not_too_large(&self, op: &Op) -> Result<(), Refused> {
         let max = self.space.policy().rules.payload_bytes_max;
-        match op.payload() {
-            Some(payload) if payload.bytes.len() > max as usize => {
-                Err(Refused::new(Code::TooLarge, "too large here")
-                    .limit(u64::from(max))
-                    .rule("payloadBytesMax", "payload"))
-            }
-            _ => Ok(()),
+        let lengths: Vec<usize> = match op {
+            Op::CreateTasks(create) => create
+                .tasks
+                .iter()
+                .filter_map(|task| create.input_of(task))
+                .map(|input| input.len())
+                .collect(),
+            _ => op.payload().map(|payload| payload.bytes.len()).into_iter().collect(),
+        };
+        if lengths.iter().all(|length| *length <= max as usize) {
+            return Ok(());
         }
+        Err(Refused::new(Code::TooLarge, "too large here")
+            .limit(u64::from(max))
+            .rule("payloadBytesMax", "payload"))
     }
 
     pub(super) fn well_shaped(&self, message: &Message) -> Result<(), Refused> {
@@ -108,19 +115,54 @@ impl Step<'_> {
             return Err(violation("structured", "contentType"));
         }
         let rationale = message.rationale.as_deref().unwrap_or("");
-        let answers = message.kind == MessageType::Response && message.from.is_some();
-        if answers && rules.confidence && message.confidence.is_none() {
+        if message.kind == MessageType::Response && message.from.is_some() {
+            return self.gives_reasons(message.confidence.is_some(), rationale);
+        }
+        self.not_too_long(rationale)
+    }
+
+    /// Whoever ends a piece of work says how sure it is and why, where that is asked for; the hub need not.
+    pub(super) fn says_why(&self, sure: bool, rationale: &str) -> Result<(), Refused> {
+        match self.commit.principal {
+            Principal::Agent(_) => self.gives_reasons(sure, rationale),
+            Principal::System => Ok(()),
+        }
+    }
+
+    fn gives_reasons(&self, sure: bool, rationale: &str) -> Result<(), Refused> {
+        let rules = self.space.policy().rules;
+        if rules.confidence && !sure {
             return Err(violation("confidence", "confidence"));
         }
-        if answers && rules.rationale && rationale.trim().is_empty() {
+        if rules.rationale && rationale.trim().is_empty() {
             return Err(violation("rationale", "rationale"));
         }
-        if rationale.chars().count() > rules.rationale_chars_max as usize {
-            return Err(Refused::new(Code::TooLarge, "too long here")
-                .limit(u64::from(rules.rationale_chars_max))
-                .rule("rationaleCharsMax", "rationale"));
+        self.not_too_long(rationale)
+    }
+
+    fn not_too_long(&self, rationale: &str) -> Result<(), Refused> {
+        let max = self.space.policy().rules.rationale_chars_max;
+        if rationale.chars().count() <= max as usize {
+            return Ok(());
         }
-        Ok(())
+        Err(Refused::new(Code::TooLarge, "too long here")
+            .limit(u64::from(max))
+            .rule("rationaleCharsMax", "rationale"))
+    }
+
+    /// Under supervision an agent gives work to those only whom it may reach, by name.
+    pub(super) fn may_give(&self, new: &NewTask) -> Result<(), Refused> {
+        let Principal::Agent(maker) = &self.commit.principal else { return Ok(()) };
+        if !self.is_confined(Some(maker)) {
+            return Ok(());
+        }
+        let mut named: Vec<_> = new.agent.iter().collect();
+        if let EscalateTo::Agent(told) = &new.escalate_to {
+            named.push(told);
+        }
+        let mut numbers = named.into_iter().filter_map(|id| self.space.agent_number(id));
+        let barred = numbers.any(|number| !self.may_reach(Some(maker), number));
+        if barred || new.agent.is_none() { Err(violation("supervised", "to")) } else { Ok(()) }
     }
 
     /// Writes down the new state of an item.

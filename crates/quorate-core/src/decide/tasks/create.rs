@@ -11,7 +11,7 @@ use crate::decide::tasks::{cycle, no_such_task};
 use crate::decide::{Draft, No};
 use crate::ids::{Seq, TaskId};
 use crate::item::Verb;
-use crate::limits::{INPUT_AT_HAND_BYTES, TASKS_OPEN_MAX};
+use crate::limits::INPUT_AT_HAND_BYTES;
 use crate::message::Payload;
 use crate::refused::{Code, Refused, Waits};
 use crate::task::{
@@ -39,15 +39,17 @@ impl Draft<'_> {
         }
         let count = create.tasks.len();
         let open = self.working.task_counts().open();
-        if open + count as u64 > TASKS_OPEN_MAX as u64 {
+        let most = u64::from(self.working.policy().open_tasks_max);
+        if open + count as u64 > most {
             return Err(Refused::new(
                 Code::QueueFull,
                 format!("the space has {open} open tasks, and {count} more are too many"),
             )
-            .limit(TASKS_OPEN_MAX as u64)
+            .limit(most)
             .hint("wait until some of them are over, or cancel what nobody needs; no task was made")
             .into());
         }
+        create.tasks.iter().try_for_each(|new| self.check_task_reach(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
         let graph = self.graph(create, first)?;
         let part = self.parts.len() as u32;

@@ -38,6 +38,7 @@ impl Draft<'_> {
             Err(no) => return self.completed_before(complete, no),
         };
         self.check_fence(complete.fence.as_ref())?;
+        self.check_reasons(complete.confidence, complete.rationale.as_deref())?;
         let completion = Box::new(Completion {
             by: lease.by,
             token,
@@ -74,6 +75,8 @@ impl Draft<'_> {
             Ok(held) => held,
             Err(no) => return self.failed_before(&fail.lease, no),
         };
+        // Nobody is asked how sure it is of a failure, but why.
+        self.check_reasons(Some(1.0), Some(&fail.reason))?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
         self.set_back(task, kind, fail.reason.clone(), details)?;

@@ -22,11 +22,11 @@ impl Step<'_> {
             return self.the_same_again(create, no, index as u32).ok_or_else(used);
         }
         let count = create.tasks.len();
-        if self.space.task_counts().open() as usize + count > limits::TASKS_OPEN_MAX {
-            return Err(
-                Refused::new(Code::QueueFull, "too many open tasks").limit(limits::TASKS_OPEN_MAX as u64)
-            );
+        let most = u64::from(self.space.policy().rules.open_tasks_max);
+        if self.space.task_counts().open() + count as u64 > most {
+            return Err(Refused::new(Code::QueueFull, "too many open tasks").limit(most));
         }
+        create.tasks.iter().try_for_each(|new| self.may_give(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
         let ids = ids(create, first);
         for (index, id) in ids.iter().enumerate() {

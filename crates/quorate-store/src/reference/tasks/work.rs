@@ -214,6 +214,7 @@ impl Step<'_> {
         }
         let (mut task, lease) = self.task_held(&done.lease)?;
         self.check_fence(done.fence.as_ref())?;
+        self.says_why(done.confidence.is_some(), done.rationale.as_deref().unwrap_or(""))?;
         let end = Box::new(Completion {
             by: lease.by,
             token,
@@ -242,6 +243,7 @@ impl Step<'_> {
             return Ok(OpResult::TaskAccepted { seq: setback.seq, token });
         }
         let (task, _) = held?;
+        self.says_why(true, &fail.reason)?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
         self.set_back(task, kind, &fail.reason, details);

@@ -1,0 +1,106 @@
+//! One busy space does not keep another one waiting: the writer takes a job of each in turn.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceName, SpaceNo, Timestamp, limits};
+use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::{BoxFuture, Chance, Clock, Outcome, Store, StoreError, Wiring};
+
+/// A clock that is read once for each batch, so that every answer says in which batch it was written. While it is
+/// closed, whoever reads it waits.
+#[derive(Default)]
+struct Turnstile {
+    closed: Mutex<bool>,
+    opened: Condvar,
+    reads: AtomicU64,
+}
+
+impl Turnstile {
+    fn set_closed(&self, closed: bool) {
+        *self.closed.lock().expect("nobody panicked") = closed;
+        self.opened.notify_all();
+    }
+}
+
+impl Clock for Turnstile {
+    fn now(&self) -> Now {
+        let closed = self.closed.lock().expect("nobody panicked");
+        drop(self.opened.wait_while(closed, |closed| *closed).expect("nobody panicked"));
+        let reading = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        Now { wall: Timestamp(reading), mono: Mono(reading) }
+    }
+
+    fn pass(&self, _wait: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+type Answer = BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
+
+/// As much as one commit may hold.
+fn large() -> Commit {
+    Commit::new(Principal::System, vec![Op::Sweep; limits::OPS_MAX])
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+/// In which batch a commit was written.
+fn batch(answer: Answer) -> u64 {
+    let outcomes = block_on(answer).expect("the storage works");
+    outcomes[0].as_ref().expect("it is accepted").at.0
+}
+
+fn is_refused(answer: &mut Answer) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    matches!(pin!(answer).poll(&mut context), Poll::Ready(Err(StoreError::Busy)))
+}
+
+// Fails under: a queue in the order of arrival, or a turn that stays with the space that had it.
+#[test]
+fn i16_a_busy_space_does_not_starve_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = Arc::new(Turnstile::default());
+    let wiring = Wiring {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        chance: Chance::seeded(1),
+        sink: Arc::new(|_| {}),
+    };
+    let store = SqliteStore::open(directory.path(), Options::default(), wiring).expect("it opens");
+    let space = |name: &str| -> SpaceNo {
+        block_on(store.space(SpaceName::new(name).expect("a good name"))).expect("the storage works")
+    };
+    let (busy, quiet) = (space("busy"), space("quiet"));
+
+    clock.set_closed(true);
+    let mut many: Vec<Answer> = Vec::new();
+    loop {
+        let mut answer = store.transact(busy, vec![large()]);
+        if is_refused(&mut answer) {
+            break;
+        }
+        many.push(answer);
+    }
+    assert!(many.len() > 50, "{} commits are enough to be busy", many.len());
+    // The queue of the busy space is full; that of the other one is not.
+    let few: Vec<Answer> = (0..3).map(|_| store.transact(quiet, vec![large()])).collect();
+    clock.set_closed(false);
+
+    let few: Vec<u64> = few.into_iter().map(batch).collect();
+    let many: Vec<u64> = many.into_iter().map(batch).collect();
+    let first = many[0];
+    // One batch may have been on its way; each one after it takes turns.
+    for (index, batch) in few.iter().enumerate() {
+        assert!(*batch <= first + 2 + index as u64, "the {index}. is in batch {batch}, after {first}");
+    }
+    let behind = many.iter().filter(|batch| **batch > few[0]).count();
+    assert!(behind > many.len() / 2, "most of the busy space is written later: {behind} of {}", many.len());
+    assert!(many.is_sorted(), "each space keeps its own order");
+    block_on(store.close());
+}

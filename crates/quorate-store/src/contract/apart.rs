@@ -1,0 +1,224 @@
+//! Spaces apart: a foreign id is answered like one that never was, whatever it names, and nothing that is sent crosses over.
+
+use quorate_core::{
+    AcquireLocks, AddKind, AddToSession, AgentNo, BudgetId, CancelTask, ChangeSession, ClaimTasks, Code,
+    CompleteTask, ConsumerId, CreateTasks, DeliveryNo, Fence, FenceRef, ItemKey, ItemKind, LockName,
+    MakeSnapshot, Message, NewTask, Op, OpenSession, Pattern, Principal, Priority, RegisterAgent, Rollback,
+    RollbackTo, RollbackWhat, Seq, SessionChange, SessionId, SetBudget, SnapshotName, Subscribe, TaskId,
+    TaskLeaseRef, Token, Version, Waiting, limits,
+};
+
+use super::bench::Bench;
+use super::words::{
+    agent, claim, deliver_to, erase, id, key, lease_of, payload, put, put_at, redrive, register, send,
+    with_client_id,
+};
+use crate::{Outcome, Read, When};
+
+fn session() -> SessionId {
+    SessionId::new("s").expect("a good id")
+}
+
+fn task() -> TaskId {
+    TaskId::new("t").expect("a good id")
+}
+
+fn lock() -> LockName {
+    LockName::new("l").expect("a good name")
+}
+
+fn snapshot() -> SnapshotName {
+    SnapshotName::new("n").expect("a good name")
+}
+
+fn budget() -> BudgetId {
+    BudgetId::new("b").expect("a good id")
+}
+
+fn pattern() -> Pattern {
+    Pattern::new("a.>").expect("a good pattern")
+}
+
+fn to(destination: &str) -> Message {
+    Message::new(destination.parse().expect("a good destination"), "work", payload("{}"))
+}
+
+fn acquire() -> Op {
+    Op::AcquireLocks(AcquireLocks {
+        agent: id("bob"),
+        names: vec![lock()],
+        ttl_ms: limits::LEASE_MS_DEFAULT,
+        priority: Priority::NORMAL,
+        capacity: None,
+        waiting: Waiting::No,
+        within: None,
+    })
+}
+
+/// One of everything that has an id, in a space where alice and bob are known.
+fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
+    let able = RegisterAgent { capabilities: vec!["x".into()], ..RegisterAgent::named(id("bob")) };
+    let new = NewTask { id: Some(task()), ..NewTask::new("x") };
+    let open = OpenSession {
+        id: Some(session()),
+        coordinator: None,
+        participants: vec![id("bob")],
+        title: "work".into(),
+        task: None,
+    };
+    let claim_task = ClaimTasks {
+        agent: id("bob"),
+        types: vec!["x".into()],
+        max: 1,
+        lease_ms: None,
+        waiting: Waiting::No,
+    };
+    let set = SetBudget { id: budget(), messages_max: 9, tokens_max: None, money_max: None };
+    let alice = || agent("alice");
+    let bob = || agent("bob");
+    vec![
+        (bob(), vec![Op::RegisterAgent(able)]),
+        (bob(), vec![Op::Subscribe(Subscribe { agent: id("bob"), pattern: pattern(), history: None })]),
+        (alice(), vec![send("alice", with_client_id("bob", "m1", "{}")), send("alice", to("can:x"))]),
+        (alice(), vec![send("alice", to("topic:a.b")), Op::Put(put("k", "1"))]),
+        (alice(), vec![Op::CreateTasks(CreateTasks { tasks: vec![new], inputs: None })]),
+        (bob(), vec![claim("bob", 9, Waiting::No)]),
+        (bob(), vec![Op::ClaimTasks(claim_task)]),
+        (bob(), vec![acquire()]),
+        (alice(), vec![Op::OpenSession(open), Op::SetBudget(set)]),
+        (alice(), vec![Op::MakeSnapshot(MakeSnapshot { name: snapshot(), prefix: String::new() })]),
+        (Principal::System, vec![give_up_first()]),
+    ]
+}
+
+/// Makes the first delivery a dead letter.
+fn give_up_first() -> Op {
+    Op::Nack(quorate_core::Nack {
+        lease: lease_of(1, 1),
+        then: quorate_core::NackThen::Dead,
+        reason: String::new(),
+    })
+}
+
+/// Everything that names something by its id.
+fn probes() -> Vec<(Principal, Op)> {
+    let lease = TaskLeaseRef { task: task(), token: Token(1) };
+    let fences = || vec![FenceRef { lock: lock(), fence: Fence(1) }];
+    let body = payload("{}");
+    let (content_type, rationale) = (None, String::new());
+    let add = AddToSession { session: session(), kind: AddKind::Note, body, content_type, rationale };
+    let change = |change| ChangeSession { session: session(), change, reason: String::new() };
+    let cancel = CancelTask { task: task(), reason: String::new() };
+    let back = |to| {
+        let what = RollbackWhat::Key { key: key("k"), expect: None };
+        Op::Rollback(Rollback { what, to, fence: None })
+    };
+    let in_session = Message { session_id: Some("s".into()), ..deliver_to("alice") };
+    let on_budget = Message { budget: Some("b".into()), ..deliver_to("alice") };
+    let by_bob = [
+        Op::Ack(lease_of(2, 2)),
+        Op::AckMany(vec![lease_of(1, 1), lease_of(2, 2)]),
+        give_up_first(),
+        Op::CompleteTask(CompleteTask::done(lease, None)),
+        Op::ReleaseLocks(fences()),
+        Op::RenewLocks(fences()),
+        Op::AddToSession(add),
+        Op::ChangeSession(change(SessionChange::Pause)),
+        Op::Unsubscribe { agent: id("bob"), pattern: pattern() },
+        put_at("k", "2", 1),
+        back(RollbackTo::Version(Version(1))),
+        back(RollbackTo::Snapshot(snapshot())),
+        send("bob", on_budget),
+        send("bob", in_session),
+        send("bob", to("can:x")),
+        Op::RemoveAgent { agent: id("carol") },
+    ];
+    let by_hub = [
+        redrive(DeliveryNo(1)),
+        erase(Seq(5), 0),
+        Op::CancelTask(cancel),
+        Op::Purge { agent: id("can:x") },
+        Op::DropSnapshot { name: snapshot() },
+    ];
+    let by_bob = by_bob.into_iter().map(|op| (agent("bob"), op));
+    by_bob.chain(by_hub.into_iter().map(|op| (Principal::System, op))).collect()
+}
+
+fn reads() -> Vec<Read> {
+    let mut reads = vec![
+        Read::Message { seq: Seq(6), n: 0 },
+        Read::MessageByClientId(quorate_core::ClientId::new("m1").expect("a good id")),
+        Read::Deliveries { first: DeliveryNo(1), count: 9 },
+        Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 9 },
+        Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(0), limit: 9 },
+        Read::Entry { key: key("k"), when: When::Now },
+        Read::History { key: key("k"), after: Version(0), limit: 9 },
+        Read::Item(ItemKey::new(ItemKind::Task, "t")),
+        Read::Item(ItemKey::new(ItemKind::Session, "s")),
+    ];
+    reads.extend(ItemKind::ALL.iter().map(|kind| Read::Items { kind: *kind, after: None, limit: 9 }));
+    reads
+}
+
+/// How each probe is answered here, by itself: what is accepted is left out, so that none changes the next.
+async fn answers(bench: &Bench) -> Vec<Outcome> {
+    let mut answers = Vec::new();
+    for (principal, op) in probes() {
+        // An operation that never works undoes whatever the probe would have done.
+        let never = Op::Ack(lease_of(77, 77));
+        let ops = vec![op, never];
+        answers.push(bench.commit(quorate_core::Commit::new(principal, ops)).await);
+    }
+    answers
+}
+
+pub async fn i16_foreign_and_missing_ids_have_the_same_answer(mut bench: Bench) {
+    let (here, there) = (bench.space, bench.other_space("there").await);
+    bench.start_all(&["alice", "bob"]).await;
+    let missing = (answers(&bench).await, bench.store().read(here, reads()).await.expect("reads work"));
+
+    bench.enter(there);
+    bench.start_all(&["alice", "bob"]).await;
+    for (principal, ops) in one_of_everything() {
+        bench.ok(principal, ops).await;
+    }
+    let real = answers(&bench).await;
+    assert_ne!(real, missing.0, "the probes do name what is there");
+
+    bench.enter(here);
+    let foreign = (answers(&bench).await, bench.store().read(here, reads()).await.expect("reads work"));
+    assert_eq!(foreign, missing, "whether the other space has it makes no difference");
+}
+
+pub async fn i16_nothing_that_is_sent_reaches_another_space(mut bench: Bench) {
+    let (here, there) = (bench.space, bench.other_space("there").await);
+    bench.start("alice").await;
+    bench.enter(there);
+    let lead = RegisterAgent {
+        role: quorate_core::Role::Coordinator,
+        capabilities: vec!["x".into()],
+        ..RegisterAgent::named(id("bob"))
+    };
+    let everything = Pattern::new(">").expect("a good pattern");
+    let listen = Op::Subscribe(Subscribe { agent: id("bob"), pattern: everything, history: None });
+    let ops = vec![register("alice"), Op::RegisterAgent(lead), listen];
+    bench.ok(Principal::System, ops).await;
+    bench.wait("bob", 9, Waiting::Standing(ConsumerId(1))).await;
+    let (head, counts) = (bench.head(), bench.counts());
+
+    bench.enter(here);
+    for (destination, count) in [("topic:a", 0), ("*", 0)] {
+        assert_eq!(bench.send_as("alice", to(destination)).await.count, count, "{destination}");
+    }
+    for destination in ["bob", "role:coordinator", "can:x"] {
+        let sends = vec![send("alice", to(destination))];
+        bench.refused_with(Code::UnknownRecipient, agent("alice"), sends).await;
+    }
+    let close = Op::Grant { consumer: ConsumerId(1), credit: 9 };
+    bench.ok(agent("alice"), vec![close, Op::Close { consumer: ConsumerId(1) }]).await;
+
+    bench.enter(there);
+    assert_eq!((bench.head(), bench.counts(), bench.handed()), (head, counts, vec![]));
+    bench.send("alice", "bob").await;
+    assert_eq!(bench.handed().len(), 1, "who waits there was not sent away from here");
+}

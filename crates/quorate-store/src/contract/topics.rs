@@ -1,0 +1,273 @@
+//! Topics, everybody, roles, pools and the policy: who gets a message, and what a store keeps of that.
+
+use quorate_core::{
+    BringHistory, Code, ConsumerId, DeliveryNo, Destination, Earlier, EndState, Handed, History, Item,
+    ItemKind, Letter, Message, Op, OpResult, Pattern, Policy, PoolNo, Preset, Principal, Priority, Recipient,
+    RegisterAgent, Role, Seq, Subscribe, SubscriptionState, Waiting, limits,
+};
+
+use super::bench::{Bench, sent};
+use super::words::{ack, agent, claim, deliver_to, give_up, id, lease, payload, redrive, register, send};
+use crate::{DeliveryState, Read, Rows};
+
+fn to(destination: &str) -> Message {
+    Message::new(destination.parse().expect("a good destination"), "work", payload("{}"))
+}
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text).expect("a good pattern")
+}
+
+fn subscribe(name: &str, text: &str, history: Option<History>) -> Op {
+    Op::Subscribe(Subscribe { agent: id(name), pattern: pattern(text), history })
+}
+
+fn unsubscribe(name: &str, text: &str) -> Op {
+    Op::Unsubscribe { agent: id(name), pattern: pattern(text) }
+}
+
+fn able(name: &str, role: Role, capabilities: &[&str]) -> Op {
+    let capabilities = capabilities.iter().map(|word| (*word).to_owned()).collect();
+    Op::RegisterAgent(RegisterAgent { role, capabilities, ..RegisterAgent::named(id(name)) })
+}
+
+fn supervised() -> Op {
+    Op::SetPolicy(Policy { preset: Preset::Supervised, ..Policy::mesh() })
+}
+
+fn earlier(seq: Seq, n: u32, from: Option<&str>) -> Earlier {
+    let (priority, attempts_max) = (Priority::NORMAL, 4);
+    let letter = Letter { seq, n, priority, attempts_max, expires_at: None, session: None };
+    Earlier { from: from.map(id), session_id: None, letter }
+}
+
+fn bring(wanted: History, messages: Vec<Earlier>, next: Seq) -> Op {
+    Op::BringHistory(BringHistory { agent: id("bob"), pattern: pattern("a.>"), wanted, messages, next })
+}
+
+async fn items(bench: &Bench, kind: ItemKind) -> Vec<Item> {
+    match bench.read(Read::Items { kind, after: None, limit: 1000 }).await {
+        Rows::Items(items) => items,
+        other => panic!("not items: {other:?}"),
+    }
+}
+
+async fn recipients(bench: &Bench, seq: Seq, n: u32) -> Vec<Recipient> {
+    match bench.read(Read::Message { seq, n }).await {
+        Rows::Message(Some(stored)) => stored.recipients,
+        other => panic!("not a message: {other:?}"),
+    }
+}
+
+fn deliveries(taken: &[Handed]) -> Vec<DeliveryNo> {
+    taken.iter().map(|one| one.delivery).collect()
+}
+
+pub async fn d3_each_destination_reaches_whom_it_says(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let dave = able("dave", Role::Observer, &["cook"]);
+    bench.ok(Principal::System, vec![dave, subscribe("bob", "a.*", None)]).await;
+    let agents = bench.published().agents.clone();
+    let numbers = |names: &[&str]| -> Vec<Recipient> {
+        names.iter().map(|name| agents.number(&id(name)).expect("known").into()).collect()
+    };
+    for (destination, names) in [
+        ("topic:a.b", &["bob"][..]),
+        ("topic:a.b.c", &[]),
+        ("*", &["bob", "carol", "dave"]),
+        ("role:worker", &["bob", "carol"]),
+        ("role:observer", &["dave"]),
+    ] {
+        let sent = bench.send_as("alice", to(destination)).await;
+        assert_eq!(sent.count as usize, names.len(), "{destination}");
+        assert_eq!(recipients(&bench, sent.id.seq, 0).await, numbers(names), "{destination}");
+    }
+    let pooled = bench.send_as("alice", to("can:cook")).await;
+    assert_eq!(recipients(&bench, pooled.id.seq, 0).await, [Recipient::pool(PoolNo(1))]);
+    for nobody in ["role:coordinator", "role:specialist", "can:fly"] {
+        bench.refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", to(nobody))]).await;
+    }
+}
+
+pub async fn d4_a_subscription_is_there_from_its_record_on(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send_as("alice", to("topic:a.b")).await;
+    let first = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", None)]).await;
+    let since = first.seq.expect("a record");
+    assert_eq!(first.results, [OpResult::Subscribed { since, wanted: None }]);
+    let again = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", Some(History::Last(5)))]).await;
+    assert_eq!((again.seq, &again.results[..]), (None, &first.results[..]), "it is the same one");
+    bench.reopen().await;
+    assert_eq!(bench.published().topics.len(), 1);
+    let heard = bench.send_as("alice", to("topic:a.b")).await;
+    assert_eq!(bench.claim_one("bob").await.seq, heard.id.seq);
+    bench.ok(agent("bob"), vec![unsubscribe("bob", "a.>")]).await;
+    bench.refused_with(Code::NotFound, agent("bob"), vec![unsubscribe("bob", "a.>")]).await;
+    assert_eq!(bench.send_as("alice", to("topic:a.b")).await.count, 0);
+    assert_eq!(items(&bench, ItemKind::Subscription).await, vec![]);
+}
+
+pub async fn d4_an_agent_has_at_most_256_subscriptions(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let most = limits::SUBSCRIPTIONS_PER_AGENT_MAX;
+    let ops = (0..most).map(|number| subscribe("bob", &format!("a.{number}"), None)).collect();
+    bench.ok(agent("bob"), ops).await;
+    let refused = bench.refused(agent("bob"), vec![subscribe("bob", "one.more", None)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most as u64)));
+    bench.ok(agent("bob"), vec![subscribe("bob", "a.7", None)]).await;
+    bench.ok(agent("alice"), vec![subscribe("alice", "one.more", None)]).await;
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    assert_eq!(items(&bench, ItemKind::Subscription).await.len(), 1, "those of one who is gone are gone");
+}
+
+pub async fn d4_earlier_messages_are_new_deliveries(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let both = vec![send("alice", to("topic:a.b")), send("alice", to("topic:a.c"))];
+    let seq = bench.ok(agent("alice"), both).await.seq.expect("a record");
+    let wanted = History::Last(2);
+    let since = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", Some(wanted))]).await.seq.expect("one");
+    let newer = bench.send_as("alice", to("topic:a.b")).await;
+    let too_new = bring(wanted, vec![earlier(newer.id.seq, 0, None)], since);
+    bench.refused_with(Code::Invalid, Principal::System, vec![too_new]).await;
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![bring(wanted, vec![], since)]).await;
+    let first = vec![earlier(seq, 0, Some("alice")), earlier(seq, 1, Some("bob"))];
+    bench.ok(Principal::System, vec![bring(wanted, first.clone(), Seq(since.0 - 1))]).await;
+    let taken = bench.claim("bob", 9).await;
+    assert_eq!(deliveries(&taken), [newer.first, DeliveryNo(newer.first.0 + 1)], "not what it sent itself");
+    assert_eq!((taken[1].seq, taken[1].n, taken[1].attempt), (seq, 0, 1));
+    let rest = History::Seq(Seq(since.0 - 1));
+    bench.refused_with(Code::NotFound, Principal::System, vec![bring(wanted, first, since)]).await;
+    bench.ok(Principal::System, vec![bring(rest, vec![], since)]).await;
+    match &items(&bench, ItemKind::Subscription).await[..] {
+        [Item::Subscription(one)] => assert_eq!((one.since, one.state), (since, SubscriptionState::Active)),
+        other => panic!("not a subscription: {other:?}"),
+    }
+}
+
+pub async fn d3_a_pool_has_one_delivery_for_all_who_can(mut bench: Bench) {
+    bench.start("alice").await;
+    let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
+    bench.ok(Principal::System, cooks.to_vec()).await;
+    let first = bench.send_as("alice", to("can:cook")).await;
+    let second = bench.send_as("alice", to("can:cook")).await;
+    assert_eq!((first.count, second.count), (1, 1));
+    let held = bench.claim_one("bob").await;
+    assert_eq!(held.delivery, first.first);
+    bench.reopen().await;
+    bench.refused_with(Code::StaleLease, agent("carol"), vec![ack(&held)]).await;
+    assert_eq!(deliveries(&bench.claim("carol", 9).await), [second.first]);
+    bench.ok(agent("bob"), vec![ack(&held)]).await;
+    let again = bench.ok(agent("bob"), vec![ack(&held)]).await;
+    assert_eq!(again.seq, None, "a repeated ack changes nothing");
+    assert_eq!(bench.counts().acked, 1);
+}
+
+pub async fn d3_what_comes_back_from_a_pool_is_anybodys(bench: Bench) {
+    bench.start("alice").await;
+    let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
+    bench.ok(Principal::System, cooks.to_vec()).await;
+    bench.send_as("alice", to("can:cook")).await;
+    let first = bench.claim_one("bob").await;
+    bench.wait("carol", 1, Waiting::Once(ConsumerId(1))).await;
+    bench.pass(30);
+    bench.sweep().await;
+    let handed = bench.handed();
+    assert_eq!(handed.iter().map(|(id, one)| (*id, one.attempt)).collect::<Vec<_>>(), [(ConsumerId(1), 2)]);
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&first)]).await;
+    bench.ok(agent("carol"), vec![give_up(&handed[0].1, "no use")]).await;
+    let letters = bench.dead_letters().await;
+    assert_eq!((letters.len(), letters[0].to), (1, Recipient::pool(PoolNo(1))));
+    bench.ok(Principal::System, vec![redrive(first.delivery)]).await;
+    assert_eq!(bench.claim_one("bob").await.attempt, 1);
+}
+
+pub async fn d3_a_pool_is_worked_off_in_turns(bench: Bench) {
+    bench.start("alice").await;
+    let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
+    bench.ok(Principal::System, cooks.to_vec()).await;
+    let ops = (0..6).map(|_| send("alice", to("can:cook"))).collect();
+    for (number, name) in [(1, "bob"), (2, "carol")] {
+        bench.wait(name, 2, Waiting::Standing(ConsumerId(number))).await;
+    }
+    bench.ok(agent("alice"), ops).await;
+    let order: Vec<u64> = bench.handed().iter().map(|(consumer, _)| consumer.0).collect();
+    assert_eq!(order, [1, 2, 1, 2]);
+    assert_eq!(bench.counts().ready, 2, "the rest waits for credit");
+    bench.ok(agent("carol"), vec![Op::Grant { consumer: ConsumerId(2), credit: 9 }]).await;
+    assert_eq!(bench.handed().len(), 2);
+}
+
+pub async fn d4_many_acks_are_one_operation(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    for _ in 0..4 {
+        bench.send("alice", "bob").await;
+    }
+    let taken = bench.claim("bob", 4).await;
+    let leases = |which: &[usize]| which.iter().map(|index| lease(&taken[*index])).collect::<Vec<_>>();
+    let first = bench.ok(agent("bob"), vec![Op::AckMany(leases(&[0, 1]))]).await;
+    assert_eq!(first.results, [OpResult::AckedMany { earlier: vec![] }]);
+    let seq = first.seq.expect("a record");
+    bench.reopen().await;
+    let second = bench.ok(agent("bob"), vec![Op::AckMany(leases(&[1, 2]))]).await;
+    assert_eq!(second.results, [OpResult::AckedMany { earlier: vec![(0, seq)] }]);
+    let state = bench.state(taken[1].delivery).await;
+    assert_eq!(state, Some(DeliveryState::Ended { state: EndState::Acked, seq }));
+    let refused = bench.refused(agent("alice"), vec![Op::AckMany(leases(&[3]))]).await;
+    assert_eq!(refused.code, Code::Forbidden, "{refused}");
+}
+
+pub async fn d4_everybody_costs_quota_by_the_minute(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let rules = Policy { broadcasts_per_minute: 1, ..Policy::mesh() };
+    bench.ok(Principal::System, vec![Op::SetPolicy(rules)]).await;
+    bench.send_as("alice", to("*")).await;
+    let refused = bench.refused(agent("alice"), vec![send("alice", to("*"))]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(1)));
+    assert_eq!(refused.facts.rule.as_deref(), Some("broadcastsPerMinute"));
+    bench.send_as("bob", to("*")).await;
+    bench.ok(Principal::System, vec![Op::send(to("*"))]).await;
+    bench.pass(60);
+    bench.send_as("alice", to("*")).await;
+}
+
+pub async fn c1_supervision_outlives_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(Principal::System, vec![able("carol", Role::Coordinator, &[])]).await;
+    bench.send("alice", "bob").await;
+    bench.ok(Principal::System, vec![supervised()]).await;
+    bench.reopen().await;
+    let refused = bench.refused(agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
+    assert_eq!((refused.code, refused.facts.rule.as_deref()), (Code::PolicyViolation, Some("supervised")));
+    assert_eq!(bench.claim("bob", 9).await, vec![], "what was sent before is not handed out either");
+    let letters = bench.dead_letters().await;
+    assert_eq!((letters.len(), letters[0].attempts), (1, 0));
+    bench.reopen().await;
+    let refused = bench.refused(Principal::System, vec![redrive(letters[0].delivery)]).await;
+    assert_eq!(refused.code, Code::PolicyViolation);
+    bench.ok(Principal::System, vec![Op::SetPolicy(Policy::mesh())]).await;
+    bench.ok(Principal::System, vec![redrive(letters[0].delivery)]).await;
+    assert_eq!(bench.claim_one("bob").await.attempt, 1);
+    bench.send("alice", "carol").await;
+}
+
+pub async fn c1_policy_is_asked_in_the_order_of_the_operations(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let as_alice = || send("alice", deliver_to("bob"));
+    let refused = bench.refused(Principal::System, vec![supervised(), as_alice()]).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::PolicyViolation, Some(1)));
+    let receipt = bench.ok(Principal::System, vec![as_alice(), supervised()]).await;
+    assert_eq!(sent(&receipt, 0).count, 1);
+    assert_eq!(bench.claim("bob", 9).await, vec![], "sent before, and looked at when it goes out");
+}
+
+pub async fn c1_a_name_list_with_one_out_of_reach_reaches_nobody(bench: Bench) {
+    bench.ok(Principal::System, vec![able("carol", Role::Coordinator, &[]), supervised()]).await;
+    bench.start_all(&["alice", "bob"]).await;
+    let both = Message::new(Destination::Agents(vec![id("carol"), id("bob")]), "work", payload("{}"));
+    bench.refused_with(Code::PolicyViolation, agent("alice"), vec![send("alice", both)]).await;
+    assert_eq!(bench.claim("carol", 9).await, vec![]);
+    bench
+        .refused_with(Code::PolicyViolation, agent("dave"), vec![able("dave", Role::Coordinator, &[])])
+        .await;
+    bench.ok(agent("dave"), vec![register("dave"), claim("dave", 1, Waiting::No)]).await;
+}
