@@ -62,12 +62,17 @@ impl Ask {
     /// How long it waits for this many recipients.
     #[must_use]
     pub fn length_ms(&self, recipients: usize) -> u64 {
-        let by_type = match self.message.kind {
+        self.timeout_ms.unwrap_or_else(|| Self::length_by_type(&self.message, recipients))
+    }
+
+    /// How long a question waits if nobody says otherwise: a command 30 s, a query 5 s, several recipients 1 s.
+    #[must_use]
+    pub fn length_by_type(message: &Message, recipients: usize) -> u64 {
+        match message.kind {
             _ if recipients > 1 => REQUEST_SEVERAL_MS,
             MessageType::Query => REQUEST_QUERY_MS,
             MessageType::Command | MessageType::Event | MessageType::Response => REQUEST_COMMAND_MS,
-        };
-        self.timeout_ms.unwrap_or(by_type)
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult,
-    Open, OpenState, Refused, Status, Timestamp,
+    Open, OpenState, Refused, Status, Task, TaskId, Timestamp,
 };
 
 use crate::reference::agents::unknown;
@@ -97,9 +97,12 @@ impl Step<'_> {
         let agent = self.space.agent(number).clone();
         let held = self.space.held_by(number);
         let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
+        let holds = |task: &&&Task| task.lease().is_some_and(|lease| lease.by == number);
+        let tasks: Vec<TaskId> =
+            self.space.tasks().iter().filter(holds).map(|task| task.spec.id.clone()).collect();
         let listening = self.space.consumers.iter().filter(|one| one.agent == number).count();
         let status = match agent.presence.status {
-            Status::Idle if !held.is_empty() => Status::Working,
+            Status::Idle if !held.is_empty() || !tasks.is_empty() => Status::Working,
             Status::Idle if asking > 0 => Status::Waiting,
             said => said,
         };
@@ -114,6 +117,8 @@ impl Step<'_> {
             listening,
             asking,
             current: held.first().copied(),
+            tasks: tasks.len(),
+            current_task: tasks.first().cloned(),
             heard_at: self.wall(heard),
             offline_at: silence_ms.map(|silence_ms| self.wall(heard.plus_ms(silence_ms))),
         }
