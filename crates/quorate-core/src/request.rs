@@ -200,3 +200,42 @@ impl Request {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::destination::Destination;
+    use crate::ids::AgentId;
+    use crate::message::Payload;
+    use crate::time::Timestamp;
+
+    fn question(change: impl FnOnce(&mut Message), timeout_ms: Option<u64>) -> Result<(), Refused> {
+        let bob = AgentId::new("bob").expect("a good id");
+        let payload = Payload::seal(Bytes::from_static(b"1"), [1; 16]);
+        let mut message = Message::new(Destination::Agent(bob.clone()), "look", payload);
+        message.from = Some(bob);
+        change(&mut message);
+        Ask::new(message, timeout_ms, None).check()
+    }
+
+    // Fails under: an event that is asked; a question of nobody's; one that begins later; no limit of the wait.
+    #[test]
+    fn d5_a_question_is_a_command_or_a_query_now_and_for_a_day_at_most() {
+        assert!(question(|_| {}, None).is_ok());
+        assert!(question(|message| message.kind = MessageType::Query, Some(REQUEST_MS_MAX)).is_ok());
+        let refused = [
+            question(|message| message.kind = MessageType::Event, None),
+            question(|message| message.kind = MessageType::Response, None),
+            question(|message| message.from = None, None),
+            question(|message| message.deliver_at = Some(Timestamp(1)), None),
+            question(|_| {}, Some(0)),
+            question(|_| {}, Some(REQUEST_MS_MAX + 1)),
+        ];
+        for outcome in refused {
+            let refused = outcome.expect_err("it is refused");
+            assert!(refused.code == Code::Invalid && !refused.hint.is_empty(), "{refused}");
+        }
+    }
+}

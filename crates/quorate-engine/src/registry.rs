@@ -155,11 +155,17 @@ impl Space {
     }
 
     /// Gives signs of life of an agent for as long as it is polled, or until the agent was started again.
-    pub async fn beat(&self, agent: AgentId, epoch: Epoch, every: Duration) {
+    pub async fn beat(
+        &self,
+        agent: AgentId,
+        epoch: Epoch,
+        every: Duration,
+        says: impl Fn() -> (Status, Health),
+    ) {
         loop {
             self.pass(every).await;
-            // It says nothing of what the agent does: that shows in what it holds.
-            match self.heartbeat(&agent, Some(epoch), Status::Idle, Health::Healthy).await {
+            let (status, health) = says();
+            match self.heartbeat(&agent, Some(epoch), status, health).await {
                 Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
                 // Anything else may pass; two more may be missed.
                 _ => {}

@@ -1,7 +1,7 @@
 //! An agent that takes part.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::limits::LEASE_MS_DEFAULT;
@@ -163,13 +163,7 @@ impl AgentBuilder {
             return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
         };
         let pulse = self.heartbeat.map(|every| Arc::new(Pulse::start(&self.space, &id, *epoch, every)));
-        Ok(Agent {
-            space: self.space.clone(),
-            id,
-            epoch: *epoch,
-            lease_ms: millis(self.lease),
-            _pulse: pulse,
-        })
+        Ok(Agent { space: self.space.clone(), id, epoch: *epoch, lease_ms: millis(self.lease), pulse })
     }
 }
 
@@ -181,22 +175,29 @@ pub struct Agent {
     pub(crate) epoch: Epoch,
     pub(crate) lease_ms: u64,
     /// Beats for as long as anybody has this agent.
-    _pulse: Option<Arc<Pulse>>,
+    pulse: Option<Arc<Pulse>>,
 }
 
 /// Signs of life, for as long as it is held.
-struct Pulse(JoinHandle<()>);
+struct Pulse {
+    /// What the agent last said of itself.
+    said: Arc<Mutex<(Status, Health)>>,
+    task: JoinHandle<()>,
+}
 
 impl Pulse {
     fn start(space: &Space, agent: &AgentId, epoch: Epoch, every: Duration) -> Self {
         let (space, agent) = (space.clone(), agent.clone());
-        Self(tokio::spawn(async move { space.beat(agent, epoch, every).await }))
+        let said = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
+        let says = Arc::clone(&said);
+        let says = move || says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { said, task: tokio::spawn(async move { space.beat(agent, epoch, every, says).await }) }
     }
 }
 
 impl Drop for Pulse {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -286,6 +287,9 @@ impl Agent {
     /// # Errors
     /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
     pub async fn report(&self, status: Status, health: Health) -> Result<(), Error> {
+        if let Some(pulse) = &self.pulse {
+            *pulse.said.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
+        }
         self.space.heartbeat(&self.id, Some(self.epoch), status, health).await
     }
 

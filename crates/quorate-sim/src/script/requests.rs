@@ -168,7 +168,8 @@ impl Stage {
         match self.rows(what).await {
             Rows::Item(Some(Item::Request(request))) => {
                 let line = self.request_line(Verb::RequestMade, &request);
-                self.say(line.trim_start_matches("request.made ").to_owned());
+                let chain = &request.correlation;
+                self.say(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
             }
             _ => self.say(format!("{name} is no request")),
         }

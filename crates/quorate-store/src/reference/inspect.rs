@@ -97,13 +97,15 @@ impl Step<'_> {
         let agent = self.space.agent(number).clone();
         let held = self.space.held_by(number);
         let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
+        let waits = self.space.lock_waiters.iter().any(|one| one.agent == number)
+            || self.space.task_waiters.iter().any(|one| one.agent == number);
         let holds = |task: &&&Task| task.lease().is_some_and(|lease| lease.by == number);
         let tasks: Vec<TaskId> =
             self.space.tasks().iter().filter(holds).map(|task| task.spec.id.clone()).collect();
         let listening = self.space.consumers.iter().filter(|one| one.agent == number).count();
         let status = match agent.presence.status {
             Status::Idle if !held.is_empty() || !tasks.is_empty() => Status::Working,
-            Status::Idle if asking > 0 => Status::Waiting,
+            Status::Idle if asking > 0 || waits => Status::Waiting,
             said => said,
         };
         let heard = self.space.heard[number.0 as usize - 1];

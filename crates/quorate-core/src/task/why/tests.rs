@@ -82,13 +82,17 @@ fn i9_what_is_over_waits_for_nothing() {
 fn c4_why_is_said_in_a_sentence_as_for_messages() {
     use crate::why::{Next, WaitsFor, Why};
     let name = |agent: AgentNo| format!("agent{agent}");
-    let why = Why::of_task(&leased(1), vec![], name, Timestamp(2_000));
+    let mut first = leased(1);
+    Arc::make_mut(&mut first.spec).attempts_max = 2;
+    let why = Why::of_task(&first, vec![], name, Timestamp(2_000));
     assert_eq!((why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
-    assert_eq!((why.next, why.next_at), (Next::GivenUp, Some(Timestamp(31_000))));
+    assert_eq!((why.next, why.next_at), (Next::GivenOutAgain, Some(Timestamp(31_000))));
     assert_eq!(
         why.sentence,
-        "leased to agent2 since 00:00:01 (attempt 1 of 0); if agent2 says nothing by 00:00:31 it is given up"
+        "leased to agent2 since 00:00:01 (attempt 1 of 2); if agent2 says nothing by 00:00:31 it is given out again"
     );
+    let last = Task { attempt: 2, ..first };
+    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::GivenUp);
     let blocked = task(TaskState::Blocked { held_by: vec![] }, 0);
     let why = Why::of_task(&blocked, vec![id("a"), id("b")], name, Timestamp(0));
     assert_eq!(
