@@ -16,6 +16,7 @@ mod replay;
 mod requests;
 mod sessions;
 mod tasks;
+mod tokens;
 mod topics;
 mod waits;
 
@@ -37,6 +38,7 @@ pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
 pub(crate) use tasks::{Claimer, Next};
+pub use tokens::{Found, Tokens};
 pub use topics::Topics;
 pub(crate) use waits::WaitId;
 
