@@ -28,6 +28,8 @@ pub mod memory;
 #[allow(missing_docs)]
 pub mod order;
 #[allow(missing_docs)]
+pub mod requests;
+#[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
 pub mod rollback;
@@ -167,6 +169,17 @@ macro_rules! contract_tests {
                 a_sweep_is_a_record_of_its_own_kind,
                 the_wake_says_when_time_will_change_something,
                 the_newest_record_at_a_time,
+            }
+            requests {
+                d4_whoever_asks_hears_the_answer,
+                d5_a_wait_ends_with_its_time,
+                d5_a_late_answer_is_on_record_only,
+                d4_a_request_is_called_off_by_whoever_made_it,
+                d4_a_request_outlives_a_restart,
+                d6_three_missed_heartbeats_are_offline,
+                d6_the_sender_says_what_becomes_of_it,
+                d7_a_new_epoch_has_nothing_in_its_hands,
+                d8_requests_locks_and_tasks_make_one_circle,
             }
             waiting {
                 a_waiting_claim_gets_its_lease_in_the_insert,

@@ -34,9 +34,9 @@ fn send(space: &Space, to: &str) -> Result<(), Code> {
 }
 
 async fn taken(space: &Space) -> usize {
-    let bob = id("bob");
-    let principal = Principal::Agent(bob.clone());
-    let claim = space.claim(&principal, None, &bob, 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
+    let bob = Principal::Agent(id("bob"));
+    let of = id("bob");
+    let claim = space.claim(&bob, None, &of, 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
     claim.await.expect("an answer").len()
 }
 

@@ -60,7 +60,10 @@ impl Step<'_> {
         }
         self.close_claim(id);
         self.space.consumers.retain(|one| one.id != id);
-        self.space.waiters.retain(|_, waiter| *waiter != id);
+        for request in self.space.heard_by(id) {
+            self.hang_up(request);
+        }
+        self.stop_waiting_for_task(id);
         OpResult::Done
     }
 
@@ -99,9 +102,9 @@ impl Step<'_> {
         {
             let token = self.next_token();
             let deadline = self.now.mono.plus_ms(lease_ms);
-            let since = Some(self.now.wall);
+            let (since, seq) = (Some(self.now.wall), self.seq);
             let delivery = self.space.delivery_mut(number);
-            delivery.place = Place::Leased { token, lease_ms, deadline, since };
+            delivery.place = Place::Leased { token, lease_ms, deadline, since, seq };
             delivery.to = delivery.to.held_by(agent);
             delivery.attempt += 1;
             taken.push(Handed {
@@ -127,7 +130,9 @@ impl Step<'_> {
                 continue;
             }
             if self.is_barred(number, agent) {
+                self.lost_with = Code::PolicyViolation;
                 self.end(number, EndState::Dead, "the policy does not let it through any more".into());
+                self.lost_with = Code::Cancelled;
                 continue;
             }
             self.space.fairness[agent.0 as usize - 1] = fairness;
@@ -182,7 +187,6 @@ impl Step<'_> {
 
     /// Leases that are over come back; waiting messages that are past their time end. So many at a time.
     pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
-        self.require_system()?;
         let now = self.now;
         let deadline = |place: &Place| match place {
             Place::Leased { deadline, .. } => Some(*deadline),
@@ -203,6 +207,7 @@ impl Step<'_> {
         self.expire_holds();
         self.sweep_tasks();
         self.time_out_requests();
+        self.sweep_tokens();
         self.look_for_the_silent();
         self.look_at_waits();
         Ok(OpResult::Done)
@@ -210,7 +215,6 @@ impl Step<'_> {
 
     /// A dead letter is given out again, with all its tries.
     pub(super) fn redrive(&mut self, id: DeliveryId) -> Result<OpResult, Refused> {
-        self.require_system()?;
         let number = self.space.resolve(id).ok_or_else(|| not_found(id))?;
         let delivery = self.space.delivery(number).ok_or_else(|| not_found(id))?;
         if !matches!(delivery.place, Place::Ended { state: EndState::Dead, .. }) {
@@ -242,7 +246,6 @@ impl Step<'_> {
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let homes = match agent.as_str().strip_prefix("can:") {
             Some(capability) if !capability.is_empty() => {
-                self.require_system()?;
                 let mut pools = self.space.pools();
                 pools.retain(|pool| pool.capability.as_str() == capability);
                 pools.sort_by_key(|pool| pool.takers);

@@ -108,8 +108,9 @@ impl Step<'_> {
         match (&self.commit.principal, &message.from) {
             (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
             (Principal::Agent(_), _) => Err(Refused::new(Code::Forbidden, "an agent sends as itself only")),
-            (Principal::System, None) => Ok(()),
-            (Principal::System, Some(from)) => match self.space.agent_number(from) {
+            (Principal::System | Principal::Holder { .. }, None) => Ok(()),
+            (Principal::System | Principal::Holder { .. }, Some(from)) => match self.space.agent_number(from)
+            {
                 Some(_) => Ok(()),
                 None => Err(unknown(from)),
             },
@@ -167,7 +168,8 @@ impl Step<'_> {
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
         let since = Some(self.now.wall);
-        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline, since };
+        let (lease_ms, seq) = (consumer.lease_ms, self.seq);
+        delivery.place = Place::Leased { token, lease_ms, deadline, since, seq };
         delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
         self.spend(consumer.id, 1);

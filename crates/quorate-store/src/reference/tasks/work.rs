@@ -184,6 +184,7 @@ impl Step<'_> {
             since: self.now.wall,
         });
         self.set_task(task.clone());
+        self.space.task_memory.taken.insert(offer.id.clone(), self.seq);
         TaskHanded { task, input: self.space.task_memory.inputs.get(&offer.id).cloned() }
     }
 
@@ -279,6 +280,6 @@ impl Step<'_> {
     }
 
     fn is(&self, agent: AgentNo) -> bool {
-        self.commit.principal == Principal::System || self.actor == Some(agent)
+        !matches!(self.commit.principal, Principal::Agent(_)) || self.actor == Some(agent)
     }
 }
