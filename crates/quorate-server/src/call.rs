@@ -1,0 +1,176 @@
+//! A call: who asks, in which space, and what was sent with it. The one way from a request to the engine.
+
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt, Refused, Secret, SpaceName,
+    TokenRole,
+};
+use quorate_engine::{Error, Space};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::app::{App, DEFAULT_SPACE};
+use crate::body;
+use crate::problem::Problem;
+use crate::wire::{Sealing, result};
+
+/// Which start of an agent acts.
+const EPOCH: &str = "quorate-epoch";
+/// Under which key a call may be repeated.
+const KEY: &str = "idempotency-key";
+/// In which space an admin acts.
+const SPACE: &str = "quorate-space";
+
+/// A call by somebody who is known.
+pub(crate) struct Call {
+    pub(crate) app: App,
+    pub(crate) space: Space,
+    pub(crate) principal: Principal,
+    pub(crate) bearer: Bearer,
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) uri: Uri,
+    pub(crate) body: Bytes,
+}
+
+/// An answer.
+pub(crate) type Answer = Result<Response, Problem>;
+
+impl FromRequest<App> for Call {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        // Who asks comes first: nobody else learns anything, not even that a request was too large.
+        let Known { space, principal, bearer } = known(app, &head.headers)?;
+        let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
+            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
+            text.parse().map(Epoch).map_err(wrong)
+        });
+        let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
+        let body = body::read(&head.headers, body).await?;
+        Ok(Self { app: app.clone(), space, principal, bearer, epoch: epoch.transpose()?, key, uri: head.uri, body })
+    }
+}
+
+/// Somebody who is known.
+struct Known {
+    space: Space,
+    principal: Principal,
+    bearer: Bearer,
+}
+
+/// Who holds the token of a request.
+fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
+    let unknown = |detail: &str| {
+        Refused::new(Code::Unauthenticated, detail)
+            .hint("send Authorization: Bearer TOKEN with a token of this hub")
+    };
+    let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
+        .ok_or_else(|| unknown("the request bears no token"))?;
+    let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(unknown("the request bears no token"));
+    }
+    let digest = secret.trim().parse::<Secret>().map_err(|refused| unknown(&refused.detail))?.digest();
+    let now = app.engine().clock().now().wall;
+    for (name, space) in app.spaces() {
+        let published = space.published();
+        let Some(token) = published.tokens.get(&digest) else { continue };
+        if token.is_expired(now) {
+            break;
+        }
+        let (principal, bearer) = (token.principal(), token.bearer.clone());
+        let space = match text_of(headers, SPACE)? {
+            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
+            _ => space,
+        };
+        return Ok(Known { space, principal, bearer });
+    }
+    Err(unknown("the token is not known, expired or revoked"))
+}
+
+/// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.
+fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Result<Space, Refused> {
+    let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
+    let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
+    found.filter(|_| may).ok_or_else(|| Refused::new(Code::NotFound, format!("there is no space {name:?}")))
+}
+
+fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
+    let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
+    text.transpose().map_err(|_| Refused::new(Code::Invalid, format!("the header {name} is no plain text")))
+}
+
+impl Call {
+    /// The agent that acts, if it is one.
+    pub(crate) fn by(&self) -> Option<&AgentId> {
+        self.bearer.agent()
+    }
+
+    /// Refuses those who have none of these roles. Admins have all of them.
+    pub(crate) fn only(&self, roles: &[TokenRole]) -> Result<(), Refused> {
+        if let Bearer::Holder(role) = self.bearer
+            && (role == TokenRole::Admin || roles.contains(&role))
+        {
+            return Ok(());
+        }
+        let needed: Vec<&str> = roles.iter().chain(&[TokenRole::Admin]).map(|role| role.as_str()).collect();
+        Err(Refused::new(Code::Forbidden, format!("a token of the role {} may not do this", self.bearer.role()))
+            .hint(format!("use a token of the role {}", needed.join(" or "))))
+    }
+
+    pub(crate) fn sealing(&self) -> Sealing<'_> {
+        Sealing { space: &self.space, body: &self.body }
+    }
+
+    /// What stands behind the question mark.
+    pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
+        let wrong = |error: axum::extract::rejection::QueryRejection| {
+            Refused::new(Code::Invalid, error.body_text()).hint("see GET /v1/openapi.json for every parameter")
+        };
+        Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
+    }
+
+    /// Commits in the name of whoever asks.
+    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+        self.commit_with(ops, self.epoch, self.key.clone()).await
+    }
+
+    pub(crate) async fn commit_with(
+        &self,
+        ops: Vec<Op>,
+        epoch: Option<Epoch>,
+        key: Option<IdempotencyKey>,
+    ) -> Result<Receipt, Error> {
+        let commit = Commit { epoch, ..Commit::new(self.principal.clone(), ops) };
+        self.space.commit(match key {
+            Some(key) => commit.keyed(key),
+            None => commit,
+        })
+        .await
+    }
+
+    /// What each operation came to.
+    pub(crate) fn results(&self, receipt: &Receipt) -> Vec<Value> {
+        receipt.results.iter().map(|one| result::shown(&self.space, one)).collect()
+    }
+}
+
+/// JSON with a status.
+pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
+    let json = serde_json::to_string(value).map_err(|error| {
+        // Only a type of our own that is no JSON could do that.
+        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
+    })?;
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// JSON, and all is well.
+pub(crate) fn ok(value: &impl Serialize) -> Answer {
+    answer(StatusCode::OK, value)
+}
