@@ -25,8 +25,8 @@ use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
 use crate::subscription::{BringHistory, History, Subscribe};
 use crate::task::{
-    CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded, TaskLeaseRef,
-    TaskLoss,
+    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded,
+    TaskLeaseRef, TaskLoss,
 };
 use crate::time::Timestamp;
 use crate::topic::Pattern;
@@ -254,6 +254,8 @@ pub enum Op {
     Heartbeat(Heartbeat),
     /// A look at the state at the head: alone in its commit, leaves no record.
     Inspect(Inspect),
+    /// Wait until a task is over. Leaves no record.
+    AwaitTask(AwaitTask),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -450,7 +452,8 @@ impl Op {
             | Self::Unsubscribe { .. }
             | Self::AwaitRequest { .. }
             | Self::CancelRequest { .. }
-            | Self::Inspect(_) => Ok(()),
+            | Self::Inspect(_)
+            | Self::AwaitTask(_) => Ok(()),
         }
     }
 }
@@ -591,9 +594,11 @@ pub enum Told {
         at: Timestamp,
         /// The answer.
         message: Arc<Message>,
-        /// Whether more may come.
+        /// Whether no more can come.
         is_last: bool,
     },
+    /// The task that it waited for is over.
+    TaskOver(TaskId),
 }
 
 /// Locks that somebody holds.

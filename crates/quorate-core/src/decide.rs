@@ -339,6 +339,7 @@ impl<'a> Draft<'a> {
             Op::CancelRequest { request } => self.cancel_request(*request),
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
             Op::Inspect(what) => self.inspect(what),
+            Op::AwaitTask(wait) => self.await_task(wait),
         }
     }
 

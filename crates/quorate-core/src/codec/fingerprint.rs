@@ -183,6 +183,8 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         // It is alone in its commit and leaves no record, so nobody ever compares it.
         Op::Inspect(_) => out.number(56),
+        // A wait leaves no record either.
+        Op::AwaitTask(_) => out.number(57),
     }
 }
 

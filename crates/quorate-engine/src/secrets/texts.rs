@@ -100,7 +100,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::BringHistory(_)
         | Op::AwaitRequest { .. }
         | Op::CancelRequest { .. }
-        | Op::Inspect(_) => Ok(()),
+        | Op::Inspect(_)
+        | Op::AwaitTask(_) => Ok(()),
     }
 }
 

@@ -200,6 +200,7 @@ impl<'a> Step<'a> {
             Op::CancelRequest { request } => self.cancel(*request),
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
             Op::Inspect(what) => self.inspect(what),
+            Op::AwaitTask(wait) => self.await_task(wait),
         }
     }
 
