@@ -58,13 +58,26 @@ pub(crate) fn parse_one_or_list<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Res
 pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(field, _)| field == name)
+    }
+
     /// Takes a field that is a text out.
     pub(crate) fn take_text(&mut self, name: &str) -> Result<String, Refused> {
-        let at = self.0.iter().position(|(field, _)| field == name).ok_or_else(|| {
+        self.take(name)?.ok_or_else(|| {
             Refused::new(Code::Invalid, format!("{name} is missing")).hint(format!("say {name}, as a text"))
-        })?;
+        })
+    }
+
+    /// Takes a field that may be there, and is a number, out.
+    pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<u64>, Refused> {
+        self.take(name)
+    }
+
+    fn take<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Refused> {
+        let Some(at) = self.0.iter().position(|(field, _)| field == name) else { return Ok(None) };
         let (_, raw) = self.0.remove(at);
-        serde_json::from_str(raw.get()).map_err(|error| not_as_expected(name, &error))
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| not_as_expected(name, &error))
     }
 
     /// Reads all of them as one thing. None may be left over.

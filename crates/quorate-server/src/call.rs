@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt, Refused, Secret, SpaceName,
-    TokenRole,
+    SpaceNo, TokenRole,
 };
 use quorate_engine::{Error, Space};
 use serde::Serialize;
@@ -29,6 +29,8 @@ const SPACE: &str = "quorate-space";
 pub(crate) struct Call {
     pub(crate) app: App,
     pub(crate) space: Space,
+    /// The space of the token. Admins of the hub may act in others.
+    pub(crate) home: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
     pub(crate) epoch: Option<Epoch>,
@@ -46,20 +48,21 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
-        let Known { space, principal, bearer } = known(app, &head.headers)?;
+        let Known { space, home, principal, bearer } = known(app, &head.headers)?;
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body).await?;
-        Ok(Self { app: app.clone(), space, principal, bearer, epoch: epoch.transpose()?, key, uri: head.uri, body })
+        Ok(Self { app: app.clone(), space, home, principal, bearer, epoch: epoch.transpose()?, key, uri: head.uri, body })
     }
 }
 
 /// Somebody who is known.
 struct Known {
     space: Space,
+    home: SpaceNo,
     principal: Principal,
     bearer: Bearer,
 }
@@ -84,12 +87,12 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
         if token.is_expired(now) {
             break;
         }
-        let (principal, bearer) = (token.principal(), token.bearer.clone());
+        let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
         let space = match text_of(headers, SPACE)? {
             Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
             _ => space,
         };
-        return Ok(Known { space, principal, bearer });
+        return Ok(Known { space, home, principal, bearer });
     }
     Err(unknown("the token is not known, expired or revoked"))
 }
@@ -138,21 +141,25 @@ impl Call {
 
     /// Commits in the name of whoever asks.
     pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
-        self.commit_with(ops, self.epoch, self.key.clone()).await
+        self.space.commit(self.as_commit(ops)).await
     }
 
-    pub(crate) async fn commit_with(
-        &self,
-        ops: Vec<Op>,
-        epoch: Option<Epoch>,
-        key: Option<IdempotencyKey>,
-    ) -> Result<Receipt, Error> {
-        let commit = Commit { epoch, ..Commit::new(self.principal.clone(), ops) };
-        self.space.commit(match key {
-            Some(key) => commit.keyed(key),
+    /// The commit of whoever asks, with its epoch and key.
+    pub(crate) fn as_commit(&self, ops: Vec<Op>) -> Commit {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
+        match &self.key {
+            Some(key) => commit.keyed(key.clone()),
             None => commit,
-        })
-        .await
+        }
+    }
+
+    /// The agent for which something is done: whoever asks, or the one that somebody names who is no agent.
+    pub(crate) fn acting(&self, named: Option<String>) -> Result<AgentId, Refused> {
+        match (named.map(AgentId::new).transpose()?, self.by()) {
+            (Some(named), _) => Ok(named),
+            (None, Some(by)) => Ok(by.clone()),
+            (None, None) => Err(Refused::new(Code::Invalid, "agent is missing").hint("say for which agent")),
+        }
     }
 
     /// What each operation came to.

@@ -1,16 +1,23 @@
 //! The routes: which call goes where. Each noun has a room of its own.
 
+mod admin;
 mod agents;
 mod commit;
 mod context;
 mod dead_letters;
+mod going_back;
 mod health;
 mod inbox;
+mod locks;
 mod messages;
+mod requests;
+mod sessions;
+mod subscriptions;
+mod tasks;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use quorate_core::{Code, Refused};
 use serde::Deserialize;
 
@@ -27,12 +34,6 @@ const LIMIT_MAX: usize = 1_000;
 pub(crate) struct Page {
     limit: Option<usize>,
     cursor: Option<String>,
-}
-
-impl Page {
-    fn limit(&self) -> Result<usize, Refused> {
-        checked_limit(self.limit)
-    }
 }
 
 fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
@@ -67,10 +68,43 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/agents/{id}/inbox/extend", post(inbox::extend))
         .route("/v1/messages", post(messages::send))
         .route("/v1/messages/{id}", get(messages::show))
+        .route("/v1/messages/{id}/why", get(requests::why))
+        .route("/v1/tasks/{id}/why", get(requests::why))
+        .route("/v1/request", post(requests::request))
+        .route("/v1/agents/{id}/subscriptions", get(subscriptions::list))
+        .route(
+            "/v1/agents/{id}/subscriptions/{topic}",
+            put(subscriptions::subscribe).delete(subscriptions::unsubscribe),
+        )
         .route("/v1/dead-letters", get(dead_letters::list))
         .route("/v1/dead-letters/{id}/redrive", post(dead_letters::redrive))
         .route("/v1/context", get(context::list))
+        .route("/v1/context:rollback", post(going_back::rollback))
+        .route("/v1/context:snapshot", post(going_back::snapshot).get(going_back::snapshots))
+        .route("/v1/context:check", get(going_back::check))
         .route("/v1/context/{*key}", get(context::show).put(context::put).delete(context::delete))
+        .route("/v1/tasks", post(tasks::create).get(tasks::list))
+        .route("/v1/tasks/claim", post(tasks::claim))
+        .route("/v1/tasks/{id}", get(tasks::show))
+        .route("/v1/tasks/{id}/heartbeat", post(tasks::heartbeat))
+        .route("/v1/tasks/{id}/complete", post(tasks::complete))
+        .route("/v1/tasks/{id}/fail", post(tasks::fail))
+        .route("/v1/tasks/{id}/release", post(tasks::release))
+        .route("/v1/tasks/{id}/cancel", post(tasks::cancel))
+        .route("/v1/locks", get(locks::list))
+        .route("/v1/locks/{name}", get(locks::show))
+        .route("/v1/locks/{name}/acquire", post(locks::acquire))
+        .route("/v1/locks/{name}/renew", post(locks::renew))
+        .route("/v1/locks/{name}/release", post(locks::release))
+        .route("/v1/sessions", post(sessions::open).get(sessions::list))
+        .route("/v1/sessions/{id}", get(sessions::show))
+        .route("/v1/sessions/{id}/add", post(sessions::add))
+        .route("/v1/sessions/{id}/timeline", get(sessions::timeline))
+        .route("/v1/sessions/{id}/{verb}", post(sessions::change))
+        .route("/v1/tokens", post(admin::create_token).get(admin::list_tokens))
+        .route("/v1/tokens/{id}", delete(admin::revoke_token))
+        .route("/v1/spaces", post(admin::create_space).get(admin::list_spaces))
+        .route("/v1/violations", get(admin::violations))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
 }

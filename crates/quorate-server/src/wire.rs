@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod message;
 pub(crate) mod op;
 pub(crate) mod result;
+pub(crate) mod task;
 pub(crate) mod time;
 
 use base64::Engine as _;
@@ -13,7 +14,6 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate_core::{Code, Payload, Refused};
 use quorate_engine::Space;
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// What comes in as JSON and goes to the log: sealed, and bytes of another type decoded.
@@ -64,14 +64,4 @@ pub(crate) fn shown(payload: &Payload, content_type: Option<&str>) -> Box<RawVal
         Some(_) => Some(format!("\"{}\"", BASE64_STANDARD.encode(&payload.bytes))),
     };
     text.and_then(|text| RawValue::from_string(text).ok()).unwrap_or_else(|| RawValue::NULL.to_owned())
-}
-
-/// A page of a list.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Paged<T> {
-    #[serde(flatten)]
-    pub(crate) items: T,
-    /// Where to go on; `null` at the end.
-    pub(crate) cursor: Option<String>,
 }

@@ -7,7 +7,7 @@ use crate::body;
 use crate::call::{Answer, Call, ok};
 use crate::wire::op::{self, CommitIn};
 
-pub(crate) async fn commit(call: Call) -> Answer {
+pub(crate) async fn commit(mut call: Call) -> Answer {
     let asked: CommitIn<'_> = body::parse(&call.body)?;
     let epoch = asked.epoch.map(Epoch).or(call.epoch);
     let key = match (asked.idempotency_key, &call.key) {
@@ -21,6 +21,7 @@ pub(crate) async fn commit(call: Call) -> Answer {
         op::read(fields, &call.sealing(), call.by()).map_err(|refused: Refused| refused.at_op(index))
     };
     let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-    let receipt = call.commit_with(ops, epoch, key).await?;
+    (call.epoch, call.key) = (epoch, key);
+    let receipt = call.commit(ops).await?;
     ok(&json!({"seq": receipt.seq.map(|seq| seq.0), "results": call.results(&receipt)}))
 }

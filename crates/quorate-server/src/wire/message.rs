@@ -97,13 +97,22 @@ pub(crate) enum PriorityWord {
     Urgent,
 }
 
+impl PriorityWord {
+    pub(crate) fn read(&self) -> Priority {
+        match self {
+            Self::Low => Priority::LOW,
+            Self::Normal => Priority::NORMAL,
+            Self::High => Priority::HIGH,
+            Self::Urgent => Priority::URGENT,
+        }
+    }
+}
+
 impl PriorityIn {
     pub(crate) fn read(&self) -> Result<Priority, Refused> {
         match self {
-            Self::Word(PriorityWord::Low) | Self::Level(0) => Ok(Priority::LOW),
-            Self::Word(PriorityWord::Normal) | Self::Level(1) => Ok(Priority::NORMAL),
-            Self::Word(PriorityWord::High) | Self::Level(2) => Ok(Priority::HIGH),
-            Self::Word(PriorityWord::Urgent) | Self::Level(3) => Ok(Priority::URGENT),
+            Self::Word(word) => Ok(word.read()),
+            Self::Level(level @ 0..=3) => Ok(Priority { level: *level, rank: 0 }),
             Self::Level(other) => Err(Refused::new(Code::Invalid, format!("priority: {other} is none"))
                 .hint("say 0 to 3, or low, normal, high, urgent")),
         }

@@ -7,6 +7,7 @@ use super::agent::{AgentIn, HeartbeatIn, named};
 use super::delivery::{LeaseIn, Settle};
 use super::entry::{DeleteIn, EntryIn};
 use super::message::MessageIn;
+use super::task::{GraphIn, HolderIn, Say, TaskIn};
 use super::Sealing;
 use crate::body::Fields;
 
@@ -58,6 +59,15 @@ pub(crate) fn read(mut fields: Fields<'_>, sealing: &Sealing<'_>, by: Option<&Ag
         "agent.register" => Op::RegisterAgent(fields.read::<AgentIn>()?.read(None)?),
         "agent.remove" => Op::RemoveAgent { agent: named(None, fields.read::<AgentOnly>()?.agent)? },
         "agent.heartbeat" => Op::Heartbeat(fields.read::<HeartbeatIn>()?.read(by)?),
+        "task.heartbeat" => fields.read::<HolderIn<'_>>()?.read(Say::Heartbeat, sealing, None)?,
+        "task.complete" => fields.read::<HolderIn<'_>>()?.read(Say::Complete, sealing, None)?,
+        "task.fail" => fields.read::<HolderIn<'_>>()?.read(Say::Fail, sealing, None)?,
+        "task.release" => fields.read::<HolderIn<'_>>()?.read(Say::Release, sealing, None)?,
+        "task.cancel" => fields.read::<HolderIn<'_>>()?.read(Say::Cancel, sealing, None)?,
+        "task.create" => {
+            let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter().map(TaskIn::read);
+            sealing.space.task_op(tasks.collect::<Result<Vec<_>, _>>()?)
+        }
         "payload.erase" => {
             let PartIn { seq, part } = fields.read()?;
             Op::Erase(ErasePayload { seq: Seq(seq), part })
