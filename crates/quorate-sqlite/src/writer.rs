@@ -403,6 +403,7 @@ impl Shared {
             wake: working.wake(),
             topics: Arc::clone(working.topics()),
             policy: Arc::clone(working.in_force()),
+            tokens: Arc::clone(working.tokens()),
         });
         let mut spaces = self.lock_spaces();
         match spaces.get(&number) {

@@ -35,7 +35,8 @@ fn send(space: &Space, to: &str) -> Result<(), Code> {
 
 async fn taken(space: &Space) -> usize {
     let bob = Principal::Agent(id("bob"));
-    let claim = space.claim(&bob, None, &id("bob"), 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
+    let of = id("bob");
+    let claim = space.claim(&bob, None, &of, 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
     claim.await.expect("an answer").len()
 }
 
