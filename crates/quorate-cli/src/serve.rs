@@ -86,7 +86,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 fn in_words(error: ServeError) -> anyhow::Error {
     let hint = match &error {
-        ServeError::NotLoopback(_) => "listen on 127.0.0.1, or say --insecure-listen if the network is trusted",
+        ServeError::NotLoopback(_) => {
+            "listen on 127.0.0.1, or say --insecure-listen if the network is trusted"
+        }
         ServeError::Listen { .. } => "another hub may run there; give another port, or 0 for any",
     };
     let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
@@ -97,7 +99,7 @@ fn in_words(error: ServeError) -> anyhow::Error {
 /// leaves no token that nobody knows.
 async fn admin_token(data: &Path, space: &Space) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN);
-    if space.published().tokens.iter().any(|token| token.bearer == Bearer::Holder(TokenRole::Admin)) {
+    if space.published().tokens.list().iter().any(|token| token.bearer == Bearer::Holder(TokenRole::Admin)) {
         return Ok(path);
     }
     let (secret, is_new) = match fs::read_to_string(&path) {

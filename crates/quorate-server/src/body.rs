@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> serde::de::Visitor<'de> for Visitor {
@@ -166,6 +166,9 @@ mod tests {
         assert!(refused.detail.starts_with("inner[1].count: invalid type"), "{}", refused.detail);
         let body = Bytes::from_static(br#"{"inner":[{"count":1,"more":2}]}"#);
         assert!(parse::<Outer>(&body).unwrap_err().detail.contains("unknown field `more`"));
+        assert!(
+            parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]}")).is_ok_and(|outer| outer.inner.is_empty())
+        );
         assert!(parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]} x")).is_err());
     }
 

@@ -5,12 +5,13 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt, Refused, Secret, SpaceName,
-    SpaceNo, TokenRole,
+    AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
+    SpaceName, SpaceNo, TokenRole,
 };
 use quorate_engine::{Error, Space};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::app::{App, DEFAULT_SPACE};
@@ -55,7 +56,17 @@ impl FromRequest<App> for Call {
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body).await?;
-        Ok(Self { app: app.clone(), space, home, principal, bearer, epoch: epoch.transpose()?, key, uri: head.uri, body })
+        Ok(Self {
+            app: app.clone(),
+            space,
+            home,
+            principal,
+            bearer,
+            epoch: epoch.transpose()?,
+            key,
+            uri: head.uri,
+            body,
+        })
     }
 }
 
@@ -79,14 +90,15 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unknown("the request bears no token"));
     }
-    let digest = secret.trim().parse::<Secret>().map_err(|refused| unknown(&refused.detail))?.digest();
+    let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
     for (name, space) in app.spaces() {
         let published = space.published();
-        let Some(token) = published.tokens.get(&digest) else { continue };
-        if token.is_expired(now) {
-            break;
-        }
+        let token = match published.tokens.find(&digest, now) {
+            Found::Active(token) => token,
+            Found::Expired(_) => return Err(unknown("the token has expired")),
+            Found::Unknown => continue,
+        };
         let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
         let space = match text_of(headers, SPACE)? {
             Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
@@ -94,7 +106,7 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
         };
         return Ok(Known { space, home, principal, bearer });
     }
-    Err(unknown("the token is not known, expired or revoked"))
+    Err(unknown("the token is not known here; it may have been revoked"))
 }
 
 /// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.
@@ -123,8 +135,11 @@ impl Call {
             return Ok(());
         }
         let needed: Vec<&str> = roles.iter().chain(&[TokenRole::Admin]).map(|role| role.as_str()).collect();
-        Err(Refused::new(Code::Forbidden, format!("a token of the role {} may not do this", self.bearer.role()))
-            .hint(format!("use a token of the role {}", needed.join(" or "))))
+        Err(Refused::new(
+            Code::Forbidden,
+            format!("a token of the role {} may not do this", self.bearer.role()),
+        )
+        .hint(format!("use a token of the role {}", needed.join(" or "))))
     }
 
     pub(crate) fn sealing(&self) -> Sealing<'_> {
@@ -134,7 +149,8 @@ impl Call {
     /// What stands behind the question mark.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
         let wrong = |error: axum::extract::rejection::QueryRejection| {
-            Refused::new(Code::Invalid, error.body_text()).hint("see GET /v1/openapi.json for every parameter")
+            Refused::new(Code::Invalid, error.body_text())
+                .hint("see GET /v1/openapi.json for every parameter")
         };
         Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
     }
@@ -175,6 +191,26 @@ pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
         Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
     })?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// A list under its name, and where to go on if it has pages. Written as it is: by way of [`Value`] payloads would not
+/// stay as they came.
+pub(crate) struct Listed<T> {
+    pub(crate) name: &'static str,
+    pub(crate) items: Vec<T>,
+    /// `None` has no pages; `Some(None)` is the last one.
+    pub(crate) cursor: Option<Option<String>>,
+}
+
+impl<T: Serialize> Serialize for Listed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(self.name, &self.items)?;
+        if let Some(cursor) = &self.cursor {
+            map.serialize_entry("cursor", cursor)?;
+        }
+        map.end()
+    }
 }
 
 /// JSON, and all is well.

@@ -37,7 +37,8 @@ fn of_headers(headers: &HeaderMap, hosts: &[String]) -> Result<(), Refused> {
 fn is_ours(host: &str, hosts: &[String]) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+        // An address with colons stands in brackets.
+        None => host.split_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -62,7 +63,9 @@ mod tests {
         for host in ["localhost", "LOCALHOST:7867", "127.0.0.1:1", "127.8.9.1", "[::1]:7867", "[::1]"] {
             assert!(is_ours(host, &[]), "{host}");
         }
-        for host in ["", "evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "10.0.0.1", "::1:80"] {
+        for host in
+            ["", "evil.example", "127.0.0.1.evil.example:80", "localhost.evil.example", "10.0.0.1", "::1:80"]
+        {
             assert!(!is_ours(host, &[]), "{host}");
         }
         assert!(is_ours("hub.example:443", &["hub.example".into()]));

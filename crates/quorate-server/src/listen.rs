@@ -103,11 +103,7 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
     let _ = tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await;
 }
 
-
-fn serve(
-    router: axum::Router,
-    stream: TcpStream,
-) -> impl hyper_util::server::graceful::GracefulConnection {
+fn serve(router: axum::Router, stream: TcpStream) -> impl hyper_util::server::graceful::GracefulConnection {
     let _ = stream.set_nodelay(true);
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);

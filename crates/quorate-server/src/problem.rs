@@ -18,10 +18,6 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn code(&self) -> Code {
-        self.code
-    }
-
     /// What the caller is told, as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut told = json!({

@@ -53,7 +53,7 @@ pub(crate) async fn create_token(call: Call) -> Answer {
 pub(crate) async fn list_tokens(call: Call) -> Answer {
     call.only(&[])?;
     let published = call.space.published();
-    let shown: Vec<Value> = published.tokens.iter().map(token_shown).collect();
+    let shown: Vec<Value> = published.tokens.list().iter().map(|token| token_shown(token)).collect();
     ok(&json!({"tokens": shown}))
 }
 
@@ -104,7 +104,9 @@ pub(crate) async fn create_space(call: Call) -> Answer {
 pub(crate) async fn list_spaces(call: Call) -> Answer {
     of_the_hub(&call)?;
     let spaces = call.app.spaces();
-    let shown = spaces.iter().map(|(name, space)| json!({"name": name.as_str(), "seq": space.published().head.seq.0}));
+    let shown = spaces
+        .iter()
+        .map(|(name, space)| json!({"name": name.as_str(), "seq": space.published().head.seq.0}));
     ok(&json!({"spaces": shown.collect::<Vec<_>>()}))
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{checked_limit, number_in};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::entry::{EntryIn, EntryOut};
 use crate::wire::time;
 
@@ -39,7 +39,9 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
         (None, None) => When::Now,
         (Some(version), None) => When::Version(Version(version)),
         (None, Some(at)) => when(&at)?,
-        (Some(_), Some(_)) => return Err(Refused::new(Code::Invalid, "version and at exclude each other").into()),
+        (Some(_), Some(_)) => {
+            return Err(Refused::new(Code::Invalid, "version and at exclude each other").into());
+        }
     };
     let entry = call.space.entry(&key, when).await?;
     let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
@@ -66,8 +68,8 @@ async fn history(call: &Call, key: &Key, which: Which) -> Answer {
     }
     let last = entries.last().filter(|_| entries.len() == limit);
     let cursor = last.map(|last| last.version.head.version.0.to_string());
-    let versions: Vec<_> = entries.iter().map(EntryOut::new).collect();
-    ok(&json!({"key": key.to_string(), "versions": versions, "cursor": cursor}))
+    let items = entries.iter().map(EntryOut::new).collect();
+    ok(&Listed { name: "versions", items, cursor: Some(cursor) })
 }
 
 #[derive(Deserialize)]
@@ -88,8 +90,8 @@ pub(crate) async fn list(call: Call) -> Answer {
     let (prefix, entry_type, author) = (filter.prefix, filter.r#type, filter.author);
     let entries = call.space.entries_of(Read::Entries { prefix, entry_type, author, after, limit }).await?;
     let cursor = entries.last().filter(|_| entries.len() == limit).map(|last| last.key.to_string());
-    let entries: Vec<_> = entries.iter().map(EntryOut::new).collect();
-    ok(&json!({"entries": entries, "cursor": cursor}))
+    let items = entries.iter().map(EntryOut::new).collect();
+    ok(&Listed { name: "entries", items, cursor: Some(cursor) })
 }
 
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
@@ -102,7 +104,10 @@ pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
     });
     let status = if version == Some(1) { StatusCode::CREATED } else { StatusCode::OK };
     let seq = receipt.seq.map(|seq| seq.0);
-    answer(status, &json!({"key": key.to_string(), "version": version, "seq": seq, "at": time::shown(receipt.at)}))
+    answer(
+        status,
+        &json!({"key": key.to_string(), "version": version, "seq": seq, "at": time::shown(receipt.at)}),
+    )
 }
 
 #[derive(Deserialize)]

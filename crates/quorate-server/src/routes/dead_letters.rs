@@ -1,7 +1,7 @@
 //! Dead letters: what was given up, and giving it out again.
 
 use axum::extract::Path;
-use quorate_core::{AgentId, DeliveryId, DeliveryNo, Op};
+use quorate_core::{AgentId, DeliveryId, DeliveryNo, Home, Op};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -31,7 +31,11 @@ pub(crate) async fn list(call: Call) -> Answer {
         json!({
             "deliveryId": published.eras.delivery_id(letter.delivery).to_string(),
             "messageId": published.eras.message_id(letter.seq, letter.n).to_string(),
-            "agent": published.agents.get(letter.to.agent()).map(|agent| agent.id.to_string()),
+            // `null` for what was for whoever could do something, and nobody did.
+            "agent": match letter.to.home() {
+                Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
+                Home::Pool(_) => None,
+            },
             "attempts": letter.attempts,
             "reason": letter.reason,
             "at": time::shown(letter.at),

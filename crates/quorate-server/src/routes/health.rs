@@ -31,5 +31,7 @@ pub(crate) async fn stats(call: Call) -> Answer {
         "ready": counts.ready, "scheduled": counts.scheduled, "leased": counts.leased,
         "acked": counts.acked, "dead": counts.dead, "expired": counts.expired, "purged": counts.purged,
     });
-    ok(&json!({"seq": published.head.seq.0, "agents": published.agents.iter().filter(|(_, agent)| !agent.removed).count(), "deliveries": deliveries}))
+    ok(
+        &json!({"seq": published.head.seq.0, "agents": published.agents.iter().filter(|(_, agent)| !agent.removed).count(), "deliveries": deliveries}),
+    )
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{Answer, Call, Listed, ok};
 use crate::wire::delivery::{DeliveryOut, LEASE_MS, LeaseIn, Settle};
 
 /// How long a claim may wait.
@@ -29,8 +29,8 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
     let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
     let now = call.app.engine().clock().now().wall;
-    let deliveries: Vec<_> = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
-    ok(&json!({"deliveries": deliveries}))
+    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
+    ok(&Listed { name: "deliveries", items, cursor: None })
 }
 
 /// How long somebody wants to wait.

@@ -1,7 +1,7 @@
 //! Requests: ask and wait for the answer. And `why`: where something is, what it waits for, what happens next.
 
 use axum::extract::Path;
-use quorate_core::{Ask, Next, WaitsFor, Why};
+use quorate_core::{Ask, WaitsFor, Why, WhyNext};
 use serde_json::{Value, json};
 
 use crate::body::{self, Fields};
@@ -27,14 +27,14 @@ pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
 
 fn shown(why: &Why) -> Value {
     let next = match why.next {
-        Next::Nothing => None,
-        Next::GivenOut => Some("given out"),
-        Next::GivenOutAgain => Some("given out again"),
-        Next::DeadLetter => Some("dead letter"),
-        Next::Expires => Some("expires"),
-        Next::TimesOut => Some("times out"),
-        Next::Starts => Some("starts"),
-        Next::GivenUp => Some("given up"),
+        WhyNext::Nothing => None,
+        WhyNext::GivenOut => Some("given out"),
+        WhyNext::GivenOutAgain => Some("given out again"),
+        WhyNext::DeadLetter => Some("dead letter"),
+        WhyNext::Expires => Some("expires"),
+        WhyNext::TimesOut => Some("times out"),
+        WhyNext::Starts => Some("starts"),
+        WhyNext::GivenUp => Some("given up"),
     };
     json!({
         "id": why.id,

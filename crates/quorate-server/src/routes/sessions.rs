@@ -7,13 +7,13 @@ use quorate_core::{
     SessionChange, SessionId,
 };
 use quorate_engine::{Happening, Page as Span, TimelineLine};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Page, checked_limit, number_in};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::message::MessageOut;
 use crate::wire::{self, time};
 
@@ -53,9 +53,16 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 async fn shown(call: &Call, status: StatusCode, id: &SessionId) -> Answer {
     let session = call.space.session(id).await?;
     let task = call.space.session_task(&session).await?;
-    let mut told = of(&session);
-    told["task"] = task.and_then(|task| serde_json::from_slice(&task.bytes).ok()).unwrap_or(Value::Null);
-    answer(status, &told)
+    let task = task.map(|task| wire::shown(&task, None));
+    answer(status, &SessionOut { session: of(&session), task })
+}
+
+/// A session with what it is to do, as that came.
+#[derive(Serialize)]
+struct SessionOut {
+    #[serde(flatten)]
+    session: Value,
+    task: Option<Box<RawValue>>,
 }
 
 fn of(session: &Session) -> Value {
@@ -167,34 +174,47 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
     let limit = checked_limit(page.limit)?;
     let lines = call.space.timeline(&SessionId::new(id)?, None, Span::After(after), limit).await?;
     let cursor = lines.last().map(|last| last.seq.0.to_string());
-    let lines = lines.iter().map(line_shown).collect::<Result<Vec<_>, _>>()?;
-    ok(&json!({"timeline": lines, "cursor": cursor}))
+    ok(&Listed { name: "timeline", items: lines.iter().map(LineOut::new).collect(), cursor: Some(cursor) })
 }
 
-fn line_shown(line: &TimelineLine) -> Result<Value, Refused> {
-    let what = match &line.what {
-        Happening::Message { id, message } => {
-            let message = MessageOut::new(id.to_string(), line.at, message);
-            json!({"kind": "message", "message": json_of(&message)?})
-        }
-        Happening::Changed { verb, session } => {
-            json!({"kind": "changed", "verb": verb.as_str(), "status": session.status.as_str(), "reason": session.reason})
-        }
-        Happening::Added(added) => {
-            let content = wire::shown(&added.body, added.content_type.as_deref());
-            json!({
-                "kind": added.kind.as_str(), "n": added.n, "content": json_of(&content)?,
-                "rationale": added.rationale,
-            })
-        }
-    };
-    let mut told = json!({"seq": line.seq.0, "at": time::shown(line.at), "by": line.by});
-    if let (Some(told), Value::Object(what)) = (told.as_object_mut(), what) {
-        told.extend(what);
+/// Something that happened.
+#[derive(Serialize)]
+struct LineOut {
+    seq: u64,
+    at: String,
+    by: String,
+    #[serde(flatten)]
+    what: HappeningOut,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum HappeningOut {
+    Message { kind: &'static str, message: Box<MessageOut> },
+    Changed { kind: &'static str, verb: &'static str, status: &'static str, reason: String },
+    Added { kind: &'static str, n: u64, content: Box<RawValue>, rationale: String },
+}
+
+impl LineOut {
+    fn new(line: &TimelineLine) -> Self {
+        let what = match &line.what {
+            Happening::Message { id, message } => {
+                let message = Box::new(MessageOut::new(id.to_string(), line.at, message));
+                HappeningOut::Message { kind: "message", message }
+            }
+            Happening::Changed { verb, session } => HappeningOut::Changed {
+                kind: "changed",
+                verb: verb.as_str(),
+                status: session.status.as_str(),
+                reason: session.reason.clone(),
+            },
+            Happening::Added(added) => HappeningOut::Added {
+                kind: added.kind.as_str(),
+                n: added.n,
+                content: wire::shown(&added.body, added.content_type.as_deref()),
+                rationale: added.rationale.clone(),
+            },
+        };
+        Self { seq: line.seq.0, at: time::shown(line.at), by: line.by.clone(), what }
     }
-    Ok(told)
-}
-
-fn json_of(value: &impl serde::Serialize) -> Result<Value, Refused> {
-    serde_json::to_value(value).map_err(|error| Refused::new(Code::Unavailable, error.to_string()))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::checked_limit;
 use super::inbox::checked_wait;
 use crate::body::{self, Fields};
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::task::{GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
 
 /// One task or a graph: all of it or nothing.
@@ -46,8 +46,8 @@ pub(crate) async fn claim(call: Call) -> Answer {
         lease_ms: asked.lease_ms,
     };
     let held = call.space.claim_tasks(&claim, asked.max.unwrap_or(1), wait).await?;
-    let tasks: Vec<_> = held.iter().map(|task| InHandOut::new(&call.space, task)).collect();
-    ok(&json!({"tasks": tasks}))
+    let items = held.iter().map(|task| InHandOut::new(&call.space, task)).collect();
+    ok(&Listed { name: "tasks", items, cursor: None })
 }
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
@@ -109,6 +109,6 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = filter.cursor.map(TaskId::new).transpose()?;
     let page = call.space.tasks(&meant, after.as_ref(), checked_limit(filter.limit)?).await?;
     let agents = &call.space.published().agents;
-    let tasks: Vec<_> = page.tasks.iter().map(|task| TaskOut::new(agents, task)).collect();
-    ok(&json!({"tasks": tasks, "cursor": page.next.map(|id| id.to_string())}))
+    let items = page.tasks.iter().map(|task| TaskOut::new(agents, task)).collect();
+    ok(&Listed { name: "tasks", items, cursor: Some(page.cursor.map(|id| id.to_string())) })
 }

@@ -1,6 +1,6 @@
 //! Agents in JSON.
 
-use quorate_core::{Agent, AgentId, Code, Epoch, Health, Heartbeat, RegisterAgent, Refused, Role, Status};
+use quorate_core::{Agent, AgentId, Code, Epoch, Health, Heartbeat, Refused, RegisterAgent, Role, Status};
 use serde::{Deserialize, Serialize};
 
 /// An agent as it describes itself.

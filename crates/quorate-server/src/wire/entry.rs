@@ -105,7 +105,8 @@ impl EntryOut {
     pub(crate) fn new(entry: &Entry) -> Self {
         let version = &entry.version;
         let content = entry.content.as_ref();
-        let built_on = |(key, version): &(Key, Version)| BuiltOnOut { key: key.to_string(), version: version.0 };
+        let built_on =
+            |(key, version): &(Key, Version)| BuiltOnOut { key: key.to_string(), version: version.0 };
         Self {
             key: entry.key.to_string(),
             version: version.head.version.0,

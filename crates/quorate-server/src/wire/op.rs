@@ -3,12 +3,12 @@
 use quorate_core::{AgentId, Code, DeliveryId, ErasePayload, Op, Refused, Seq};
 use serde::Deserialize;
 
+use super::Sealing;
 use super::agent::{AgentIn, HeartbeatIn, named};
 use super::delivery::{LeaseIn, Settle};
 use super::entry::{DeleteIn, EntryIn};
 use super::message::MessageIn;
 use super::task::{GraphIn, HolderIn, Say, TaskIn};
-use super::Sealing;
 use crate::body::Fields;
 
 /// A commit as a caller writes it.
@@ -42,7 +42,11 @@ struct PartIn {
 }
 
 /// Reads an operation. `by` is the agent that acts, if it is one.
-pub(crate) fn read(mut fields: Fields<'_>, sealing: &Sealing<'_>, by: Option<&AgentId>) -> Result<Op, Refused> {
+pub(crate) fn read(
+    mut fields: Fields<'_>,
+    sealing: &Sealing<'_>,
+    by: Option<&AgentId>,
+) -> Result<Op, Refused> {
     let name = fields.take_text("op")?;
     Ok(match name.as_str() {
         "send" => Op::send(fields.read::<MessageIn<'_>>()?.read(sealing, by)?),

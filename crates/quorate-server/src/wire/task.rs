@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask, NewTask,
-    OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus, Token,
+    AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
+    NewTask, OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus,
+    Token,
 };
 use quorate_engine::{Space, TaskInHand, TaskView};
 use serde::{Deserialize, Serialize};
@@ -157,7 +158,8 @@ impl HolderIn<'_> {
             return Ok(Op::CancelTask(CancelTask { task, reason }));
         }
         let token = self.lease_token.map(Token).ok_or_else(|| {
-            Refused::new(Code::Invalid, "leaseToken is missing").hint("say under which lease, as the claim told")
+            Refused::new(Code::Invalid, "leaseToken is missing")
+                .hint("say under which lease, as the claim told")
         })?;
         let lease = TaskLeaseRef { task, token };
         let seal = |raw: Option<&RawValue>, content_type: Option<&str>| {

@@ -11,29 +11,29 @@ use quorate_server::{App, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub struct Hub {
-    pub app: App,
-    pub admin: String,
+pub(crate) struct Hub {
+    pub(crate) app: App,
+    pub(crate) admin: String,
     _directory: TempDir,
 }
 
 /// An answer, as it came.
-pub struct Answer {
-    pub status: u16,
-    pub text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
 }
 
 impl Answer {
     /// The answer, if all is well.
     #[track_caller]
-    pub fn ok(&self, status: u16) -> Value {
+    pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         serde_json::from_str(&self.text).expect("JSON")
     }
 
     /// The problem, if it was refused like this.
     #[track_caller]
-    pub fn refused(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
         let told: Value = serde_json::from_str(&self.text).expect("a problem in JSON");
         assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{}", self.text);
         assert!(told["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", self.text);
@@ -42,7 +42,7 @@ impl Answer {
 }
 
 impl Hub {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
         let space = library.space();
@@ -59,48 +59,48 @@ impl Hub {
         Self { app, admin: secret.reveal().to_owned(), _directory: directory }
     }
 
-    pub async fn register(&self, id: &str) -> String {
+    pub(crate) async fn register(&self, id: &str) -> String {
         self.register_able(id, &[]).await
     }
 
-    pub async fn register_able(&self, id: &str, capabilities: &[&str]) -> String {
+    pub(crate) async fn register_able(&self, id: &str, capabilities: &[&str]) -> String {
         let body = json!({"capabilities": capabilities});
         let made = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
     }
 
-    pub async fn register_in(&self, space: &str, id: &str) -> String {
+    pub(crate) async fn register_in(&self, space: &str, id: &str) -> String {
         let request = self.request(&self.admin, "PUT", &format!("/v1/agents/{id}"));
         let made = self.send(request.header("quorate-space", space), "{}").await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
     }
 
-    pub async fn in_space(&self, token: &str, space: &str, path: &str) -> Answer {
+    pub(crate) async fn in_space(&self, token: &str, space: &str, path: &str) -> Answer {
         self.send(self.request(token, "GET", path).header("quorate-space", space), "").await
     }
 
-    pub async fn get(&self, token: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
         self.send_text(token, "GET", path, "").await
     }
 
-    pub async fn delete(&self, token: &str, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
         self.send_text(token, "DELETE", path, "").await
     }
 
-    pub async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
         self.send_text(token, "POST", path, &body.to_string()).await
     }
 
-    pub async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
         self.send_text(token, "PUT", path, &body.to_string()).await
     }
 
-    pub async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
         let request = self.request(token, "POST", path).header("idempotency-key", key);
         self.send(request, &body.to_string()).await
     }
 
-    pub async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         self.send(self.request(token, method, path), body).await
     }
 
