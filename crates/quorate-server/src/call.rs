@@ -142,6 +142,16 @@ impl Call {
         .hint(format!("use a token of the role {}", needed.join(" or "))))
     }
 
+    /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.
+    pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
+        match self.by() {
+            Some(by) if *by != agent => {
+                Err(Refused::new(Code::Forbidden, format!("{by} may not look at what {agent} sends or gets")))
+            }
+            _ => Ok(agent),
+        }
+    }
+
     pub(crate) fn sealing(&self) -> Sealing<'_> {
         Sealing { space: &self.space, body: &self.body }
     }

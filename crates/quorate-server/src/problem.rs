@@ -21,7 +21,7 @@ impl Problem {
     /// What the caller is told, as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut told = json!({
-            "type": format!("https://quorate.dev/errors/{}", self.code),
+            "type": format!("urn:quorate:error:{}", self.code),
             "title": title_of(self.code),
             "status": status_of(self.code).as_u16(),
             "detail": self.detail,

@@ -62,6 +62,8 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/agents", get(agents::list))
         .route("/v1/agents/{id}", put(agents::register).get(agents::show).delete(agents::remove))
         .route("/v1/agents/{id}/heartbeat", post(agents::heartbeat))
+        .route("/v1/agents/{id}/inbox", get(agents::inbox))
+        .route("/v1/agents/{id}/outbox", get(agents::outbox))
         .route("/v1/agents/{id}/inbox/claim", post(inbox::claim))
         .route("/v1/agents/{id}/inbox/ack", post(inbox::ack))
         .route("/v1/agents/{id}/inbox/nack", post(inbox::nack))

@@ -1,7 +1,10 @@
 //! Agents in JSON.
 
-use quorate_core::{Agent, AgentId, Code, Epoch, Health, Heartbeat, Refused, RegisterAgent, Role, Status};
+use quorate_core::{AgentId, Code, Epoch, Health, Heartbeat, Refused, RegisterAgent, Role, Status};
+use quorate_engine::{AgentView, Space};
 use serde::{Deserialize, Serialize};
+
+use super::time;
 
 /// An agent as it describes itself.
 #[derive(Deserialize)]
@@ -110,10 +113,42 @@ pub(crate) struct AgentOut {
     #[serde(skip_serializing_if = "String::is_empty")]
     note: String,
     available: bool,
+    load: LoadOut,
+    heard_at: String,
+    /// When it is taken for offline if no sign of life comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offline_at: Option<String>,
+}
+
+/// What an agent has to do.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LoadOut {
+    /// Deliveries in its inbox that have not ended, and those of them that it holds.
+    open: usize,
+    leased: usize,
+    /// Claims and streams that wait for its deliveries.
+    listening: usize,
+    /// Requests that it waits for the answers to.
+    asking: usize,
+    tasks: usize,
+    current_task: Option<String>,
+    current_delivery: Option<String>,
 }
 
 impl AgentOut {
-    pub(crate) fn new(agent: &Agent) -> Self {
+    pub(crate) fn new(space: &Space, view: &AgentView) -> Self {
+        let agent = &view.agent;
+        let eras = &space.published().eras;
+        let load = LoadOut {
+            open: view.open,
+            leased: view.leased,
+            listening: view.listening,
+            asking: view.asking,
+            tasks: view.tasks,
+            current_task: view.current_task.as_ref().map(ToString::to_string),
+            current_delivery: view.current.map(|number| eras.delivery_id(number).to_string()),
+        };
         Self {
             id: agent.id.to_string(),
             name: agent.name.clone(),
@@ -122,10 +157,13 @@ impl AgentOut {
             supported_actions: agent.supported_actions.clone(),
             epoch: agent.epoch.0,
             heartbeat_ms: agent.heartbeat_ms,
-            status: agent.presence.status.as_str(),
+            status: view.status.as_str(),
             health: agent.presence.health.as_str(),
             note: agent.presence.health.note().to_owned(),
             available: agent.presence.available,
+            load,
+            heard_at: time::shown(view.heard_at),
+            offline_at: view.offline_at.map(time::shown),
         }
     }
 }

@@ -286,7 +286,7 @@ pub(crate) struct MessageStateOut {
 
 impl MessageStateOut {
     pub(crate) fn new(view: &MessageView) -> Self {
-        let deliveries = view.deliveries.iter().map(|one| delivery::StateOut::new(one));
+        let deliveries = view.deliveries.iter().map(delivery::StateOut::new);
         Self {
             message: MessageOut::new(view.id.to_string(), view.at, &view.message),
             deliveries: deliveries.collect(),
