@@ -45,3 +45,6 @@ pub use task::{
     PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
 };
 pub use watch::{Change, Watch};
+
+// What reads take and give.
+pub use quorate_store::{DeadLetter, DeliveryState, Entry, Page, Read, SpaceInfo, When};
