@@ -1,7 +1,10 @@
 //! Tokens in scripts: who makes them, what the door says of them.
 
+use std::sync::Arc;
+
 use quorate_core::{
-    Bearer, CreateToken, Found, Op, Principal, Secret, TokenDigest, TokenId, TokenRole, TokenState, limits,
+    Bearer, CreateToken, Found, Op, Principal, Secret, TokenDigest, TokenId, TokenRole, TokenState, Tokens,
+    limits,
 };
 use quorate_store::Store as _;
 
@@ -48,10 +51,10 @@ impl Stage {
         Op::RevokeToken { token: id.unwrap_or_else(|| panic!("{name} is no token")) }
     }
 
-    fn tokens(&self) -> std::sync::Arc<quorate_core::Tokens> {
+    fn tokens(&self) -> Arc<Tokens> {
         let published = self.store().published(self.space()).expect("the space is there");
-        let tokens = std::sync::Arc::clone(&published.borrow().tokens);
-        tokens
+        let now = published.borrow();
+        Arc::clone(&now.tokens)
     }
 
     /// `tokens`: all that let somebody in.
