@@ -25,8 +25,8 @@ use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
 use crate::subscription::{BringHistory, History, Subscribe};
 use crate::task::{
-    CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded, TaskLeaseRef,
-    TaskLoss,
+    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded,
+    TaskLeaseRef, TaskLoss,
 };
 use crate::time::Timestamp;
 use crate::token::{CreateToken, TokenDigest, TokenName, TokenRole};
@@ -263,6 +263,8 @@ pub enum Op {
     Heartbeat(Heartbeat),
     /// A look at the state at the head: alone in its commit, leaves no record.
     Inspect(Inspect),
+    /// Wait until a task is over. Leaves no record.
+    AwaitTask(AwaitTask),
     /// `token.create`: let somebody in who shows the secret.
     CreateToken(CreateToken),
     /// `token.revoke`: do so no more.
@@ -468,6 +470,7 @@ impl Op {
             | Self::AwaitRequest { .. }
             | Self::CancelRequest { .. }
             | Self::Inspect(_)
+            | Self::AwaitTask(_)
             | Self::RevokeToken { .. } => Ok(()),
         }
     }
@@ -609,9 +612,11 @@ pub enum Told {
         at: Timestamp,
         /// The answer.
         message: Arc<Message>,
-        /// Whether more may come.
+        /// Whether no more can come.
         is_last: bool,
     },
+    /// The task that it waited for is over.
+    TaskOver(TaskId),
 }
 
 /// Locks that somebody holds.

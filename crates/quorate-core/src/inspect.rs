@@ -1,6 +1,6 @@
 //! Looks at the state at the head: what only the writer knows, such as who waits and when a lease ends.
 
-use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq, TaskId};
 use crate::presence::Status;
 use crate::registry::{Agent, Role};
 use crate::request::Request;
@@ -129,6 +129,10 @@ pub struct AgentLook {
     pub asking: usize,
     /// The delivery that it has held for longest.
     pub current: Option<DeliveryNo>,
+    /// How many tasks it holds.
+    pub tasks: usize,
+    /// Its current task: of those that it holds, the one that was made first.
+    pub current_task: Option<TaskId>,
     /// Its last sign of life since the hub's start.
     pub heard_at: Timestamp,
     /// When it is taken for offline if no sign of life comes.

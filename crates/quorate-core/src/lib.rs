@@ -80,10 +80,11 @@ pub use session::{
 pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
 pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
 pub use task::{
-    CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency, Escalate,
-    EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure, PartRef, Setback,
-    SetbackKind, Task, TaskCounts, TaskHanded, TaskInput, TaskLease, TaskLeaseRef, TaskLoss, TaskNext,
-    TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor, TaskWhy,
+    AwaitTask, CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency,
+    Escalate, EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure,
+    PartRef, Setback, SetbackKind, Task, TaskCounts, TaskHanded, TaskInput, TaskLease, TaskLeaseRef,
+    TaskLoss, TaskNext, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor,
+    TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
 pub use token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};

@@ -100,6 +100,8 @@ pub const TASKS_OPEN_MAX: usize = 10_000;
 pub const TASKS_PER_OP_MAX: usize = 10_000;
 /// Dependencies of all tasks of one operation together.
 pub const TASK_EDGES_MAX: usize = 100_000;
+/// Tasks that one agent may wait for at the same time.
+pub const TASK_WAITS_PER_AGENT_MAX: usize = 1_000;
 /// Bytes of all words of one operation that makes tasks: ids, types, dependencies, sessions.
 pub const TASK_WORDS_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The shortest time for one try of a task.

@@ -21,6 +21,8 @@ pub struct Ask {
     pub timeout_ms: Option<u64>,
     /// Who is told what comes of it, if anybody is there to listen.
     pub waiting: Option<ConsumerId>,
+    /// The question that this one repeats, since no answer came in time: asking again is not going round in a circle.
+    pub again: Option<MessageId>,
 }
 
 impl Ask {
@@ -29,7 +31,7 @@ impl Ask {
     pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
         let fingerprint =
             if message.client_id.is_some() { fingerprint::of_question(&message) } else { [0; 32] };
-        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting }
+        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, again: None }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
@@ -60,12 +62,17 @@ impl Ask {
     /// How long it waits for this many recipients.
     #[must_use]
     pub fn length_ms(&self, recipients: usize) -> u64 {
-        let by_type = match self.message.kind {
+        self.timeout_ms.unwrap_or_else(|| Self::length_by_type(&self.message, recipients))
+    }
+
+    /// How long a question waits if nobody says otherwise: a command 30 s, a query 5 s, several recipients 1 s.
+    #[must_use]
+    pub fn length_by_type(message: &Message, recipients: usize) -> u64 {
+        match message.kind {
             _ if recipients > 1 => REQUEST_SEVERAL_MS,
             MessageType::Query => REQUEST_QUERY_MS,
             MessageType::Command | MessageType::Event | MessageType::Response => REQUEST_COMMAND_MS,
-        };
-        self.timeout_ms.unwrap_or(by_type)
+        }
     }
 }
 
@@ -88,8 +95,6 @@ pub struct Request {
     pub asked: Vec<Asked>,
     /// Where it stands.
     pub state: RequestState,
-    /// Who is told. In memory only: it is in no record, and after a restart whoever waited asks again.
-    pub waiter: Option<ConsumerId>,
 }
 
 /// One of those who were asked.
@@ -193,5 +198,44 @@ impl Request {
             self.state = RequestState::Answered;
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::destination::Destination;
+    use crate::ids::AgentId;
+    use crate::message::Payload;
+    use crate::time::Timestamp;
+
+    fn question(change: impl FnOnce(&mut Message), timeout_ms: Option<u64>) -> Result<(), Refused> {
+        let bob = AgentId::new("bob").expect("a good id");
+        let payload = Payload::seal(Bytes::from_static(b"1"), [1; 16]);
+        let mut message = Message::new(Destination::Agent(bob.clone()), "look", payload);
+        message.from = Some(bob);
+        change(&mut message);
+        Ask::new(message, timeout_ms, None).check()
+    }
+
+    // Fails under: an event that is asked; a question of nobody's; one that begins later; no limit of the wait.
+    #[test]
+    fn d5_a_question_is_a_command_or_a_query_now_and_for_a_day_at_most() {
+        assert!(question(|_| {}, None).is_ok());
+        assert!(question(|message| message.kind = MessageType::Query, Some(REQUEST_MS_MAX)).is_ok());
+        let refused = [
+            question(|message| message.kind = MessageType::Event, None),
+            question(|message| message.kind = MessageType::Response, None),
+            question(|message| message.from = None, None),
+            question(|message| message.deliver_at = Some(Timestamp(1)), None),
+            question(|_| {}, Some(0)),
+            question(|_| {}, Some(REQUEST_MS_MAX + 1)),
+        ];
+        for outcome in refused {
+            let refused = outcome.expect_err("it is refused");
+            assert!(refused.code == Code::Invalid && !refused.hint.is_empty(), "{refused}");
+        }
     }
 }

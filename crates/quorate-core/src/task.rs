@@ -20,8 +20,8 @@ use crate::time::Timestamp;
 
 pub use counts::{TaskCounts, TaskStatus};
 pub use ops::{
-    CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask,
-    NewTask, TaskLeaseRef,
+    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
+    HeartbeatTask, NewTask, TaskLeaseRef,
 };
 pub use why::{TaskNext, TaskWaitsFor, TaskWhy};
 

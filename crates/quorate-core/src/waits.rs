@@ -4,7 +4,7 @@
 //! agent has in its hands, another wait that must end first, or an agent that has to take something from its inbox. What an
 //! agent has in its hands is held up by the waits that it began since: what came into its hands later, it took while it
 //! waited, so it can work on it. Whatever nobody holds up comes free, and lets waits end, and so on; the waits that are
-//! left over hold each other up for ever. See `docs/decisions/0010-who-waits-for-whom.md`.
+//! left over hold each other up for ever. See `docs/decisions/0011-who-waits-for-whom.md`.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,6 @@ pub(crate) enum Source {
     /// Another wait, which must end first.
     Wait(usize),
     /// An agent that has to take something from its inbox.
-    #[cfg_attr(not(test), expect(dead_code, reason = "requests will wait for it"))]
     Inbox(AgentNo),
 }
 
@@ -298,6 +297,8 @@ impl<'a, I> Graph<'a, I> {
             cycle.rotate_left(youngest);
             found.push(Knot { cycle });
         }
+        // By the age of whoever is called off, wherever the search began.
+        found.sort_unstable_by_key(|knot| knot.cycle[0].0);
         found
     }
 }

@@ -9,6 +9,8 @@ use crate::refused::Code;
 use crate::time::Timestamp;
 use crate::working::{Open, OpenState};
 
+mod task;
+
 /// Where something is, what it waits for and what happens next.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Why {
@@ -53,6 +55,10 @@ pub enum WaitsFor {
     Answers(Vec<String>),
     /// Somebody is to give the dead letter out again, if it is still wanted.
     Redrive,
+    /// These tasks are to be done.
+    Tasks(Vec<String>),
+    /// A person is to decide.
+    Approval(String),
 }
 
 /// What happens next, if nobody does anything.
@@ -70,6 +76,10 @@ pub enum Next {
     Expires,
     /// Whoever waits is told that no answer came.
     TimesOut,
+    /// It starts, as soon as all that it needs is done.
+    Starts,
+    /// It is given up: this was its last try.
+    GivenUp,
 }
 
 impl Why {

@@ -37,7 +37,8 @@ pub(crate) use inbox::Inbox;
 pub(crate) use line::Consumer;
 pub(crate) use locks::Waiter;
 pub use replay::Replayed;
-pub(crate) use tasks::{Claimer, Next};
+pub(crate) use requests::Listener;
+pub(crate) use tasks::{Awaiting, Claimer, Next, Taker};
 pub use tokens::{Found, Tokens};
 pub use topics::Topics;
 pub(crate) use waits::WaitId;
@@ -181,11 +182,13 @@ pub(crate) struct Lease {
     pub(crate) deadline: Mono,
     /// When it was taken; `None` if that was before the hub's start.
     pub(crate) since: Option<Timestamp>,
+    /// The record that gave it; 0 if that was before the hub's start.
+    pub(crate) seq: Seq,
 }
 
 impl Lease {
-    fn new(lease_ms: u64, now: Now) -> Self {
-        Self { lease_ms, deadline: now.mono.plus_ms(lease_ms), since: Some(now.wall) }
+    fn new(lease_ms: u64, seq: Seq, now: Now) -> Self {
+        Self { lease_ms, deadline: now.mono.plus_ms(lease_ms), since: Some(now.wall), seq }
     }
 }
 
@@ -228,6 +231,7 @@ enum Undo {
         presence_at: Option<Mono>,
     },
     Seen(AgentNo, Mono),
+    Listener(requests::Place, Option<Listener>),
 }
 
 /// The state at the head of one space.
@@ -348,7 +352,7 @@ impl Working {
         };
         let open = Open { state, ..open };
         let deadline = now.mono.plus_ms(lease_ms);
-        let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None });
+        let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None, seq: Seq(0) });
         self.put_delivery(number, Some((open, lease)));
         self.settled.counts = self.counts;
     }
@@ -510,6 +514,7 @@ impl Working {
                     self.watched.look_at = presence_at;
                 }
                 Undo::Seen(agent, at) => self.watched.set_seen(agent, at),
+                Undo::Listener(place, before) => drop(self.items.requests.put_listener(place, before)),
             }
         }
     }

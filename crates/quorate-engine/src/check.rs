@@ -10,15 +10,8 @@ use serde_json::Value;
 pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
     for (index, op) in commit.ops.iter().enumerate() {
         let checked = match op {
-            Op::Send { message, .. } => {
-                let payload =
-                    if message.is_json() { json("payload", &message.payload.bytes) } else { Ok(()) };
-                payload
-                    .and_then(|()| {
-                        message.metadata.as_deref().map_or(Ok(()), |text| json("metadata", text.as_bytes()))
-                    })
-                    .and_then(|()| actions(message, policy))
-            }
+            Op::Send { message, .. } => in_message(message, policy),
+            Op::Request(ask) => in_message(&ask.message, policy),
             Op::Put(put) if put.is_json() => json("content", &put.content.bytes),
             Op::OpenSession(open) => open.task.as_ref().map_or(Ok(()), |task| json("task", &task.bytes)),
             Op::AddToSession(add) if add.is_json() => json("body", &add.body.bytes),
@@ -33,6 +26,14 @@ pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
         checked.map_err(|refused| refused.at_op(index))?;
     }
     Ok(())
+}
+
+fn in_message(message: &Message, policy: &Policy) -> Result<(), Refused> {
+    if message.is_json() {
+        json("payload", &message.payload.bytes)?;
+    }
+    message.metadata.as_deref().map_or(Ok(()), |text| json("metadata", text.as_bytes()))?;
+    actions(message, policy)
 }
 
 /// The inputs of tasks, each by itself.

@@ -1,18 +1,22 @@
 //! Messages that live in memory only: at most once, no record, nothing to ack.
 
+mod asked;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorate_core::{
-    AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, Op, Principal, Reach,
-    Refused, Role, Takers, Timestamp,
+    AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal,
+    Reach, Refused, Role, Takers, Timestamp,
 };
 use quorate_store::Published;
 
 use crate::error::Error;
 use crate::post::{Delivery, MessageRef};
 use crate::space::Space;
+
+pub(crate) use asked::Questions;
 
 /// Numbers of ephemeral messages; they mean nothing beyond this process.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -103,6 +107,23 @@ impl Space {
         epoch: Option<Epoch>,
         message: Message,
     ) -> Result<MessageRef, Refused> {
+        let admitted = self.admit_ephemeral(principal, epoch, message)?;
+        let number = admitted.letter.number;
+        match question_of(&admitted.letter.message) {
+            // Too late, or not asked: nobody waits for it, and it is no news to anybody.
+            Some(question) => self.post().questions.answer(question, self.number(), admitted),
+            None => self.deliver_ephemeral(admitted)?,
+        }
+        Ok(MessageRef::Ephemeral(number))
+    }
+
+    /// Everything that a message must pass before it is delivered.
+    pub(crate) fn admit_ephemeral(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        message: Message,
+    ) -> Result<Admitted, Refused> {
         let published = self.published();
         let rules = &published.policy.rules;
         let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
@@ -122,29 +143,61 @@ impl Space {
         rules.check_shape(&message)?;
         let map = Map { agents: &published.agents, topics: &published.topics, policy: rules };
         let reach = map.reach(message.from.as_ref(), &message.to)?;
+        let from = message.from.as_ref().and_then(|from| published.agents.number(from));
         let sent_at = self.engine().clock.now().wall;
-        if let (Destination::Everybody, Some(from)) = (&message.to, &message.from)
-            && let Some(sender) = published.agents.number(from)
-        {
+        if let (Destination::Everybody, Some(sender)) = (&message.to, from) {
             self.engine().guard.broadcast(self.number(), sender, rules, sent_at)?;
         }
+        let to = match reach {
+            Reach::Agents(agents) if message.to.is_by_name() => To::All(agents),
+            Reach::Agents(agents) => To::Any(agents),
+            Reach::One { capability, takers } => To::One(able(&published, capability.as_str(), takers)),
+        };
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
-        let named = matches!(message.to, Destination::Agent(_) | Destination::Agents(_));
-        let letter = Ephemeral { number, sent_at, message };
-        match reach {
-            Reach::Agents(agents) if named => self.post().deliver_to_all(self.number(), &agents, &letter)?,
-            Reach::Agents(agents) => self.post().deliver_to_any(self.number(), &agents, &letter),
-            Reach::One { capability, takers } => {
-                let able = able(&published, capability.as_str(), takers);
+        Ok(Admitted { from, to, letter: Ephemeral { number, sent_at, message } })
+    }
+
+    pub(crate) fn deliver_ephemeral(&self, admitted: Admitted) -> Result<(), Refused> {
+        let Admitted { to, letter, .. } = admitted;
+        match to {
+            To::All(agents) => self.post().deliver_to_all(self.number(), &agents, &letter)?,
+            To::Any(agents) => self.post().deliver_to_any(self.number(), &agents, &letter),
+            To::One(able) => {
+                let to = letter.message.to.to_string();
                 if !self.post().deliver_to_one(self.number(), &able, letter) {
-                    let nobody = format!("nobody listens who can {capability}");
-                    return Err(Refused::new(Code::Unavailable, nobody)
+                    return Err(Refused::new(Code::Unavailable, format!("nobody listens for {to}"))
                         .hint("send it as a durable message: then it waits for one who can"));
                 }
             }
         }
-        Ok(MessageRef::Ephemeral(number))
+        Ok(())
     }
+}
+
+/// A message that may be delivered.
+pub(crate) struct Admitted {
+    /// Who sends it; `None` is the hub.
+    pub(crate) from: Option<AgentNo>,
+    pub(crate) to: To,
+    pub(crate) letter: Ephemeral,
+}
+
+/// Who gets an ephemeral message.
+pub(crate) enum To {
+    /// Every one of them, or nobody.
+    All(Vec<AgentNo>),
+    /// Those of them for whom there is room.
+    Any(Vec<AgentNo>),
+    /// One of them who listens.
+    One(Vec<AgentNo>),
+}
+
+/// The ephemeral question that a message answers.
+fn question_of(message: &Message) -> Option<u64> {
+    if message.kind != MessageType::Response {
+        return None;
+    }
+    message.in_reply_to.as_ref()?.strip_prefix("eph_")?.parse().ok()
 }
 
 /// An agent that is known, under its current epoch, and sends as itself; or whoever may send as any agent that is known.

@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_store::Handover;
 use tokio::sync::mpsc;
 
-use crate::ephemeral::{Ephemeral, Shelf, no_room};
+use crate::ephemeral::{Ephemeral, Questions, Shelf, no_room};
 use crate::error::Error;
 use crate::space::Space;
 
@@ -89,6 +89,8 @@ pub(crate) struct Post {
     last: AtomicU64,
     /// Whose turn it is among several who could take an ephemeral message.
     turn: AtomicU64,
+    /// Ephemeral questions that somebody waits with.
+    pub(crate) questions: Questions,
 }
 
 impl Post {

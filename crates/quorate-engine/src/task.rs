@@ -2,6 +2,7 @@
 
 mod consumer;
 mod reads;
+mod wait;
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@
 //! | who | does |
 //! |---|---|
 //! | agents | `sends M to A,B [low high urgent] [rank N] [after T] [expires T] [tries N] [id X] [saying W] [as A] [in S]` |
-//! | | and `[chain C] [hops N] [on BUDGET]` of a message; `budgets B to N` |
+//! | | and `[chain C] [upon M] [hops N] [on BUDGET]` of a message; `budgets B to N` |
 //! | | also to `topic:T`, `*`, `role:R`, `can:C`; `answering`, `sure 0.5`, `reason W`, `written text/plain` |
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
 //! | | `acks M` or `acks M,M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
@@ -22,10 +22,10 @@
 //! | | `makes T of TYPE [for A] [needs T,T] [priority N] [tries N] [backoff T] [timeout T] [lease T] [skipping waiting] [tells A] [saying W] [in S]` |
 //! | | and further tasks of the same operation after `+`; `takes [N] [on TYPE,TYPE] [for T]`, `awaits [N] … as C`, `serves N … as C` |
 //! | | `beats T [with W]`, `finishes T [with W] [partly] [sure N] [because W]`, `flunks T [hopelessly] [leaving W] [because W]` |
-//! | | `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
+//! | | `needs T [within M] as C`, `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
-//! | | `asks Q to A,B [query] [within T] [told C]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
+//! | | `asks Q to A,B [query] [within T] [told C] [again Q]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ] [by A]` |

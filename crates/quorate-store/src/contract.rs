@@ -28,6 +28,8 @@ pub mod memory;
 #[allow(missing_docs)]
 pub mod order;
 #[allow(missing_docs)]
+pub mod requests;
+#[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
 pub mod rollback;
@@ -71,6 +73,8 @@ macro_rules! contract_tests {
                 c4_a_space_has_10_000_open_tasks,
                 c4_at_most_4096_tasks_are_in_flight,
                 i21_a_space_has_10_000_tokens,
+                d3_a_space_has_10_000_pools,
+                d4_a_space_has_100_000_subscriptions,
             }
         }
     };
@@ -169,6 +173,17 @@ macro_rules! contract_tests {
                 the_wake_says_when_time_will_change_something,
                 the_newest_record_at_a_time,
             }
+            requests {
+                d4_whoever_asks_hears_the_answer,
+                d5_a_wait_ends_with_its_time,
+                d5_a_late_answer_is_on_record_only,
+                d4_a_request_is_called_off_by_whoever_made_it,
+                d4_a_request_outlives_a_restart,
+                d6_three_missed_heartbeats_are_offline,
+                d6_the_sender_says_what_becomes_of_it,
+                d7_a_new_epoch_has_nothing_in_its_hands,
+                d8_requests_locks_and_tasks_make_one_circle,
+            }
             waiting {
                 a_waiting_claim_gets_its_lease_in_the_insert,
                 a_waiting_claim_leaves_after_its_first_hand_over,
@@ -208,6 +223,7 @@ macro_rules! contract_tests {
                 d3_a_pool_is_worked_off_in_turns,
                 d4_many_acks_are_one_operation,
                 d4_everybody_costs_quota_by_the_minute,
+                e7_a_policy_says_how_many_tasks_may_be_open,
                 c1_supervision_outlives_a_restart,
                 c1_policy_is_asked_in_the_order_of_the_operations,
                 c1_a_name_list_with_one_out_of_reach_reaches_nobody,

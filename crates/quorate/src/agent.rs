@@ -1,17 +1,18 @@
 //! An agent that takes part.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AgentId, Code, Commit, Epoch, LeaseRef, Message, Op, OpResult, Principal, Refused, RegisterAgent, Role,
-    Timestamp,
+    AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, OpResult, Principal, Refused, RegisterAgent,
+    Role, Status, Timestamp,
 };
 use quorate_engine::{Delivery, Error, MessageRef, Space};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
 
 use crate::handler::{Failure, Handler, Work, handler};
 use crate::memory::Memory;
@@ -20,6 +21,9 @@ use crate::send::Sending;
 use crate::session::Session;
 use crate::step::Step;
 use crate::task::{TaskHandler, TaskWork, task_handler};
+
+/// How often an agent at work gives a sign of life.
+const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Describes an agent before it joins.
 #[must_use]
@@ -33,6 +37,7 @@ pub struct AgentBuilder {
     task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
     at_once: u32,
     lease: Duration,
+    heartbeat: Option<Duration>,
 }
 
 impl AgentBuilder {
@@ -47,6 +52,7 @@ impl AgentBuilder {
             task_handlers: HashMap::new(),
             at_once: 1,
             lease: Duration::from_millis(LEASE_MS_DEFAULT),
+            heartbeat: None,
         }
     }
 
@@ -111,6 +117,13 @@ impl AgentBuilder {
         self
     }
 
+    /// How often it gives a sign of life; whoever misses three is offline, and what it held goes to others. An agent that
+    /// runs does so every 10 s if nothing is said; one that only joins is not watched.
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.heartbeat = Some(every);
+        self
+    }
+
     /// Joins with a new epoch: an earlier start of the same agent can change nothing any more.
     ///
     /// # Errors
@@ -123,7 +136,8 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// The refusal, or a failure of the storage.
-    pub async fn run(self) -> Result<Running, Error> {
+    pub async fn run(mut self) -> Result<Running, Error> {
+        self.heartbeat.get_or_insert(HEARTBEAT);
         let agent = self.register().await?;
         run::start(agent, self.handlers, self.task_handlers, self.at_once).await
     }
@@ -136,6 +150,7 @@ impl AgentBuilder {
             role: self.role,
             capabilities: self.capabilities.clone(),
             supported_actions: self.handlers.keys().cloned().collect(),
+            heartbeat_ms: self.heartbeat.map_or(0, millis),
             ..RegisterAgent::named(id.clone())
         };
         // Whoever holds the hub may say who leads; under supervision an agent may not say so of itself.
@@ -147,8 +162,8 @@ impl AgentBuilder {
         let Some(OpResult::Registered { epoch }) = receipt.results.first() else {
             return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
         };
-        let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(Agent { space: self.space.clone(), id, epoch: *epoch, lease_ms })
+        let pulse = self.heartbeat.map(|every| Arc::new(Pulse::start(&self.space, &id, *epoch, every)));
+        Ok(Agent { space: self.space.clone(), id, epoch: *epoch, lease_ms: millis(self.lease), pulse })
     }
 }
 
@@ -159,6 +174,35 @@ pub struct Agent {
     pub(crate) id: AgentId,
     pub(crate) epoch: Epoch,
     pub(crate) lease_ms: u64,
+    /// Beats for as long as anybody has this agent.
+    pulse: Option<Arc<Pulse>>,
+}
+
+/// Signs of life, for as long as it is held.
+struct Pulse {
+    /// What the agent last said of itself.
+    said: Arc<Mutex<(Status, Health)>>,
+    task: JoinHandle<()>,
+}
+
+impl Pulse {
+    fn start(space: &Space, agent: &AgentId, epoch: Epoch, every: Duration) -> Self {
+        let (space, agent) = (space.clone(), agent.clone());
+        let said = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
+        let says = Arc::clone(&said);
+        let says = move || says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self { said, task: tokio::spawn(async move { space.beat(agent, epoch, every, says).await }) }
+    }
+}
+
+impl Drop for Pulse {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Agent {
@@ -236,6 +280,17 @@ impl Agent {
     pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
         let extend = quorate_core::Extend { lease, lease_ms };
         self.space.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+    }
+
+    /// Says what it is doing and how well it is, beyond what shows in what it holds.
+    ///
+    /// # Errors
+    /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
+    pub async fn report(&self, status: Status, health: Health) -> Result<(), Error> {
+        if let Some(pulse) = &self.pulse {
+            *pulse.said.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
+        }
+        self.space.heartbeat(&self.id, Some(self.epoch), status, health).await
     }
 
     /// A session, led or added to in this agent's name. Whoever opens it leads it.

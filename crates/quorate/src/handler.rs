@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, Received, from_json, to_json};
+use crate::ask::Question;
 use crate::lock::Locking;
 use crate::step::put_op;
 
@@ -40,12 +41,7 @@ impl<P> Work<P> {
     /// Sends a message in the commit that ends this piece of work: if the work fails, it is not sent.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
         let mut draft = crate::send::Draft::new(vec![to.into()], action.into(), to_json(payload));
-        let message = self.received.message();
-        draft.correlation = message.correlation_id.clone().or_else(|| Some(self.received.id().to_string()));
-        draft.answers = Some(self.received.id().to_string());
-        draft.session = message.session_id.clone();
-        draft.hops = message.hops.saturating_add(1);
-        draft.budget = message.budget.clone();
+        draft.follow(&self.received);
         self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
     }
 
@@ -61,6 +57,11 @@ impl<P> Work<P> {
         let mut locking = self.agent.lock(names);
         locking.work = self.received.0.delivery_id();
         locking
+    }
+
+    /// Asks for this piece of work, as [`Agent::ask`] does: the question belongs to the same conversation, one hop further.
+    pub fn ask(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Question {
+        self.agent.ask(to, action, payload).upon(&self.received)
     }
 
     fn add(&self, op: Result<Op, Error>) {

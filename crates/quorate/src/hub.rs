@@ -4,8 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{AgentId, Counts, DeliveryId, DeliveryNo, Op, Policy, Principal, SpaceName, Violation};
-use quorate_engine::{Engine, Error, Secrets, Space};
+use quorate_core::limits::VIEW_MAX;
+use quorate_core::{
+    AgentFilter, AgentId, AgentNo, Counts, DeliveryId, DeliveryNo, Op, Policy, Principal, Seq, SpaceName,
+    Violation, Why,
+};
+use quorate_engine::{AgentView, Engine, Error, Letter, OutboxPage, Secrets, Space};
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, Clock, DeadLetter, Position, StoreError, SystemClock};
 
@@ -140,6 +144,46 @@ impl Hub {
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.space.violations()
+    }
+
+    /// Why a message or a task is where it is: what it waits for, what happens next, and when.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn why(&self, id: &str) -> Result<Why, Error> {
+        self.space.why(id).await
+    }
+
+    /// Agents with their load, at most 1,000: those that can do something, answer an action, have a role, are idle.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn agents(&self, filter: AgentFilter) -> Result<Vec<AgentView>, Error> {
+        self.space.agents(filter, AgentNo(0), VIEW_MAX).await
+    }
+
+    /// One agent as others see it: description, presence, load, current task.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn agent_state(&self, id: &str) -> Result<AgentView, Error> {
+        self.space.agent(&AgentId::new(id)?).await
+    }
+
+    /// What lies in an agent's inbox and has not ended: the first of it, by number.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<Letter>, Error> {
+        self.space.inbox(&AgentId::new(agent)?, DeliveryNo(0), limit).await
+    }
+
+    /// What an agent sent before a record, newest first.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn outbox(&self, agent: &str, before: Option<Seq>, limit: usize) -> Result<OutboxPage, Error> {
+        self.space.outbox(&AgentId::new(agent)?, before, limit).await
     }
 
     /// The first dead letters of an agent, or of all.

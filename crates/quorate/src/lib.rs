@@ -26,6 +26,7 @@
 //! ```
 
 mod agent;
+mod ask;
 mod budget;
 mod handler;
 mod hub;
@@ -40,6 +41,7 @@ mod task;
 mod topics;
 
 pub use agent::{Agent, AgentBuilder, Received};
+pub use ask::{Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::{Hub, OpenHubError, Settings};
 pub use lock::{Locking, Locks};
@@ -52,13 +54,14 @@ pub use task::{TakenTask, TaskDraft, TaskWork};
 pub use topics::Subscribing;
 
 pub use quorate_core::{
-    AddKind, Budget, Code, Counts, DeliveryId, Fence, FenceRef, MessageId, OnDependencyFailure, Pattern,
-    Policy, Preset, Priority, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Task, TaskCounts,
-    TaskId, TaskState, TaskStatus, Version, Violation,
+    AddKind, AgentFilter, Budget, Code, Counts, DeliveryId, Fence, FenceRef, Health, IfUnavailable,
+    MessageId, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role, RollbackTo,
+    Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
+    Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    BuiltOn, Check, Error, Finding, Happening, RolledBack, Secrets, TaskFilter, TaskPage, TaskView,
-    TimelineLine, Turned,
+    AgentView, Asking, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, RolledBack, Secrets,
+    TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
 };
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Position, SetClock};

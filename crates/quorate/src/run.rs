@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op};
+use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op, retry};
 use quorate_engine::{Consumer, Error};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -13,9 +13,6 @@ use crate::agent::{Agent, Received};
 use crate::handler::{Extra, Failure, Handler};
 use crate::send::Draft;
 use crate::task::{TaskHandler, work_on_tasks};
-
-/// Waits before the second, third and fourth try.
-const RETRY_MS: [u64; 5] = [1_000, 2_000, 4_000, 8_000, 16_000];
 
 /// An agent at work. Stops when it is told to, or when it is dropped.
 pub struct Running {
@@ -134,10 +131,8 @@ impl Desk {
     /// Works on one delivery and ends it, in one commit that also makes room for the next.
     async fn one(&self, received: Received, more: Op) {
         let Some(lease) = received.0.lease else {
-            // At most once, so whatever comes of it, it is over.
-            let _ = self.handle(&received, Extra::new(Mutex::new(Ok(Vec::new())))).await;
-            let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
-            return;
+            // It took no credit, so it gives none back.
+            return self.one_in_memory(&received).await;
         };
         let extra = Extra::new(Mutex::new(Ok(Vec::new())));
         let done = tokio::select! {
@@ -163,6 +158,21 @@ impl Desk {
             }
             // The step was refused as a whole, so the input comes again or becomes a dead letter.
             Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), more).await,
+        }
+    }
+
+    /// Works on an ephemeral delivery: at most once, so whatever comes of it, it is over. The answer is as fleeting.
+    async fn one_in_memory(&self, received: &Received) {
+        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let Ok(answer) = self.handle(received, Arc::clone(&extra)).await else { return };
+        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let committed = match added {
+            Ok(ops) if ops.is_empty() => true,
+            Ok(ops) => self.agent.space.commit(self.agent.commit_of(ops)).await.is_ok(),
+            Err(_) => false,
+        };
+        if let (true, Ok(Some(answer))) = (committed, self.answer(received, answer)) {
+            let _ = self.agent.space.send_ephemeral(&self.agent.principal(), Some(self.agent.epoch), answer);
         }
     }
 
@@ -208,26 +218,27 @@ impl Desk {
         let mut ops = vec![Op::Ack(lease)];
         let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
         ops.extend(added.map_err(|error| Failure::dead(error.to_string()))?);
-        let message = received.message();
-        if let Some(to) = wants_answer(message) {
-            let mut draft = Draft::new(vec![to], message.action.clone(), Ok(answer));
-            draft.kind = MessageType::Response;
-            draft.priority = message.priority;
-            draft.correlation = message.correlation_id.clone().or_else(|| Some(received.id().to_string()));
-            draft.answers = Some(received.id().to_string());
-            draft.session = message.session_id.clone();
-            draft.hops = message.hops.saturating_add(1);
-            draft.budget = message.budget.clone();
-            let answer = draft.message(&self.agent.space, &self.agent.id);
-            ops.push(Op::send(answer.map_err(|error| Failure::dead(error.to_string()))?));
-        }
+        let answer = self.answer(received, answer).map_err(|error| Failure::dead(error.to_string()))?;
+        ops.extend(answer.map(Op::send));
         Ok(ops)
+    }
+
+    /// The answer as a message, if one is wanted: as durable as the question.
+    fn answer(&self, received: &Received, answer: Vec<u8>) -> Result<Option<Message>, Error> {
+        let message = received.message();
+        let Some(to) = wants_answer(message) else { return Ok(None) };
+        let mut draft = Draft::new(vec![to], message.action.clone(), Ok(answer));
+        draft.follow(received);
+        draft.kind = MessageType::Response;
+        draft.priority = message.priority;
+        draft.durability = message.durability;
+        draft.message(&self.agent.space, &self.agent.id).map(Some)
     }
 
     async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: Op) {
         let then = if failure.again {
-            let index = usize::from(received.attempt()).saturating_sub(1).min(RETRY_MS.len() - 1);
-            NackThen::Retry { delay_ms: RETRY_MS[index] }
+            let retries = u32::from(received.attempt()).saturating_sub(1);
+            NackThen::Retry { delay_ms: retry::backoff_ms(retries) }
         } else {
             NackThen::Dead
         };

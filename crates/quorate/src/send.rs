@@ -5,12 +5,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use quorate_core::{
-    AgentId, ClientId, Destination, Durability, IdempotencyKey, Message, MessageType, Op, OpResult, Priority,
-    Seq,
+    AgentId, ClientId, Destination, Durability, IdempotencyKey, IfUnavailable, Message, MessageType, Op,
+    OpResult, Payload, Priority, Seq,
 };
 use quorate_engine::{Error, MessageRef, Space};
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Received};
 
 /// A message that is about to be sent. Await it.
 #[must_use = "a message is sent when it is awaited"]
@@ -21,6 +21,7 @@ pub struct Sending {
 }
 
 /// What is to be sent, before it is checked.
+#[derive(Clone)]
 pub(crate) struct Draft {
     pub(crate) to: Vec<String>,
     pub(crate) action: String,
@@ -32,11 +33,13 @@ pub(crate) struct Draft {
     pub(crate) delay: Option<Duration>,
     pub(crate) attempts: Option<u16>,
     pub(crate) correlation: Option<String>,
-    pub(crate) answers: Option<String>,
+    /// The message that led to this one.
+    pub(crate) cause: Option<String>,
     pub(crate) session: Option<String>,
     pub(crate) hops: u16,
     pub(crate) durability: Durability,
     pub(crate) budget: Option<String>,
+    pub(crate) if_unavailable: IfUnavailable,
 }
 
 /// A message that is on its way.
@@ -114,6 +117,12 @@ impl Sending {
         self
     }
 
+    /// What to do when the recipient cannot be reached: it waits if nothing is said.
+    pub fn if_unavailable(mut self, choice: IfUnavailable) -> Self {
+        self.draft.if_unavailable = choice;
+        self
+    }
+
     /// In memory only, at most once: fast, and gone if the recipient or the hub is.
     pub fn ephemeral(mut self) -> Self {
         self.draft.durability = Durability::Ephemeral;
@@ -164,18 +173,33 @@ impl Draft {
             delay: None,
             attempts: None,
             correlation: None,
-            answers: None,
+            cause: None,
             session: None,
             hops: 0,
             durability: Durability::default(),
             budget: None,
+            if_unavailable: IfUnavailable::default(),
         }
+    }
+
+    /// Belongs to the conversation of a message, one hop further.
+    pub(crate) fn follow(&mut self, cause: &Received) {
+        let message = cause.message();
+        self.correlation = message.correlation_id.clone().or_else(|| Some(cause.id().to_string()));
+        self.cause = Some(cause.id().to_string());
+        self.session.clone_from(&message.session_id);
+        self.hops = message.hops.saturating_add(1);
+        self.budget.clone_from(&message.budget);
     }
 
     /// The message, with times counted from now.
     pub(crate) fn message(self, space: &Space, from: &AgentId) -> Result<Message, Error> {
         let to = Destination::of_texts(self.to)?;
-        let mut message = Message::new(to, self.action, space.seal(self.payload?));
+        let payload = match self.durability {
+            Durability::Durable => space.seal(self.payload?),
+            Durability::Ephemeral => Payload::unsealed(self.payload?.into()),
+        };
+        let mut message = Message::new(to, self.action, payload);
         let now = space.engine().clock().now().wall;
         let from_now = |time: Duration| now.plus_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         message.from = Some(from.clone());
@@ -186,8 +210,11 @@ impl Draft {
         message.deliver_at = self.delay.map(from_now);
         message.attempts_max = self.attempts.unwrap_or(message.attempts_max);
         message.correlation_id = self.correlation;
-        message.in_reply_to = self.answers.clone();
-        message.causation_id = self.answers;
+        if self.kind == MessageType::Response {
+            message.in_reply_to.clone_from(&self.cause);
+        }
+        message.causation_id = self.cause;
+        message.if_unavailable = self.if_unavailable;
         message.session_id = self.session;
         message.hops = self.hops;
         message.durability = self.durability;

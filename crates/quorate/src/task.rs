@@ -155,6 +155,15 @@ impl Agent {
         self.space.commit(self.commit_of(vec![op])).await.map(drop)
     }
 
+    /// Waits until a task is over, but not longer than this. This agent is waiting meanwhile: if the task in turn waits for
+    /// what this agent has, one of them is told so.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, `DEADLOCK` with the circle, `NOT_FOUND`, or a failure of the storage.
+    pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskView, Error> {
+        self.space.await_task(&self.id, Some(self.epoch), task, None, wait).await
+    }
+
     /// Calls a task off. Only for whoever made it, coordinators and the hub.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorate::{Agent, Code, Hub, Policy, Preset, Received, Role, Violation};
+use quorate::{Agent, Code, Hub, IfUnavailable, Policy, Preset, Received, Role, Violation};
 use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal};
 use quorate_engine::{Error, MessageRef};
 use tempfile::TempDir;
@@ -194,6 +194,36 @@ async fn cell_of_before(preset: Preset, from: Role) {
     team.hub.close().await;
 }
 
+/// A coordinator that does not answer, and somebody else who can do the same.
+async fn cell_of_redirect(preset: Preset, from: Role) {
+    let what = format!("{} in {}", from.as_str(), preset.as_str());
+    let team = Team::new(from).await;
+    team.set(preset).await;
+    for (name, role) in OTHERS {
+        let away = format!("away-{name}");
+        team.hub.agent(&away).role(Role::Coordinator).can(name).join().await.expect("it joins");
+        let silence = team.sender.ask(&away, "work", 1).within(Duration::from_millis(1)).await;
+        assert_eq!(silence.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
+        let sent = team.sender.send(&away, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
+        let expected = match may(preset, from, role) {
+            true => Ok(vec![name.to_owned()]),
+            false => Err(Code::Unavailable),
+        };
+        assert_eq!(team.reached(sent.map(drop)).await, expected, "{what}: redirect to {name}");
+    }
+    team.hub.close().await;
+}
+
+// Fails under: a redirect that goes to whoever can do it, whatever the policy says.
+#[tokio::test]
+async fn c1_a_redirect_goes_to_nobody_whom_the_sender_may_not_reach() {
+    for preset in [Preset::Mesh, Preset::Supervised] {
+        for role in Role::ALL {
+            cell_of_redirect(preset, role).await;
+        }
+    }
+}
+
 // Fails under: deliveries that go out by the rules of yesterday, and redrives that do not ask.
 #[tokio::test]
 async fn c1_what_was_sent_before_is_looked_at_again() {
@@ -238,6 +268,21 @@ async fn e6_violations_are_noted_without_content() {
     assert!(noted.iter().all(|one: &Violation| one.principal == "agent:sender"));
     assert!(!format!("{noted:?}").contains("xxxx"), "never any content");
     assert_eq!(team.hub.space().published().head.seq.0, records.0 + 1, "only the policy is in the log");
+    team.hub.close().await;
+}
+
+// Fails under: actions that are not counted, counted in one spelling only, or counted where nobody asked for it.
+#[tokio::test]
+async fn e7_a_message_lists_at_most_50_actions() {
+    let team = Team::new(Role::Worker).await;
+    let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
+    team.sender.send("coordinator", "work", report("actions", 51)).await.expect("nobody counts in a mesh");
+    team.hub.set_policy(Policy::supervised()).await.expect("set");
+    for word in ["actions_taken", "actionsTaken", "actions"] {
+        team.sender.send("coordinator", "work", report(word, 50)).await.expect("50 are fine");
+        let refused = team.sender.send("coordinator", "work", report(word, 51)).await.expect_err("too many");
+        assert_eq!(refused.code(), Code::LimitExceeded, "{word}");
+    }
     team.hub.close().await;
 }
 

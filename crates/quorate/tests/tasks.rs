@@ -215,7 +215,10 @@ async fn i9_a_lease_is_kept_while_its_handler_works() {
             Ok("done")
         }
     };
-    let _worker = hub.agent("worker").on_task("slow", slow).run().await.expect("it runs");
+    // Nobody looks for signs of life here, so that the lease is all that time can end.
+    let rarely = Duration::from_secs(3600);
+    let worker = hub.agent("worker").heartbeat(rarely).on_task("slow", slow);
+    let _worker = worker.run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("slow", ())).await.expect("made");
     let finish = wait.recv().await.expect("it began");

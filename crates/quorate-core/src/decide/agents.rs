@@ -121,6 +121,8 @@ impl Draft<'_> {
             self.give_back(delivery, cause, String::new(), None);
         }
         self.return_locks_of(agent);
+        self.dismiss_listeners(agent);
+        self.dismiss_awaiting(agent);
         self.release_tasks_of(agent)
     }
 }

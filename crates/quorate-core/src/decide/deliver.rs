@@ -177,8 +177,9 @@ impl Draft<'_> {
         self.working.set_consumer(id, None);
         self.working.set_claimer(id, None);
         self.wait_no_longer(id);
-        for request in self.working.items().requests.of_waiter(id) {
-            self.working.set_listener(&request, None, self.now);
+        self.working.set_awaiting(id, None, self.now);
+        for request in self.working.items().requests.of_listener(id) {
+            self.working.set_listener(request, None, self.now);
         }
         OpResult::Done
     }

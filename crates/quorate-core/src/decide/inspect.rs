@@ -81,9 +81,12 @@ impl Draft<'_> {
     fn look_at_agent(&self, number: AgentNo, agent: &Agent) -> AgentLook {
         let inbox = self.working.inbox(number);
         let asking = self.working.items().requests.count_of(number);
+        let waits = self.working.locks().waits_of(number) + self.working.tasks().awaited().count_of(number);
+        let tasks = self.working.tasks().held(number);
+        let first = tasks.first().and_then(|no| self.working.tasks().by_number(*no));
         let status = match agent.presence.status {
-            Status::Idle if !inbox.leased.is_empty() => Status::Working,
-            Status::Idle if asking > 0 => Status::Waiting,
+            Status::Idle if !inbox.leased.is_empty() || !tasks.is_empty() => Status::Working,
+            Status::Idle if asking > 0 || waits > 0 => Status::Waiting,
             said => said,
         };
         let (heard_at, offline_at) = self.working.last_heard(number);
@@ -96,6 +99,8 @@ impl Draft<'_> {
             listening: inbox.consumers(),
             asking,
             current: inbox.leased.first().copied(),
+            tasks: tasks.len(),
+            current_task: first.map(|task| task.spec.id.clone()),
             heard_at: self.wall_at(heard_at),
             offline_at: offline_at
                 .filter(|_| !self.working.is_listened_for(number))

@@ -23,8 +23,7 @@ impl Draft<'_> {
             capacity: ask.capacity,
             within: ask.within.and_then(|delivery| self.worked_on(agent, delivery)),
             turn: self.working.next_turn(),
-            // What this commit did so far came before.
-            since: if self.effects.is_empty() { self.working.head.seq } else { self.seq },
+            since: self.wait_since(),
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
             let detail = format!("agent {} holds as many locks as it may hold", ask.agent);
@@ -262,7 +261,7 @@ impl Draft<'_> {
     }
 
     /// The delivery, if the agent holds it: what is not true says nothing about who waits for what.
-    fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
+    pub(super) fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
         let number = self.working.eras().resolve(delivery).ok()?;
         let open = self.working.open(number)?;
         (open.to.agent_no() == Some(agent) && open.token().is_some()).then_some(number)

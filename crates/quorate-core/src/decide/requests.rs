@@ -12,7 +12,7 @@ use crate::message::{Message, MessageType};
 use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::request::{Ask, Asked, Reply, Request, RequestState};
-use crate::working::Open;
+use crate::working::{Listener, Open};
 
 /// A message that answers one of the questions of a request.
 pub(super) struct Answer {
@@ -30,7 +30,7 @@ impl Draft<'_> {
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
-        self.check_chain(&ask.message)?;
+        self.check_repeated(ask)?;
         self.working.policy().check_shape(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.reachable(&ask.message, recipients)?;
@@ -56,9 +56,12 @@ impl Draft<'_> {
             first,
             asked,
             state: RequestState::Waiting,
-            waiter: ask.waiting,
         };
         self.change_request(Verb::RequestMade, request);
+        if let Some(waiter) = ask.waiting {
+            let listener = Listener { id: waiter, within: self.cause_in_hand(from, &ask.message) };
+            self.working.set_listener(id, Some(listener), self.now);
+        }
         if let Some(budget) = low {
             self.warn(&budget, &ask.message);
         }
@@ -67,15 +70,36 @@ impl Draft<'_> {
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
-    /// Gives a request its new state. Who is told of it is in no record, so it is said apart.
-    pub(super) fn change_request(&mut self, verb: Verb, mut request: Request) {
-        match request.waiter.take().filter(|_| request.is_open()) {
-            Some(waiter) => {
-                self.change(verb, Item::Request(request.clone()));
-                self.working.set_listener(&request, Some(waiter), self.now);
+    /// Refuses a question that its chain has seen too often. One that was not answered may be asked again.
+    fn check_repeated(&self, ask: &Ask) -> Result<(), No> {
+        let Some(earlier) = ask.again else { return Ok(self.check_chain(&ask.message)?) };
+        match self.own_request(earlier)?.state {
+            RequestState::TimedOut | RequestState::Failed { .. } => Ok(ask.message.check_hops()?),
+            RequestState::Waiting | RequestState::Answered | RequestState::Cancelled => {
+                Ok(self.check_chain(&ask.message)?)
             }
-            None => self.change(verb, Item::Request(request)),
         }
+    }
+
+    /// The delivery in an agent's hands that brought the message that caused this one.
+    fn cause_in_hand(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
+        let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
+        let leased = self.working.inbox(agent).leased.iter().copied();
+        let brings = |number: &DeliveryNo| {
+            self.working.open(*number).is_some_and(|open| (open.seq, open.n()) == (cause.seq, cause.n))
+        };
+        leased.into_iter().find(brings)
+    }
+
+    pub(super) fn change_request(&mut self, verb: Verb, request: Request) {
+        self.change(verb, Item::Request(request));
+    }
+
+    /// Whoever waits for the answers to a request waits no longer.
+    fn take_listener(&mut self, id: MessageId) -> Option<ConsumerId> {
+        let listener = self.working.items().requests.listener(id)?;
+        self.working.set_listener(id, None, self.now);
+        Some(listener.id)
     }
 
     /// Who asks, if they may ask this many.
@@ -111,12 +135,13 @@ impl Draft<'_> {
 
     /// The same question again: whoever asks waits on the request that there is. Says whether it is open.
     fn wait_again(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
-        let request = self.working.items().requests.of_message(id.seq, id.n).cloned();
-        let Some(request) = request else { return false };
-        if waiting.is_some() && request.waiter != waiting {
-            self.working.set_listener(&request, waiting, self.now);
+        let requests = &self.working.items().requests;
+        let is_open = requests.of_message(id.seq, id.n).is_some();
+        if let (true, Some(waiter)) = (is_open, waiting) {
+            let within = requests.listener(id).and_then(|before| before.within);
+            self.working.set_listener(id, Some(Listener { id: waiter, within }), self.now);
         }
-        true
+        is_open
     }
 
     pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, No> {
@@ -157,15 +182,40 @@ impl Draft<'_> {
         Ok(request)
     }
 
-    /// Nobody wants the answer any more: what nobody took yet is withdrawn.
     fn withdraw(&mut self, request: Request) {
-        let waiting = self.untaken(&request);
         let id = request.id;
-        self.end_request(Verb::RequestCancelled, request, RequestState::Cancelled, || {
+        self.call_back(Verb::RequestCancelled, request, RequestState::Cancelled, || {
             Refused::new(Code::Cancelled, format!("request {id} was cancelled"))
         });
+    }
+
+    /// They wait for each other: whoever asked is told, and what nobody took yet is withdrawn.
+    pub(super) fn fail_stuck(&mut self, request: Request, refused: Refused) {
+        let state = RequestState::Failed { code: refused.code, reason: refused.detail.clone() };
+        self.call_back(Verb::RequestFailed, request, state, || refused);
+    }
+
+    /// Nobody wants the answer any more: what nobody took yet is withdrawn.
+    fn call_back(
+        &mut self,
+        verb: Verb,
+        request: Request,
+        state: RequestState,
+        why: impl FnOnce() -> Refused,
+    ) {
+        let waiting = self.untaken(&request);
+        self.end_request(verb, request, state, why);
         for delivery in waiting {
             self.end(delivery, EndState::Purged, Effect::Purged { delivery });
+        }
+    }
+
+    /// An agent was started again, or is gone: this start of it hears no answers any more.
+    pub(super) fn dismiss_listeners(&mut self, agent: AgentNo) {
+        let open: Vec<_> = self.working.items().requests.of_asker(agent).map(|request| request.id).collect();
+        for id in open {
+            let listener = self.take_listener(id);
+            self.dismissed.extend(listener);
         }
     }
 
@@ -211,8 +261,8 @@ impl Draft<'_> {
         state: RequestState,
         why: impl FnOnce() -> Refused,
     ) {
-        let waiter = request.waiter;
-        self.change_request(verb, Request { state, waiter: None, ..request });
+        let waiter = self.take_listener(request.id);
+        self.change_request(verb, Request { state, ..request });
         if let Some(waiter) = waiter {
             self.told.push((waiter, Told::Refused(why())));
         }
@@ -249,8 +299,9 @@ impl Draft<'_> {
             }
             RequestState::Waiting => self.fail_request(request, code, reason),
             _ => {
-                let (waiter, id) = (request.waiter, request.id);
-                self.change_request(Verb::RequestFailed, Request { waiter: None, ..request });
+                let id = request.id;
+                let waiter = self.take_listener(id);
+                self.change_request(Verb::RequestFailed, request);
                 if let Some(waiter) = waiter {
                     let refused =
                         Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
@@ -346,9 +397,11 @@ impl Draft<'_> {
             request.asked[index].to = request.asked[index].to.held_by(from);
             let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
-            let waiter = request.waiter;
-            let keeps = if is_last { None } else { waiter };
-            self.change_request(Verb::RequestAnswered, Request { waiter: keeps, ..request });
+            let waiter = match is_last {
+                true => self.take_listener(request.id),
+                false => self.working.items().requests.listener(request.id).map(|listener| listener.id),
+            };
+            self.change_request(Verb::RequestAnswered, request);
             if let Some(waiter) = waiter {
                 let (at, message) = (self.now.wall, Arc::clone(message));
                 self.told.push((waiter, Told::Answered { id, at, message, is_last }));

@@ -7,6 +7,7 @@ mod escalate;
 mod holder;
 mod lapse;
 mod over;
+mod wait;
 
 use crate::decide::{Draft, No};
 use crate::ids::TaskId;
@@ -38,7 +39,11 @@ impl Draft<'_> {
         if holder.is_some() && task.lease().is_none() {
             self.working.set_taker(no, None);
         }
+        let over = task.status().is_over().then(|| task.spec.id.clone());
         self.change(verb, Item::Task(task));
+        if let Some(id) = over {
+            self.tell_over(&id);
+        }
         if let Some(target) = target {
             self.working.stir_task(&target);
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::commit::{Waiting, check_claim, check_lease};
-use crate::ids::{AgentId, TaskId, Token};
+use crate::ids::{AgentId, ConsumerId, DeliveryId, TaskId, Token};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, BACKOFF_MS_DEFAULT, BACKOFF_MS_MAX, COMMIT_BYTES_MAX, LEASE_MS_DEFAULT,
     LIST_MAX, PAYLOAD_BYTES_MAX, TASK_EDGES_MAX, TASK_TIMEOUT_MS_MAX, TASK_TIMEOUT_MS_MIN,
@@ -149,6 +149,19 @@ pub struct CancelTask {
     pub task: TaskId,
     /// Why.
     pub reason: String,
+}
+
+/// Waits until a task is over, whatever comes of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AwaitTask {
+    /// Who waits.
+    pub agent: AgentId,
+    /// Which task.
+    pub task: TaskId,
+    /// The delivery that the agent works on meanwhile. Of several things that an agent does, only this one waits.
+    pub within: Option<DeliveryId>,
+    /// Who is told.
+    pub waiting: ConsumerId,
 }
 
 impl NewTask {

@@ -36,7 +36,7 @@ impl Working {
                 *n += 1;
             }
             Effect::Leased { lease_ms, deliveries } => {
-                self.apply_leased(None, *lease_ms, deliveries, now);
+                self.apply_leased(None, *lease_ms, deliveries, (seq, now));
             }
             Effect::Acked { delivery, .. } => self.acked(*delivery),
             Effect::Returned { delivery, cause, next, .. } => {
@@ -69,7 +69,7 @@ impl Working {
                 deliveries.iter().for_each(|(number, _)| self.acked(*number));
             }
             Effect::Taken { agent, lease_ms, deliveries } => {
-                self.apply_leased(Some(*agent), *lease_ms, deliveries, now);
+                self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
             }
             Effect::Brought { agent, first, letters } => {
                 for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
@@ -115,7 +115,7 @@ impl Working {
         taker: Option<AgentNo>,
         lease_ms: u64,
         deliveries: &[(DeliveryNo, Token)],
-        now: Now,
+        (seq, now): (Seq, Now),
     ) {
         for (number, token) in deliveries {
             let Some(mut open) = self.open(*number).copied() else { continue };
@@ -123,7 +123,7 @@ impl Working {
             open.attempt += 1;
             open.to = taker.map_or(open.to, |agent| open.to.held_by(agent));
             self.last_token = self.last_token.max(token.0);
-            let lease = Lease::new(lease_ms, now);
+            let lease = Lease::new(lease_ms, seq, now);
             self.set_delivery(*number, Some((open, Some(lease))));
         }
     }
@@ -153,7 +153,7 @@ impl Working {
                 open.state = OpenState::Leased { token };
                 open.attempt = 1;
                 self.last_token = self.last_token.max(token.0);
-                lease = Some(Lease::new(lease_ms, now));
+                lease = Some(Lease::new(lease_ms, seq, now));
             }
             self.set_delivery(DeliveryNo(first.0 + index as u64), Some((open, lease)));
         }
@@ -231,8 +231,8 @@ impl Working {
             let before = self.lease(number);
             // After a restart the lease runs again in full: as long as the longest that its holder was promised.
             let longest = before.map_or(0, |lease| lease.lease_ms).max(lease_ms);
-            let since = before.and_then(|lease| lease.since);
-            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms), since };
+            let (since, seq) = before.map_or((None, Seq(0)), |lease| (lease.since, lease.seq));
+            let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms), since, seq };
             self.set_delivery(number, Some((open, Some(lease))));
         }
     }

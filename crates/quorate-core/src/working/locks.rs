@@ -175,7 +175,13 @@ impl Working {
     /// Lets somebody wait for locks, or wait no longer.
     pub(crate) fn set_waiter(&mut self, id: ConsumerId, new: Option<Waiter>, now: Now) {
         self.wait_begins(now.mono);
+        let ends = new.is_none();
         let before = self.items.locks.put_waiter(id, new);
+        let waited = before.as_ref().filter(|_| ends).map(|waiter| waiter.agent);
         self.journal.push(Undo::Waiter(Box::new((id, before))));
+        // Whoever waited until now was there until now.
+        if let Some(agent) = waited {
+            self.hear_of(agent, now);
+        }
     }
 }

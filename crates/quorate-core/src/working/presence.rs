@@ -71,7 +71,7 @@ impl Working {
     }
 
     /// Those who were silent for too long, by number, if it is time to look; at most so many. Whoever waits for
-    /// deliveries or tasks is there, however silent.
+    /// something is there, however silent.
     pub(crate) fn fell_silent(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
         if self.watched.look_at.is_none_or(|look_at| look_at > now) {
             return Vec::new();
@@ -97,9 +97,14 @@ impl Working {
         silent
     }
 
-    /// Whether somebody waits for deliveries or tasks of an agent.
+    /// Whether somebody waits in an agent's name: for deliveries, tasks, answers, locks.
     pub(crate) fn is_listened_for(&self, agent: AgentNo) -> bool {
-        self.inbox(agent).consumers > 0 || self.tasks().line().count_of(agent) > 0
+        let requests = &self.items.requests;
+        self.inbox(agent).consumers > 0
+            || self.tasks().line().count_of(agent) > 0
+            || self.tasks().awaited().count_of(agent) > 0
+            || self.locks().waits_of(agent) > 0
+            || requests.of_asker(agent).any(|request| requests.listener(request.id).is_some())
     }
 
     /// Deliveries of offline agents that do not want to wait for them, by agent and number; at most so many.

@@ -1,22 +1,32 @@
-//! Requests that wait for answers, by their id, by whoever waits and by whoever is told.
+//! Requests that wait for answers, by their id and by whoever asked, and who waits with them.
 
 use std::collections::BTreeSet;
 
-use crate::ids::{AgentNo, ConsumerId, MessageId, Seq};
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey};
 use crate::request::Request;
-use crate::time::Now;
-use crate::working::{Map, Working};
+use crate::time::{Mono, Now};
+use crate::working::{Map, Undo, Working};
 
 /// Which message: its record and its place in it.
-type Place = (Seq, u32);
+pub(super) type Place = (Seq, u32);
+
+/// Somebody who waits for the answers to a request. In memory only: after a restart whoever waited asks again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Listener {
+    /// Who is told.
+    pub(crate) id: ConsumerId,
+    /// The delivery that the agent works on meanwhile: the one that caused the question.
+    pub(crate) within: Option<DeliveryNo>,
+}
 
 /// The open requests of a space.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     open: Map<Place, Request>,
     by_asker: Map<AgentNo, BTreeSet<Place>>,
-    by_waiter: Map<ConsumerId, BTreeSet<Place>>,
+    listeners: Map<Place, Listener>,
+    by_listener: Map<ConsumerId, BTreeSet<Place>>,
 }
 
 /// Takes a place out of a list; an empty list goes.
@@ -37,16 +47,24 @@ impl Requests {
         let old = self.open.remove(&place);
         if let Some(old) = &old {
             forget(&mut self.by_asker, &old.from, &place);
-            if let Some(waiter) = &old.waiter {
-                forget(&mut self.by_waiter, waiter, &place);
-            }
         }
         if let Some(new) = new {
             self.by_asker.entry(new.from).or_default().insert(place);
-            if let Some(waiter) = new.waiter {
-                self.by_waiter.entry(waiter).or_default().insert(place);
-            }
             self.open.insert(place, new);
+        }
+        old
+    }
+
+    pub(super) fn put_listener(&mut self, place: Place, new: Option<Listener>) -> Option<Listener> {
+        let old = match new {
+            Some(new) => self.listeners.insert(place, new),
+            None => self.listeners.remove(&place),
+        };
+        if let Some(old) = &old {
+            forget(&mut self.by_listener, &old.id, &place);
+        }
+        if let Some(new) = new {
+            self.by_listener.entry(new.id).or_default().insert(place);
         }
         old
     }
@@ -61,10 +79,24 @@ impl Requests {
         self.open.get(&(seq, n))
     }
 
-    /// The requests of which this one is told.
-    pub(crate) fn of_waiter(&self, waiter: ConsumerId) -> Vec<Request> {
-        let places = self.by_waiter.get(&waiter).into_iter().flatten();
-        places.filter_map(|place| self.open.get(place).cloned()).collect()
+    /// Who waits for the answers to a request.
+    pub(crate) fn listener(&self, id: MessageId) -> Option<Listener> {
+        self.listeners.get(&(id.seq, id.n)).copied()
+    }
+
+    /// The requests that somebody waits for.
+    pub(crate) fn listened(&self) -> impl Iterator<Item = (&Request, Listener)> {
+        self.listeners.iter().filter_map(|(place, listener)| Some((self.open.get(place)?, *listener)))
+    }
+
+    pub(crate) fn is_listened(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
+    /// The requests of which this one is told, oldest first.
+    pub(crate) fn of_listener(&self, id: ConsumerId) -> Vec<MessageId> {
+        let places = self.by_listener.get(&id).into_iter().flatten();
+        places.filter_map(|place| self.open.get(place)).map(|request| request.id).collect()
     }
 
     /// The requests of one agent, oldest first.
@@ -80,13 +112,22 @@ impl Requests {
 }
 
 impl Working {
-    /// Says who is told of an open request. Leaves no record.
-    pub(crate) fn set_listener(&mut self, request: &Request, waiter: Option<ConsumerId>, now: Now) {
-        self.set_item(&Item::Request(Request { waiter, ..request.clone() }), now);
+    /// Says who is told of an open request.
+    pub(crate) fn set_listener(&mut self, id: MessageId, new: Option<Listener>, now: Now) {
+        let place = (id.seq, id.n);
+        self.wait_begins(now.mono);
+        let before = self.items.requests.put_listener(place, new);
+        if before != new {
+            self.journal.push(Undo::Listener(place, before));
+        }
+        // Whoever waited until now was there until now.
+        if let (Some(_), None, Some(request)) = (before, new, self.items.requests.open.get(&place)) {
+            self.hear_of(request.from, now);
+        }
     }
 
     /// When an open request is over.
-    pub(crate) fn request_deadline(&self, request: &Request) -> Option<crate::time::Mono> {
+    pub(crate) fn request_deadline(&self, request: &Request) -> Option<Mono> {
         let key: ItemKey = Item::Request(request.clone()).key();
         self.items.deadline(&key, 0)
     }

@@ -1,6 +1,7 @@
 //! Open tasks, with every index over them: who needs whom, what is ready for whom, who holds what, who waits for work.
 //! One function changes a task and keeps all of it in step.
 
+mod awaited;
 mod line;
 mod queue;
 
@@ -14,6 +15,7 @@ use crate::time::Timestamp;
 use crate::working::inbox::Fairness;
 use crate::working::{Map, Undo, Working};
 
+pub(crate) use awaited::{Awaited, Awaiting};
 pub(crate) use line::Claimer;
 pub(crate) use queue::Next;
 
@@ -33,8 +35,9 @@ pub(crate) struct Tasks {
     named: Map<AgentNo, usize>,
     counts: TaskCounts,
     line: line::Line,
-    /// Who was handed a task while it waited, and is told if it loses it.
-    takers: Map<TaskNo, ConsumerId>,
+    /// Who took each task that is held, since the hub's start.
+    takers: Map<TaskNo, Taker>,
+    awaited: Awaited,
     /// Short inputs of open tasks. Only a memory of what the log holds: not all are here.
     inputs: Map<TaskNo, Bytes>,
     /// Targets for which something is ready and somebody waits, to be looked at before the commit ends.
@@ -43,11 +46,21 @@ pub(crate) struct Tasks {
     stirred_mark: usize,
 }
 
+/// How a task came into its holder's hands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taker {
+    /// The record that gave it.
+    pub(crate) seq: Seq,
+    /// Who was handed it while it waited, and is told if it loses it.
+    pub(crate) told: Option<ConsumerId>,
+}
+
 /// What to put back if the commit is refused.
 #[derive(Debug)]
 pub(super) enum TaskUndo {
     Claimer(ConsumerId, Option<Claimer>),
-    Taker(TaskNo, Option<ConsumerId>),
+    Taker(TaskNo, Option<Taker>),
+    Awaiting(ConsumerId, Option<Awaiting>),
     Fairness(TaskTarget, Fairness),
     Over(TaskStatus),
 }
@@ -202,8 +215,13 @@ impl Tasks {
         self.named.get(&agent).copied().unwrap_or(0)
     }
 
-    /// Who was handed a task while it waited.
-    pub(crate) fn taker(&self, no: TaskNo) -> Option<ConsumerId> {
+    /// Who waits for tasks to be over.
+    pub(crate) fn awaited(&self) -> &Awaited {
+        &self.awaited
+    }
+
+    /// How a task came into its holder's hands; `None` if that was before the hub's start.
+    pub(crate) fn taker(&self, no: TaskNo) -> Option<Taker> {
         self.takers.get(&no).copied()
     }
 
@@ -297,16 +315,16 @@ impl Working {
         inputs.retain(|no, _| !erased(no));
     }
 
-    pub(crate) fn set_taker(&mut self, no: TaskNo, new: Option<ConsumerId>) {
+    pub(crate) fn set_taker(&mut self, no: TaskNo, new: Option<Taker>) {
         let before = self.put_taker(no, new);
         if before != new {
             self.journal.push(Undo::Task(TaskUndo::Taker(no, before)));
         }
     }
 
-    fn put_taker(&mut self, no: TaskNo, new: Option<ConsumerId>) -> Option<ConsumerId> {
+    fn put_taker(&mut self, no: TaskNo, new: Option<Taker>) -> Option<Taker> {
         match new {
-            Some(id) => self.items.tasks.takers.insert(no, id),
+            Some(taker) => self.items.tasks.takers.insert(no, taker),
             None => self.items.tasks.takers.remove(&no),
         }
     }
@@ -344,6 +362,7 @@ impl Working {
         match undo {
             TaskUndo::Claimer(id, before) => drop(self.items.tasks.line.put(id, before)),
             TaskUndo::Taker(no, before) => drop(self.put_taker(no, before)),
+            TaskUndo::Awaiting(id, before) => drop(self.items.tasks.awaited.put(id, before)),
             TaskUndo::Fairness(target, before) => {
                 self.items.tasks.queues.set_fairness(&target, before);
             }

@@ -1,22 +1,35 @@
 //! What waits there are, from every room that has some, and when to look at them next.
 
-use crate::ids::{AgentNo, ConsumerId};
+mod tasks;
+
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, Seq};
 use crate::limits::WAITS_LOOK_MS;
-use crate::time::Mono;
+use crate::recipient::Home;
+use crate::request::Reply;
+use crate::time::{Mono, Timestamp};
 use crate::waits::{Hands, Need, Source, Wait};
-use crate::working::{Map, Working};
+use crate::working::{Map, OpenState, Working};
+
+/// Questions are part of their record; all other waits begin after theirs, in their turn.
+const AFTER_QUESTIONS: u64 = 1 << 32;
 
 /// Which wait it is, to call it off.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WaitId {
     /// For locks.
     Locks(ConsumerId),
+    /// For the answers to the question that is this message of this record.
+    Answers(Seq, u32),
+    /// For a task to be over.
+    Task(ConsumerId),
+    /// Not somebody, but a task that others block.
+    Blocked,
 }
 
 impl Working {
     /// Whether anybody waits for something that others have.
     fn has_waits(&self) -> bool {
-        self.locks().has_waiters()
+        self.locks().has_waiters() || self.items.requests.is_listened() || !self.tasks().awaited().is_empty()
     }
 
     /// Somebody begins to wait: from now on there is something to look at.
@@ -41,11 +54,12 @@ impl Working {
     }
 
     /// All waits, in the order of their ages.
-    pub(crate) fn waits(&self) -> Vec<Wait<WaitId>> {
+    pub(crate) fn waits(&self, now: Timestamp) -> Vec<Wait<WaitId>> {
         let mut waits = Vec::new();
         self.lock_waits(&mut waits);
-        waits.sort_unstable_by_key(|wait| wait.age);
-        waits
+        self.request_waits(now, &mut waits);
+        self.task_waits(now, &mut waits);
+        in_order(waits)
     }
 
     /// How busy an agent is.
@@ -58,8 +72,7 @@ impl Working {
     /// A wait for locks needs each of them: from whoever is before it in line, or from any who holds it.
     fn lock_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
         let locks = self.locks();
-        let mut all: Vec<_> = locks.waiters().collect();
-        all.sort_unstable_by_key(|(_, waiter)| (waiter.since, waiter.turn));
+        let all: Vec<_> = locks.waiters().collect();
         let begin = waits.len();
         let index: Map<_, _> = all.iter().enumerate().map(|(at, (id, _))| (*id, begin + at)).collect();
         let mut before: Map<(ConsumerId, &str), usize> = Map::default();
@@ -91,9 +104,65 @@ impl Working {
                 id: WaitId::Locks(id),
                 agent: waiter.agent,
                 within: waiter.within,
-                age: (waiter.since, waiter.turn),
+                age: (waiter.since, AFTER_QUESTIONS + waiter.turn),
                 needs,
             });
         }
     }
+
+    /// A wait for answers needs one from each who was asked.
+    fn request_waits(&self, now: Timestamp, waits: &mut Vec<Wait<WaitId>>) {
+        for (request, listener) in self.items.requests.listened() {
+            let questions = request.asked.iter().zip((request.first.0..).map(DeliveryNo)).enumerate();
+            let open = questions.filter(|(_, (one, _))| one.reply == Reply::Open);
+            let need = |(what, (_, question)): (usize, (_, DeliveryNo))| {
+                Some(Need { what, sources: vec![self.answer_from(question, now)?] })
+            };
+            let (seq, n) = (request.id.seq, request.id.n);
+            waits.push(Wait {
+                id: WaitId::Answers(seq, n),
+                agent: request.from,
+                within: listener.within,
+                age: (seq, u64::from(n)),
+                needs: open.filter_map(need).collect(),
+            });
+        }
+    }
+
+    /// Where the answer to a question has to come from; `None` if nobody can say, or time will tell.
+    fn answer_from(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
+        let open = self.open(question)?;
+        match (open.state, open.to.home()) {
+            (OpenState::Leased { .. }, _) => Some(Source::Held {
+                agent: open.to.agent_no()?,
+                within: Some(question),
+                since: self.lease(question)?.seq,
+            }),
+            (OpenState::Ready { since }, Home::Agent(agent)) if has_lain(since, now) => {
+                Some(Source::Inbox(agent))
+            }
+            (OpenState::Ready { .. } | OpenState::Scheduled { .. } | OpenState::Held { .. }, _) => None,
+        }
+    }
+}
+
+/// Whether something lay there for long enough: whoever asks for work again and again would have taken it.
+fn has_lain(since: Timestamp, now: Timestamp) -> bool {
+    since.plus_ms(WAITS_LOOK_MS) <= now
+}
+
+/// The waits in the order of their ages, and what names one of them by its place still does.
+fn in_order(mut waits: Vec<Wait<WaitId>>) -> Vec<Wait<WaitId>> {
+    let mut order: Vec<usize> = (0..waits.len()).collect();
+    order.sort_by_key(|wait| waits[*wait].age);
+    let mut place = vec![0; waits.len()];
+    order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+    let sources = waits.iter_mut().flat_map(|wait| &mut wait.needs).flat_map(|need| &mut need.sources);
+    for source in sources {
+        if let Source::Wait(other) = source {
+            *other = place[*other];
+        }
+    }
+    waits.sort_by_key(|wait| wait.age);
+    waits
 }

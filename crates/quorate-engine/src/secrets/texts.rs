@@ -102,6 +102,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::AwaitRequest { .. }
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
+        | Op::AwaitTask(_)
         | Op::RevokeToken { .. } => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Task, TaskCounts,
-    TaskId, TaskPartial, TaskState, TaskStatus, TaskWhy, Timestamp, Token,
+    TaskId, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
 };
 use quorate_store::{Read, Rows};
 
@@ -103,14 +103,11 @@ impl Space {
         Ok(TaskView { task, blocked_on, lease_until, result, partials, failure_details })
     }
 
-    /// Why a task is where it is: what it waits for, what happens next, and when.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn task_why(&self, id: &TaskId) -> Result<TaskWhy, Error> {
+    pub(crate) async fn why_task(&self, id: &TaskId) -> Result<Why, Error> {
         let task = self.bare_task(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
-        Ok(task.why(blocked_on, self.engine().clock().now().wall))
+        let now = self.engine().clock().now().wall;
+        Ok(Why::of_task(&task, blocked_on, |agent| self.agent_name(agent), now))
     }
 
     /// Tasks by id, after one of them. A page may be short and still have a cursor: it looked at many that were not

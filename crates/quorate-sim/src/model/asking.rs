@@ -25,6 +25,16 @@ pub(super) struct Question {
     name: Option<String>,
 }
 
+/// What leads somebody to ask.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Upon {
+    Nothing,
+    /// The newest question that was put to whoever asks.
+    Question,
+    /// Its own newest question, as if it had not been answered.
+    Silence,
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Asking {
     /// A message with what to do when its recipient is away.
@@ -38,6 +48,7 @@ pub(super) enum Asking {
         query: bool,
         timeout_ms: Option<u64>,
         slot: Option<u64>,
+        upon: Upon,
     },
     Answer {
         back: usize,
@@ -91,8 +102,10 @@ fn skilled(mut new: RegisterAgent) -> RegisterAgent {
 pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
     let slot = || 0..2u64;
     prop_oneof![
-        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()))
-            .prop_map(|(letter, choice, query, timeout_ms, slot)| Asking::Ask { letter, choice, query, timeout_ms, slot }),
+        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), upon())
+            .prop_map(|(letter, choice, query, timeout_ms, slot, upon)| Asking::Ask {
+                letter, choice, query, timeout_ms, slot, upon,
+            }),
         6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
             .prop_map(|(back, content, named, client_id, to_another)| Asking::Answer {
                 back, content, named, client_id, to_another,
@@ -129,6 +142,10 @@ fn choice() -> BoxedStrategy<IfUnavailable> {
     prop_oneof![2 => queue, 2 => redirect, 1 => fail].boxed()
 }
 
+fn upon() -> BoxedStrategy<Upon> {
+    prop_oneof![3 => Just(Upon::Nothing), 3 => Just(Upon::Question), 1 => Just(Upon::Silence)].boxed()
+}
+
 fn timeout() -> BoxedStrategy<Option<u64>> {
     weighted(0.4, prop_oneof![Just(1u64), Just(1_000), Just(30_000), Just(60_000)]).boxed()
 }
@@ -158,7 +175,7 @@ impl Asking {
             Self::Send { letter, choice } => {
                 Op::send(Message { if_unavailable: *choice, ..message(who, letter, sight) })
             }
-            Self::Ask { letter, choice, query, timeout_ms, slot } => {
+            Self::Ask { letter, choice, query, timeout_ms, slot, upon } => {
                 let kind = if *query { MessageType::Query } else { MessageType::Command };
                 let mut question = Message {
                     if_unavailable: *choice,
@@ -172,7 +189,19 @@ impl Asking {
                     Who::Agent(agent) => agent,
                     Who::Hub | Who::Holder(_) => usize::from(letter.content),
                 };
-                Op::Request(Ask::new(question, *timeout_ms, slot.map(|slot| consumer(asker, WAITERS + slot))))
+                let to_asker = |one: &&Question| one.to.contains(&id(asker));
+                let by_asker = |one: &&Question| one.from == id(asker);
+                let again = match upon {
+                    Upon::Nothing => None,
+                    Upon::Question => {
+                        let cause = told.asked.iter().rev().find(to_asker);
+                        question.causation_id = cause.map(|one| one.id.to_string());
+                        None
+                    }
+                    Upon::Silence => told.asked.iter().rev().find(by_asker).map(|one| one.id),
+                };
+                let waiting = slot.map(|slot| consumer(asker, WAITERS + slot));
+                Op::Request(Ask { again, ..Ask::new(question, *timeout_ms, waiting) })
             }
             Self::Answer { .. } => self.answer(told, who, sight),
             Self::Await { back, slot } => {
@@ -279,11 +308,11 @@ impl fmt::Display for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { letter, choice } => write!(f, "{letter} else {}", choice.as_str()),
-            Self::Ask { letter, choice, query, timeout_ms, slot } => {
+            Self::Ask { letter, choice, query, timeout_ms, slot, upon } => {
                 let kind = if *query { "query" } else { "command" };
                 write!(
                     f,
-                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}) {letter} else {}",
+                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}, upon {upon:?}) {letter} else {}",
                     choice.as_str()
                 )
             }

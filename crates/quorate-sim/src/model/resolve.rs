@@ -257,7 +257,7 @@ impl Told {
 }
 
 /// Consumers that an agent may have.
-pub(super) const SLOTS: u64 = 10;
+pub(super) const SLOTS: u64 = 12;
 
 pub(super) fn consumer(agent: usize, slot: u64) -> ConsumerId {
     ConsumerId(agent as u64 * SLOTS + slot)

@@ -8,9 +8,9 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
-    CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask,
-    NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, Task, TaskHanded, TaskId, TaskLeaseRef,
-    TaskStatus, Token, Waiting,
+    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
+    HeartbeatTask, NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, Task, TaskHanded, TaskId,
+    TaskLeaseRef, TaskStatus, Token, Waiting,
 };
 
 use super::plan::{AGENTS, Wait, Who};
@@ -20,6 +20,8 @@ use super::sessions::NAMES;
 /// Ids that tasks of a plan may have.
 const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 const TYPES: [&str; 2] = ["x", "y"];
+/// Consumers from here on wait for tasks to be over.
+const WAITERS: u64 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) enum TaskDo {
@@ -32,6 +34,8 @@ pub(super) enum TaskDo {
     Fail { lease: TaskLease, hopeless: bool, details: bool },
     Return { lease: TaskLease },
     Cancel { task: usize },
+    Await { agent: usize, task: usize, slot: u64 },
+    Leave { agent: usize, slot: u64 },
 }
 
 /// A task to be made.
@@ -91,6 +95,9 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
         2 => (Just(agent), slot(), 0..3u32)
             .prop_map(|(agent, slot, credit)| TaskDo::Grant { agent, slot, credit }),
         1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskDo::Close { agent, slot }),
+        3 => (Just(agent), 0..TASKS.len(), WAITERS..WAITERS + 2)
+            .prop_map(|(agent, task, slot)| TaskDo::Await { agent, task, slot }),
+        1 => (Just(agent), WAITERS..WAITERS + 2).prop_map(|(agent, slot)| TaskDo::Leave { agent, slot }),
     ]
     .boxed()
 }
@@ -244,6 +251,13 @@ impl TaskTold {
             TaskDo::Cancel { task } => {
                 Op::CancelTask(CancelTask { task: task_id(*task), reason: "late".into() })
             }
+            TaskDo::Await { agent, task, slot } => Op::AwaitTask(AwaitTask {
+                agent: id(*agent),
+                task: task_id(*task),
+                within: None,
+                waiting: consumer(*agent, *slot),
+            }),
+            TaskDo::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
         }
     }
 
@@ -341,6 +355,10 @@ impl fmt::Display for TaskDo {
             }
             Self::Return { lease } => write!(f, "returns {lease}"),
             Self::Cancel { task } => write!(f, "cancels {}", TASKS[*task]),
+            Self::Await { agent, task, slot } => {
+                write!(f, "{} needs {} as {slot}", AGENTS[*agent], TASKS[*task])
+            }
+            Self::Leave { agent, slot } => write!(f, "{} needs no task as {slot}", AGENTS[*agent]),
         }
     }
 }

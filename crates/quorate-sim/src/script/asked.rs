@@ -118,7 +118,10 @@ impl Stage {
                 let key = key(words.must("a key"));
                 Op::Delete(DeleteEntry { key, expect: expecting(words), fence: self.under(words) })
             }
-            "starts" => super::requests::register(self, who, words),
+            "starts" => {
+                let epoch = words.after_word("again").then(|| self.cast().epoch(who, 0));
+                Op::RegisterAgent(RegisterAgent { epoch, ..self.described(who, words) })
+            }
             "registers" => {
                 let who = words.must("an agent");
                 Op::RegisterAgent(self.described(who, words))
@@ -178,14 +181,18 @@ impl Stage {
         Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
     }
 
-    /// `[as ROLE] [able C,C]`: how an agent describes itself from now on.
-    pub(super) fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
+    /// `[as ROLE] [able C,C] [beating T] [does X,Y]`: how an agent describes itself from now on.
+    fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
         let mut new = self.cast().description(who);
         if let Some(role) = words.after("as") {
             new.role = role.parse().expect("a role");
         }
         if let Some(able) = words.after("able") {
             new.capabilities = able.split(',').map(Into::into).collect();
+        }
+        new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
+        if let Some(actions) = words.after("does") {
+            new.supported_actions = actions.split(',').map(Into::into).collect();
         }
         self.cast_mut().describe(who, new.clone());
         new
@@ -227,6 +234,7 @@ impl Stage {
                 "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
                 "saying" => message.payload = payload(value()),
                 "answering" => message.kind = MessageType::Response,
+                "about" => message.in_reply_to = Some(self.cast().message(value()).to_string()),
                 "sure" => message.confidence = Some(value().parse().expect("a share")),
                 "reason" => message.rationale = Some(value().into()),
                 "written" => message.content_type = Some(value().into()),
@@ -235,6 +243,7 @@ impl Stage {
                 "hops" => message.hops = value().parse().expect("a number of hops"),
                 "on" => message.budget = Some(value().to_owned()),
                 "in" => message.session_id = Some(value().to_owned()),
+                "upon" => message.causation_id = Some(self.cast().message(value()).to_string()),
                 "doing" => message.action = value().to_owned(),
                 "else" => {
                     let word = value();

@@ -112,6 +112,7 @@ impl Stage {
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
             }
             Told::TaskHanded(handed) => self.handed_task(who, handed),
+            Told::TaskOver(task) => format!("{who} hears that {task} is over"),
             Told::TaskLost { task, token, loss } => {
                 format!("{who} loses {task} (token {token}, {})", loss.as_str())
             }

@@ -12,10 +12,10 @@ use super::stage::Stage;
 use super::told::since_start;
 
 impl Stage {
-    /// `asks Q to A,B [query] [within T] [told C]` and what may be said of a message.
+    /// `asks Q to A,B [query] [within T] [told C] [again Q]` and what may be said of a message.
     pub(super) fn ask(&mut self, who: &str, words: &mut Words<'_>) -> Op {
         let to = words.after("to").expect("to whom").to_owned();
-        let (mut kind, mut timeout_ms, mut waiting) = (MessageType::Command, None, None);
+        let (mut kind, mut timeout_ms, mut waiting, mut again) = (MessageType::Command, None, None, None);
         loop {
             if words.after_word("query") {
                 kind = MessageType::Query;
@@ -23,12 +23,14 @@ impl Stage {
                 timeout_ms = Some(span(time));
             } else if let Some(name) = words.after("told") {
                 waiting = Some(self.cast_mut().consumer(name));
+            } else if let Some(name) = words.after("again") {
+                again = Some(self.cast().message(name));
             } else {
                 break;
             }
         }
         let message = Message { kind, ..self.message(who, &to, words) };
-        Op::Request(Ask::new(message, timeout_ms, waiting))
+        Op::Request(Ask { again, ..Ask::new(message, timeout_ms, waiting) })
     }
 
     /// `answers Q [saying W] [id X] [to A]`
@@ -166,23 +168,12 @@ impl Stage {
         match self.rows(what).await {
             Rows::Item(Some(Item::Request(request))) => {
                 let line = self.request_line(Verb::RequestMade, &request);
-                self.say(line.trim_start_matches("request.made ").to_owned());
+                let chain = &request.correlation;
+                self.say(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
             }
             _ => self.say(format!("{name} is no request")),
         }
     }
-}
-
-/// `starts [again] [as ROLE] [able X,Y] [beating T] [does X,Y]`
-pub(super) fn register(stage: &mut Stage, who: &str, words: &mut Words<'_>) -> Op {
-    let epoch = words.after_word("again").then(|| stage.cast().epoch(who, 0));
-    let mut new = stage.described(who, words);
-    new.epoch = epoch;
-    new.heartbeat_ms = words.after("beating").map_or(new.heartbeat_ms, span);
-    if let Some(actions) = words.after("does") {
-        new.supported_actions = actions.split(',').map(ToOwned::to_owned).collect();
-    }
-    Op::RegisterAgent(new)
 }
 
 /// `pulses [for A] [STATUS] [degraded W | error W]`

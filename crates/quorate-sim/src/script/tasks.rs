@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    AgentNo, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
+    AgentNo, AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
     HeartbeatTask, Item, ItemKey, ItemKind, NewTask, OnDependencyFailure, Op, OpResult, Priority, Task,
     TaskHanded, TaskId, TaskLeaseRef, TaskState, TaskStatus, Token, Verb, Waiting,
 };
 use quorate_store::{Read, Rows, Store as _};
 
 use super::asked::{Words, agent, because, payload, span};
+use super::cast::id_of;
 use super::stage::Stage;
 use super::told::since_start;
 
@@ -73,6 +74,12 @@ impl Stage {
                 let details = words.after("leaving").map(payload);
                 Op::FailTask(FailTask { lease, reason: because(words), details, recoverable: !hopeless })
             }
+            "needs" => Op::AwaitTask(AwaitTask {
+                agent: agent(who),
+                task: task(words.must("a task")),
+                within: words.after("within").map(|name| id_of(self.cast().delivery(name, who))),
+                waiting: self.cast_mut().consumer(words.after("as").expect("as whom")),
+            }),
             "returns" => Op::ReleaseTask(lease(self, words)),
             "cancels" => {
                 let task = task(words.must("a task"));

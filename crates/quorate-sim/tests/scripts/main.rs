@@ -2,6 +2,7 @@
 //! finds. `UPDATE_EXPECT=1` writes down what came out; read it before it is kept.
 
 mod chains;
+mod circles;
 mod deadlocks;
 mod deliveries;
 mod leases;
@@ -10,7 +11,9 @@ mod memory;
 mod order;
 mod policy;
 mod pools;
+mod presence;
 mod repeats;
+mod requests;
 mod restarts;
 mod rollback;
 mod sessions;

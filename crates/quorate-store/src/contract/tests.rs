@@ -25,6 +25,7 @@ fn every_case_is_in_the_list() {
     let list = include_str!("../contract.rs");
     let rooms = [
         include_str!("agents.rs"),
+        include_str!("requests.rs"),
         include_str!("sending.rs"),
         include_str!("keys.rs"),
         include_str!("order.rs"),

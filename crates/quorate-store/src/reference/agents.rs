@@ -64,8 +64,7 @@ impl Step<'_> {
             for delivery in self.space.held_by(number) {
                 self.come_back(delivery, "its holder was started again during the last try");
             }
-            self.return_locks(number);
-            self.release_tasks_of(number);
+            self.let_go(number);
         }
         let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
@@ -120,14 +119,21 @@ impl Step<'_> {
         for delivery in self.space.held_by(number) {
             self.come_back(delivery, "its holder was started again during the last try");
         }
-        self.return_locks(number);
-        self.release_tasks_of(number);
+        self.let_go(number);
         self.unsubscribe_all(number);
         self.call_off_all_of(number);
         self.revoke_tokens_of(agent);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)
+    }
+
+    /// What an agent had comes back, and it waits for nothing any more.
+    pub(super) fn let_go(&mut self, agent: AgentNo) {
+        self.return_locks(agent);
+        self.hang_up_all_of(agent);
+        self.dismiss_task_waiters(agent);
+        self.release_tasks_of(agent);
     }
 
     /// Above every epoch that anybody ever had here, removed agents included.

@@ -60,7 +60,10 @@ impl Step<'_> {
         }
         self.close_claim(id);
         self.space.consumers.retain(|one| one.id != id);
-        self.space.waiters.retain(|_, waiter| *waiter != id);
+        for request in self.space.heard_by(id) {
+            self.hang_up(request);
+        }
+        self.stop_waiting_for_task(id);
         OpResult::Done
     }
 
@@ -99,9 +102,9 @@ impl Step<'_> {
         {
             let token = self.next_token();
             let deadline = self.now.mono.plus_ms(lease_ms);
-            let since = Some(self.now.wall);
+            let (since, seq) = (Some(self.now.wall), self.seq);
             let delivery = self.space.delivery_mut(number);
-            delivery.place = Place::Leased { token, lease_ms, deadline, since };
+            delivery.place = Place::Leased { token, lease_ms, deadline, since, seq };
             delivery.to = delivery.to.held_by(agent);
             delivery.attempt += 1;
             taken.push(Handed {
@@ -127,7 +130,9 @@ impl Step<'_> {
                 continue;
             }
             if self.is_barred(number, agent) {
+                self.lost_with = Code::PolicyViolation;
                 self.end(number, EndState::Dead, "the policy does not let it through any more".into());
+                self.lost_with = Code::Cancelled;
                 continue;
             }
             self.space.fairness[agent.0 as usize - 1] = fairness;

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult,
-    Open, OpenState, Refused, Status, Timestamp,
+    Open, OpenState, Refused, Status, Task, TaskId, Timestamp,
 };
 
 use crate::reference::agents::unknown;
@@ -20,8 +20,7 @@ impl Step<'_> {
                 }
                 let mut open = self.space.open_requests().into_iter();
                 let request = open.find(|request| *message == Some((request.id.seq, request.id.n)));
-                let request = request.map(|mut request| {
-                    request.waiter = self.space.waiters.get(&request.id).copied();
+                let request = request.map(|request| {
                     let until = self.wall(self.space.deadlines[&request.id]);
                     (request, until)
                 });
@@ -71,23 +70,13 @@ impl Step<'_> {
         Some(DeliveryLook {
             number,
             open,
-            to: self.name_of(delivery.to.home()),
+            to: self.space.name_of(delivery.to.home()),
             agent: agent.map(|agent| agent.id.clone()),
             is_away: agent.is_some_and(|agent| agent.presence.is_away()),
             listening,
             ahead: None,
             held,
         })
-    }
-
-    fn name_of(&self, home: Home) -> String {
-        match home {
-            Home::Agent(agent) => self.space.agent(agent).id.to_string(),
-            Home::Pool(pool) => {
-                let pool = self.space.pools().into_iter().find(|one| one.number == pool);
-                pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
-            }
-        }
     }
 
     /// Ready ones of a higher priority, or of the same and older.
@@ -107,10 +96,15 @@ impl Step<'_> {
         let agent = self.space.agent(number).clone();
         let held = self.space.held_by(number);
         let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
+        let waits = self.space.lock_waiters.iter().any(|one| one.agent == number)
+            || self.space.task_waiters.iter().any(|one| one.agent == number);
+        let holds = |task: &&&Task| task.lease().is_some_and(|lease| lease.by == number);
+        let tasks: Vec<TaskId> =
+            self.space.tasks().iter().filter(holds).map(|task| task.spec.id.clone()).collect();
         let listening = self.space.consumers.iter().filter(|one| one.agent == number).count();
         let status = match agent.presence.status {
-            Status::Idle if !held.is_empty() => Status::Working,
-            Status::Idle if asking > 0 => Status::Waiting,
+            Status::Idle if !held.is_empty() || !tasks.is_empty() => Status::Working,
+            Status::Idle if asking > 0 || waits => Status::Waiting,
             said => said,
         };
         let heard = self.space.heard[number.0 as usize - 1];
@@ -124,6 +118,8 @@ impl Step<'_> {
             listening,
             asking,
             current: held.first().copied(),
+            tasks: tasks.len(),
+            current_task: tasks.first().cloned(),
             heard_at: self.wall(heard),
             offline_at: silence_ms.map(|silence_ms| self.wall(heard.plus_ms(silence_ms))),
         }

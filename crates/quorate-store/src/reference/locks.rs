@@ -29,6 +29,8 @@ pub(super) struct LockWaiter {
     pub(super) within: Option<DeliveryNo>,
     /// The newest record when it began to wait.
     pub(super) since: Seq,
+    /// The how many-th to wait for locks or tasks it was.
+    pub(super) turn: u64,
 }
 
 impl Space {
@@ -79,12 +81,9 @@ impl Step<'_> {
             ttl_ms: ask.ttl_ms,
             priority: ask.priority,
             capacity: ask.capacity,
-            within: ask.within.and_then(|id| {
-                let number = self.space.resolve(id)?;
-                let delivery = self.space.delivery(number)?;
-                (delivery.to.agent_no() == Some(agent) && delivery.is_leased()).then_some(number)
-            }),
-            since: if self.changed { self.seq } else { self.space.newest() },
+            within: ask.within.and_then(|id| self.works_on(agent, id)),
+            since: self.begins_after(),
+            turn: self.next_turn(),
         };
         let ahead = |other: &LockWaiter| {
             other.priority >= ask.priority && other.names.iter().any(|name| waiter.names.contains(name))
@@ -108,14 +107,17 @@ impl Step<'_> {
         if waiter.names.iter().any(|name| self.space.waiting_for(name) >= limits::LOCK_QUEUE_MAX) {
             return Err(Refused::new(Code::QueueFull, "too many wait").limit(limits::LOCK_QUEUE_MAX as u64));
         }
-        if self.space.lock_waiters.is_empty() {
-            self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
-        }
+        self.look_from_now_on();
         self.space.lock_waiters.push(waiter);
         Ok(OpResult::InLine)
     }
 
     pub(super) fn leave_line(&mut self, id: ConsumerId) {
+        for agent in
+            self.space.lock_waiters.iter().filter(|one| one.id == id).map(|one| one.agent).collect::<Vec<_>>()
+        {
+            self.hear_of(agent);
+        }
         self.space.lock_waiters.retain(|waiter| waiter.id != id);
     }
 

@@ -115,6 +115,9 @@ impl Step<'_> {
         }
         let rationale = message.rationale.as_deref().unwrap_or("");
         if message.kind == MessageType::Response && message.from.is_some() {
+            if rules.structured && message.in_reply_to.is_none() {
+                return Err(violation("structured", "inReplyTo"));
+            }
             return self.gives_reasons(message.confidence.is_some(), rationale);
         }
         self.not_too_long(rationale)

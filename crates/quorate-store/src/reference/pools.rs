@@ -36,6 +36,17 @@ impl Space {
         }
     }
 
+    /// What people know a place by.
+    pub(super) fn name_of(&self, home: Home) -> String {
+        match home {
+            Home::Agent(agent) => self.agent(agent).id.to_string(),
+            Home::Pool(pool) => {
+                let pool = self.pools().into_iter().find(|one| one.number == pool);
+                pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
+            }
+        }
+    }
+
     /// Whether somebody waits for what lies there, with credit.
     pub(super) fn waits_for(&self, consumer: &Consumer, home: Home) -> bool {
         consumer.credit > 0 && self.may_take(consumer.agent, home)

@@ -1,8 +1,8 @@
 //! Who is there, and what becomes of messages for those who are not.
 
 use quorate_core::{
-    AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, Home, IfUnavailable, Message, OpResult, Presence,
-    Recipient, Refused, Status, limits,
+    AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, Home, IfUnavailable, Message, MessageId,
+    OpResult, Presence, Recipient, Refused, Status, limits,
 };
 
 use crate::reference::space::{Place, Space};
@@ -17,8 +17,12 @@ impl Space {
     }
 
     pub(super) fn is_listened_for(&self, agent: AgentNo) -> bool {
-        let waits_for_tasks = self.task_memory.claimers.iter().any(|one| one.agent == agent);
-        waits_for_tasks || self.consumers.iter().any(|one| one.agent == agent)
+        let asks = |request: &MessageId| self.request(*request).is_some_and(|one| one.from == agent);
+        self.task_memory.claimers.iter().any(|one| one.agent == agent)
+            || self.consumers.iter().any(|one| one.agent == agent)
+            || self.lock_waiters.iter().any(|one| one.agent == agent)
+            || self.task_waiters.iter().any(|one| one.agent == agent)
+            || self.waiters.keys().any(asks)
     }
 
     /// Deliveries for somebody offline that do not want to wait.
@@ -116,8 +120,7 @@ impl Step<'_> {
             self.come_back(delivery, "its holder went offline during the last try");
         }
         self.lost_with = Code::Cancelled;
-        self.return_locks(number);
-        self.release_tasks_of(number);
+        self.let_go(number);
     }
 
     fn displace(&mut self, number: DeliveryNo) {

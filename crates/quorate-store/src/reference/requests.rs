@@ -12,7 +12,19 @@ use crate::reference::agents::unknown;
 use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
+/// Who is told of an open request, and what it works on meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct Listener {
+    pub(super) id: ConsumerId,
+    pub(super) within: Option<DeliveryNo>,
+}
+
 impl Space {
+    /// The requests of which somebody is told.
+    pub(super) fn heard_by(&self, id: ConsumerId) -> Vec<MessageId> {
+        self.waiters.iter().filter(|(_, one)| one.id == id).map(|(request, _)| *request).collect()
+    }
+
     pub(super) fn request(&self, id: MessageId) -> Option<Request> {
         match self.items.get(&key(id)) {
             Some(Item::Request(request)) => Some(request.clone()),
@@ -52,7 +64,18 @@ impl Step<'_> {
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
-        self.check_chain(&ask.message)?;
+        let unanswered = match ask.again {
+            Some(earlier) => !matches!(
+                self.own_request(earlier)?.state,
+                RequestState::Waiting | RequestState::Answered | RequestState::Cancelled
+            ),
+            None => false,
+        };
+        if unanswered {
+            ask.message.check_hops()?;
+        } else {
+            self.check_chain(&ask.message)?;
+        }
         self.well_shaped(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
@@ -93,11 +116,14 @@ impl Step<'_> {
         let low = self.pay(&message)?;
         self.post(&Arc::new(message), ask.fingerprint, recipients);
         let state = RequestState::Waiting;
-        let request =
-            Request { id, from, reply_to, correlation, length_ms, first, asked, state, waiter: None };
+        let request = Request { id, from, reply_to, correlation, length_ms, first, asked, state };
         self.set_item(Item::Request(request));
         self.space.deadlines.insert(id, self.now.mono.plus_ms(length_ms));
         self.wait_for(id, ask.waiting);
+        let within = self.cause_in_hand(from, &ask.message);
+        if let Some(listener) = self.space.waiters.get_mut(&id) {
+            listener.within = within;
+        }
         if let Some(budget) = low {
             self.warn(&budget, &ask.message);
         }
@@ -108,9 +134,40 @@ impl Step<'_> {
     fn wait_for(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let is_open = self.space.request(id).is_some_and(|request| request.is_open());
         if let (true, Some(consumer)) = (is_open, waiting) {
-            self.space.waiters.insert(id, consumer);
+            let before = self.space.waiters.get(&id).map(|listener| listener.within);
+            self.look_from_now_on();
+            self.space.waiters.insert(id, Listener { id: consumer, within: before.flatten() });
         }
         is_open
+    }
+
+    /// Nobody is told of a request any more. Whoever waited until now was there until now.
+    pub(super) fn hang_up(&mut self, request: MessageId) -> Option<ConsumerId> {
+        let listener = self.space.waiters.remove(&request)?;
+        if let Some(request) = self.space.request(request) {
+            self.hear_of(request.from);
+        }
+        Some(listener.id)
+    }
+
+    /// The delivery that an agent works on and that brought what caused a message.
+    fn cause_in_hand(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
+        let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
+        let brings = |number: &DeliveryNo| {
+            let delivery = self.space.delivery(*number);
+            delivery.is_some_and(|one| (one.seq, one.n) == (cause.seq, cause.n))
+        };
+        self.space.held_by(agent).into_iter().find(brings)
+    }
+
+    /// An agent was started again, or is gone: it hears no answers any more.
+    pub(super) fn hang_up_all_of(&mut self, agent: AgentNo) {
+        for request in self.space.open_requests() {
+            if request.from == agent {
+                let listener = self.hang_up(request.id);
+                self.dismissed.extend(listener);
+            }
+        }
     }
 
     pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, Refused> {
@@ -146,9 +203,10 @@ impl Step<'_> {
     /// Ends a wait without a further answer.
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
+        let waiter = self.hang_up(id);
         self.set_item(Item::Request(Request { state, ..request }));
         self.space.deadlines.remove(&id);
-        if let Some(waiter) = self.space.waiters.remove(&id) {
+        if let Some(waiter) = waiter {
             self.told.push((waiter, Told::Refused(Refused::new(code, "no answer"))));
         }
     }
@@ -163,8 +221,17 @@ impl Step<'_> {
     }
 
     fn call_off(&mut self, request: Request) {
+        self.withdraw(request, RequestState::Cancelled, Refused::new(Code::Cancelled, "called off"));
+    }
+
+    /// Ends a wait; what nobody took yet is taken back.
+    pub(super) fn withdraw(&mut self, request: Request, state: RequestState, why: Refused) {
         let untaken = self.untaken(&request);
-        self.end_wait(request, RequestState::Cancelled, Code::Cancelled);
+        let told = self.told.len();
+        self.end_wait(request, state, why.code);
+        if let Some((_, Told::Refused(refused))) = self.told.get_mut(told) {
+            *refused = why;
+        }
         for number in untaken {
             self.end(number, EndState::Purged, String::new());
         }
@@ -277,12 +344,12 @@ impl Step<'_> {
         }
         let question = request.id;
         self.set_item(Item::Request(request));
-        if let Some(waiter) = self.space.waiters.get(&question).copied() {
+        if let Some(waiter) = self.space.waiters.get(&question).map(|listener| listener.id) {
             let (at, message) = (self.now.wall, Arc::clone(message));
             self.told.push((waiter, Told::Answered { id, at, message, is_last }));
         }
         if is_last {
-            self.space.waiters.remove(&question);
+            self.hang_up(question);
         }
         result
     }

@@ -168,7 +168,8 @@ impl Step<'_> {
         let token = self.next_token();
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
         let since = Some(self.now.wall);
-        delivery.place = Place::Leased { token, lease_ms: consumer.lease_ms, deadline, since };
+        let (lease_ms, seq) = (consumer.lease_ms, self.seq);
+        delivery.place = Place::Leased { token, lease_ms, deadline, since, seq };
         delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
         self.spend(consumer.id, 1);

@@ -11,8 +11,9 @@ use quorate_core::{
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
+use crate::reference::requests::Listener;
 use crate::reference::sessions::{Line, Opening};
-use crate::reference::tasks::TaskMemory;
+use crate::reference::tasks::{TaskMemory, TaskWaiter};
 use crate::store::Published;
 
 /// A space. Cloned whole before each commit.
@@ -63,7 +64,11 @@ pub(super) struct Space {
     /// When each open request is over.
     pub(super) deadlines: BTreeMap<MessageId, Mono>,
     /// Who is told of each open request, if anybody is.
-    pub(super) waiters: BTreeMap<MessageId, ConsumerId>,
+    pub(super) waiters: BTreeMap<MessageId, Listener>,
+    /// Who waits for tasks to be over, in the order in which they came.
+    pub(super) task_waiters: Vec<TaskWaiter>,
+    /// How many began to wait for locks or tasks so far.
+    pub(super) turns: u64,
 }
 
 /// One record, without its effects.
@@ -136,6 +141,8 @@ pub(super) enum Place {
         deadline: Mono,
         /// Since when, if that was after the last start.
         since: Option<Timestamp>,
+        /// By which record.
+        seq: Seq,
     },
     Ended {
         state: EndState,
@@ -217,6 +224,8 @@ impl Space {
             presence_at: None,
             deadlines: BTreeMap::new(),
             waiters: BTreeMap::new(),
+            task_waiters: Vec::new(),
+            turns: 0,
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -249,6 +258,7 @@ impl Space {
             }
         }
         self.waiters.clear();
+        self.task_waiters.clear();
         for request in self.open_requests() {
             self.deadlines.insert(request.id, now.mono.plus_ms(request.length_ms));
         }
@@ -354,7 +364,7 @@ impl Space {
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
         }
-        if let (Some(look), false) = (self.look_at, self.lock_waiters.is_empty()) {
+        if let (Some(look), true) = (self.look_at, self.anybody_waits()) {
             wake.mono = Some(wake.mono.map_or(look, |old| old.min(look)));
         }
         let soonest = [wake.mono, self.presence_at, self.deadlines.values().min().copied()];

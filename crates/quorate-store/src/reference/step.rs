@@ -206,6 +206,7 @@ impl<'a> Step<'a> {
             Op::CancelRequest { request } => self.cancel(*request),
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
             Op::Inspect(what) => self.inspect(what),
+            Op::AwaitTask(wait) => self.await_task(wait),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
         }

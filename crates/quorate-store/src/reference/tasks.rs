@@ -2,6 +2,7 @@
 
 mod ends;
 mod make;
+mod wait;
 mod work;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use quorate_core::{
 use crate::reference::space::{Fairness, Space};
 use crate::reference::step::Step;
 
+pub(super) use wait::TaskWaiter;
+
 /// What a space remembers of tasks besides their rows. Nothing of it survives a restart but the leases, which run their
 /// full length again.
 #[derive(Clone, Default)]
@@ -25,6 +28,8 @@ pub(super) struct TaskMemory {
     pub(super) claimers: Vec<Claimer>,
     /// Who was handed a task while it waited.
     takers: BTreeMap<TaskId, ConsumerId>,
+    /// By which record each task that is held was taken.
+    pub(super) taken: BTreeMap<TaskId, Seq>,
     fairness: BTreeMap<TaskTarget, Fairness>,
     /// Inputs that whoever takes the task need not read.
     inputs: BTreeMap<TaskId, Bytes>,
@@ -41,6 +46,12 @@ pub(super) struct Claimer {
 }
 
 impl Space {
+    /// Whether an agent takes the next task that is for it at once.
+    pub(super) fn takes_tasks(&self, agent: AgentNo) -> bool {
+        let own = TaskTarget::Agent(agent);
+        self.task_memory.claimers.iter().any(|one| one.credit > 0 && one.targets.contains(&own))
+    }
+
     /// All tasks, in the order in which they were made.
     pub(super) fn tasks(&self) -> Vec<&Task> {
         let mut tasks: Vec<&Task> = Vec::new();
@@ -140,11 +151,16 @@ impl Step<'_> {
         }
         if task.lease().is_none() {
             memory.takers.remove(&task.spec.id);
+            memory.taken.remove(&task.spec.id);
         }
         if task.status().is_over() {
             memory.inputs.remove(&task.spec.id);
         }
+        let over = task.status().is_over().then(|| task.spec.id.clone());
         self.set_item(Item::Task(task));
+        if let Some(id) = over {
+            self.tell_over(&id);
+        }
     }
 }
 

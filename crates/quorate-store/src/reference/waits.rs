@@ -1,9 +1,12 @@
 //! Who waits for whom, looked at again and again until nothing changes any more.
 
-use quorate_core::{AgentNo, Code, DeliveryNo, Item, Refused, Seq, TaskState, Told, Waits, limits};
+use quorate_core::{
+    AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, Home, Item, MessageId, Refused, Reply, RequestState,
+    Seq, Task, TaskId, TaskState, Timestamp, Told, Waits, limits,
+};
 
 use crate::reference::locks::LockWaiter;
-use crate::reference::space::Space;
+use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
 /// Rounds in which waits are called off at one look.
@@ -13,13 +16,28 @@ const ROUNDS: usize = 16;
 enum Source {
     /// Something that an agent holds since a record.
     Held { agent: AgentNo, within: Option<DeliveryNo>, since: Seq },
+    /// Something that lies there for an agent to take.
+    Lies(AgentNo),
     /// Somebody who is before it in line.
-    Ahead(usize),
+    Ahead(Who),
+}
+
+/// Which wait.
+#[derive(Clone, PartialEq)]
+enum Who {
+    Locks(ConsumerId),
+    Answers(MessageId),
+    Task(ConsumerId),
+    /// A task that others block: nobody waits here.
+    Blocked(TaskId),
 }
 
 /// Somebody who waits, the oldest first.
 struct Wait {
-    waiter: LockWaiter,
+    who: Who,
+    agent: Option<AgentNo>,
+    within: Option<DeliveryNo>,
+    since: Seq,
     /// What it lacks: each from any of its sources.
     needs: Vec<(String, Vec<Source>)>,
     /// Whether it can end.
@@ -35,11 +53,11 @@ impl Step<'_> {
     /// Looks who waits for whom, if it is time, and calls off what can never end.
     pub(super) fn look_at_waits(&mut self) {
         let due = self.space.look_at.is_some_and(|at| at <= self.now.mono);
-        if !due || self.space.lock_waiters.is_empty() {
+        if !due || !self.space.anybody_waits() {
             return;
         }
         self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
-        let mut look = Look { space: self.space, waits: waits_of(self.space) };
+        let mut look = Look { space: self.space, waits: waits_of(self.space, self.now.wall) };
         look.spread();
         let mut refusals = Vec::new();
         for _ in 0..ROUNDS {
@@ -49,23 +67,65 @@ impl Step<'_> {
             }
             for circle in &circles {
                 let mut refused = Refused::new(Code::Deadlock, "they wait for each other");
-                refused.facts.cycle = circle.iter().map(|wait| look.words(*wait)).collect();
-                refusals.push((look.waits[circle[0]].waiter.id, refused));
+                refused.facts.cycle = circle.iter().filter_map(|wait| look.words(*wait)).collect();
+                refusals.push((look.waits[circle[0]].who.clone(), refused));
             }
             for circle in circles {
                 look.waits[circle[0]].ends = true;
             }
             look.spread();
         }
-        for (id, refused) in refusals {
-            self.leave_line(id);
-            self.told.push((id, Told::Refused(refused)));
+        for (who, refused) in refusals {
             self.changed = true;
+            match who {
+                Who::Locks(id) => {
+                    self.leave_line(id);
+                    self.told.push((id, Told::Refused(refused)));
+                }
+                Who::Answers(id) => {
+                    let request = self.space.request(id).expect("it waits");
+                    let state = RequestState::Failed { code: Code::Deadlock, reason: String::new() };
+                    self.withdraw(request, state, refused);
+                }
+                Who::Task(id) => {
+                    self.stop_waiting_for_task(id);
+                    self.told.push((id, Told::Refused(refused)));
+                }
+                Who::Blocked(_) => {}
+            }
         }
+    }
+
+    /// Somebody begins to wait: if nobody did, the first look comes after a while.
+    pub(super) fn look_from_now_on(&mut self) {
+        if !self.space.anybody_waits() {
+            self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
+        }
+    }
+
+    /// The newest record when something begins to wait.
+    pub(super) fn begins_after(&self) -> Seq {
+        if self.changed { self.seq } else { self.space.newest() }
+    }
+
+    pub(super) fn next_turn(&mut self) -> u64 {
+        self.space.turns += 1;
+        self.space.turns
+    }
+
+    /// A delivery that an agent holds.
+    pub(super) fn works_on(&self, agent: AgentNo, id: DeliveryId) -> Option<DeliveryNo> {
+        let number = self.space.resolve(id)?;
+        let delivery = self.space.delivery(number)?;
+        (delivery.to.agent_no() == Some(agent) && delivery.is_leased()).then_some(number)
     }
 }
 
 impl Space {
+    pub(super) fn anybody_waits(&self) -> bool {
+        !self.lock_waiters.is_empty() || !self.waiters.is_empty() || !self.task_waiters.is_empty()
+    }
+
     /// How many deliveries and tasks an agent works on.
     fn works_of(&self, agent: AgentNo) -> usize {
         let held = |item: &&Item| match item {
@@ -74,13 +134,53 @@ impl Space {
         };
         self.leased_count(agent) + self.items.values().filter(held).count()
     }
+
+    /// Whether an agent takes the next delivery at once.
+    fn takes_more(&self, agent: AgentNo) -> bool {
+        self.consumers.iter().any(|one| one.agent == agent && one.credit > 0)
+    }
+
+    /// Where the answer to a question must come from.
+    fn answer_comes_from(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
+        let delivery = self.delivery(question)?;
+        match delivery.place {
+            Place::Leased { seq, .. } => {
+                Some(Source::Held { agent: delivery.to.agent_no()?, within: Some(question), since: seq })
+            }
+            Place::Ready { since, .. }
+                if self.is_ready(delivery) && since.plus_ms(limits::WAITS_LOOK_MS) <= now =>
+            {
+                match delivery.to.home() {
+                    Home::Agent(agent) => Some(Source::Lies(agent)),
+                    Home::Pool(_) => None,
+                }
+            }
+            Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => None,
+        }
+    }
+
+    /// Where the end of a task must come from.
+    fn end_comes_from(&self, task: &Task, now: Timestamp) -> Option<Source> {
+        let id = &task.spec.id;
+        match &task.state {
+            TaskState::Leased(lease) => {
+                let since = self.task_memory.taken.get(id).copied().unwrap_or(Seq(0));
+                Some(Source::Held { agent: lease.by, within: None, since })
+            }
+            TaskState::Blocked { held_by } if held_by.is_empty() => {
+                Some(Source::Ahead(Who::Blocked(id.clone())))
+            }
+            TaskState::Ready { since } if since.plus_ms(limits::WAITS_LOOK_MS) <= now => {
+                let agent = task.spec.agent?;
+                (!self.takes_tasks(agent)).then_some(Source::Lies(agent))
+            }
+            _ => None,
+        }
+    }
 }
 
-fn waits_of(space: &Space) -> Vec<Wait> {
+fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
     let line = space.lock_line();
-    let mut waiters = space.lock_waiters.clone();
-    waiters.sort_by_key(|waiter| waiter.since);
-    let index = |waiter: &LockWaiter| waiters.iter().position(|other| other.id == waiter.id).unwrap_or(0);
     let needs = |waiter: &LockWaiter| {
         let before = line.iter().position(|other| other.id == waiter.id).unwrap_or(0);
         let mut needs = Vec::new();
@@ -88,7 +188,7 @@ fn waits_of(space: &Space) -> Vec<Wait> {
             let ahead = line[..before].iter().rev().find(|other| other.names.contains(name));
             let lock = space.lock(name);
             if let Some(ahead) = ahead {
-                needs.push((format!("lock {name}"), vec![Source::Ahead(index(ahead))]));
+                needs.push((format!("lock {name}"), vec![Source::Ahead(Who::Locks(ahead.id))]));
             } else if let Some(lock) = lock
                 && lock.grants.len() >= lock.capacity as usize
             {
@@ -102,17 +202,70 @@ fn waits_of(space: &Space) -> Vec<Wait> {
         }
         needs
     };
-    waiters.iter().map(|waiter| Wait { waiter: waiter.clone(), needs: needs(waiter), ends: false }).collect()
+    // By the record after which they began, and within it: questions in their order, then the others in theirs.
+    let mut waits: Vec<((Seq, bool, u64), Wait)> = Vec::new();
+    for waiter in &space.lock_waiters {
+        let LockWaiter { agent, within, since, turn, .. } = *waiter;
+        let (who, agent) = (Who::Locks(waiter.id), Some(agent));
+        let wait = Wait { who, agent, within, since, needs: needs(waiter), ends: false };
+        waits.push(((since, true, turn), wait));
+    }
+    for waiter in &space.task_waiters {
+        let source = space.task(&waiter.task).and_then(|task| space.end_comes_from(task, now));
+        let needs = source.map(|source| (format!("task {}", waiter.task), vec![source]));
+        let (who, agent, since) = (Who::Task(waiter.id), Some(waiter.agent), waiter.since);
+        let needs = needs.into_iter().collect();
+        let wait = Wait { who, agent, within: waiter.within, since, needs, ends: false };
+        waits.push(((since, true, waiter.turn), wait));
+    }
+    for (id, listener) in &space.waiters {
+        let request = space.request(*id).expect("somebody waits for it");
+        let mut needs = Vec::new();
+        for (index, asked) in request.asked.iter().enumerate() {
+            let question = DeliveryNo(request.first.0 + index as u64);
+            if let (Reply::Open, Some(source)) = (asked.reply, space.answer_comes_from(question, now)) {
+                needs.push((format!("an answer of {}", space.name_of(asked.to.home())), vec![source]));
+            }
+        }
+        let (who, agent) = (Who::Answers(*id), Some(request.from));
+        let wait = Wait { who, agent, within: listener.within, since: id.seq, needs, ends: false };
+        waits.push(((id.seq, false, u64::from(id.n)), wait));
+    }
+    waits.sort_by_key(|(age, _)| *age);
+    let mut all: Vec<Wait> = blocked_tasks(space, now);
+    all.extend(waits.into_iter().map(|(_, wait)| wait));
+    all
+}
+
+/// Every task that others block is itself a wait, older than all others.
+fn blocked_tasks(space: &Space, now: Timestamp) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    for task in space.tasks() {
+        if let TaskState::Blocked { held_by } = &task.state
+            && held_by.is_empty()
+        {
+            let open = task.spec.depends_on.iter().filter_map(|id| space.task(id));
+            let sources = open.filter_map(|other| space.end_comes_from(other, now));
+            let needs = sources.map(|source| (String::new(), vec![source])).collect();
+            let who = Who::Blocked(task.spec.id.clone());
+            waits.push(Wait { who, agent: None, within: None, since: Seq(0), needs, ends: false });
+        }
+    }
+    waits
 }
 
 impl Look<'_> {
+    fn place_of(&self, who: &Who) -> usize {
+        self.waits.iter().position(|wait| wait.who == *who).expect("it waits")
+    }
+
     /// The waits that hold up what an agent holds, and whether they say so themselves.
     fn holding_up(&self, agent: AgentNo, within: Option<DeliveryNo>) -> (Vec<usize>, bool) {
-        let of_agent = |wait: &&usize| self.waits[**wait].waiter.agent == agent;
+        let of_agent = |wait: &&usize| self.waits[**wait].agent == Some(agent);
         let all: Vec<usize> = (0..self.waits.len()).collect();
         let mine: Vec<usize> = all.iter().filter(of_agent).copied().collect();
         let that = |within: Option<DeliveryNo>| {
-            let same = |wait: &&usize| self.waits[**wait].waiter.within == within;
+            let same = |wait: &&usize| self.waits[**wait].within == within;
             mine.iter().filter(same).copied().collect::<Vec<_>>()
         };
         match within {
@@ -123,21 +276,23 @@ impl Look<'_> {
     }
 
     fn is_free(&self, wait: usize, source: &Source) -> bool {
-        match *source {
-            Source::Ahead(other) => self.waits[other].ends,
-            Source::Held { agent, .. } if agent == self.waits[wait].waiter.agent => true,
-            Source::Held { agent, within, since } => {
-                let (holding_up, certain) = self.holding_up(agent, within);
-                let all = self.waits.iter().filter(|other| other.waiter.agent == agent).count();
-                if !certain && self.space.works_of(agent) > all {
-                    return true;
-                }
-                let mut begun_since =
-                    holding_up.iter().filter(|other| self.waits[**other].waiter.since >= since);
-                let none = begun_since.clone().next().is_none();
-                none || begun_since.any(|other| self.waits[*other].ends)
-            }
+        let (agent, within, since) = match source {
+            Source::Ahead(other) => return self.waits[self.place_of(other)].ends,
+            Source::Lies(agent) if self.space.takes_more(*agent) => return true,
+            Source::Lies(agent) => (*agent, None, Seq(0)),
+            Source::Held { agent, within, since } => (*agent, *within, *since),
+        };
+        if Some(agent) == self.waits[wait].agent {
+            return true;
         }
+        let (holding_up, certain) = self.holding_up(agent, within);
+        let all = self.waits.iter().filter(|other| other.agent == Some(agent)).count();
+        if !certain && self.space.works_of(agent) > all {
+            return true;
+        }
+        let mut begun_since = holding_up.iter().filter(|other| self.waits[**other].since >= since);
+        let none = begun_since.clone().next().is_none();
+        none || begun_since.any(|other| self.waits[*other].ends)
     }
 
     fn is_met(&self, wait: usize, need: usize) -> bool {
@@ -161,12 +316,12 @@ impl Look<'_> {
     /// Whom a wait that cannot end waits for.
     fn next(&self, wait: usize) -> usize {
         let need = self.lacks(wait).expect("a wait that cannot end lacks something");
-        match self.waits[wait].needs[need].1[0] {
-            Source::Ahead(other) => other,
-            Source::Held { agent, within, .. } => {
-                *self.holding_up(agent, within).0.last().expect("something holds it up")
-            }
-        }
+        let (agent, within) = match &self.waits[wait].needs[need].1[0] {
+            Source::Ahead(other) => return self.place_of(other),
+            Source::Held { agent, within, .. } => (*agent, *within),
+            Source::Lies(agent) => (*agent, None),
+        };
+        *self.holding_up(agent, within).0.last().expect("something holds it up")
     }
 
     /// Each circle once, the youngest first.
@@ -186,13 +341,15 @@ impl Look<'_> {
                 circles.push(circle);
             }
         }
+        circles.sort();
         circles
     }
 
-    fn words(&self, wait: usize) -> Waits {
-        let Wait { waiter, needs, .. } = &self.waits[wait];
-        let agent = self.space.agent(waiter.agent).id.to_string();
+    /// Who waits for what; `None` for a task, which is nobody.
+    fn words(&self, wait: usize) -> Option<Waits> {
+        let Wait { agent, needs, .. } = &self.waits[wait];
+        let agent = self.space.agent((*agent)?).id.to_string();
         let need = self.lacks(wait).expect("a wait that cannot end lacks something");
-        Waits { agent, waits_for: needs[need].0.clone() }
+        Some(Waits { agent, waits_for: needs[need].0.clone() })
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, Unreadable> {
         asked.push(Asked { to, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
-    Ok(Request { id, from, reply_to, correlation, length_ms, first, asked, state, waiter: None })
+    Ok(Request { id, from, reply_to, correlation, length_ms, first, asked, state })
 }
 
 fn read_reply(input: &mut Reader<'_>) -> Result<Reply, Unreadable> {

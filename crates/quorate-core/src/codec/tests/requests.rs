@@ -21,7 +21,6 @@ fn request(state: RequestState) -> Item {
         first: DeliveryNo(17),
         asked: asked.map(|(at, reply)| Asked { to: AgentNo(at as u64 + 2).into(), reply }).collect(),
         state,
-        waiter: None,
     })
 }
 

@@ -10,7 +10,7 @@ use crate::item::Verb;
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX};
 use crate::refused::{Code, Refused};
 use crate::task::{ClaimTasks, Task, TaskHanded, TaskLease, TaskNo, TaskState, TaskTarget};
-use crate::working::{Claimer, Next};
+use crate::working::{Claimer, Next, Taker};
 
 impl Draft<'_> {
     pub(in crate::decide) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
@@ -83,7 +83,7 @@ impl Draft<'_> {
             let no = next.no;
             let Some(handed) = self.lease_task(next, agent, lease_ms) else { break };
             self.working.spend_task_credit(id);
-            self.working.set_taker(no, Some(id));
+            self.working.set_taker(no, Some(Taker { seq: self.seq, told: Some(id) }));
             self.working.hear_of(agent, self.now);
             self.told.push((id, Told::TaskHanded(Box::new(handed))));
             if once && !served.contains(&id) {
@@ -133,6 +133,7 @@ impl Draft<'_> {
         task.attempt += 1;
         task.state = TaskState::Leased(TaskLease { by, token, length_ms, ready_since, since: self.now.wall });
         self.move_task(Verb::TaskLeased, task.clone());
+        self.working.set_taker(next.no, Some(Taker { seq: self.seq, told: None }));
         Some(self.handed(task, next.no))
     }
 

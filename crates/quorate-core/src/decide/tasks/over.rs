@@ -54,7 +54,8 @@ impl Draft<'_> {
 
     /// Tells the holder of a task that it lost it, if it was handed over to somebody who waited.
     pub(super) fn tell_loss(&mut self, task: &Task, loss: TaskLoss) {
-        if let (Some(lease), Some(taker)) = (task.lease(), self.working.tasks().taker(task.spec.no)) {
+        let told = self.working.tasks().taker(task.spec.no).and_then(|taker| taker.told);
+        if let (Some(lease), Some(taker)) = (task.lease(), told) {
             let lost = Told::TaskLost { task: task.spec.id.clone(), token: lease.token, loss };
             self.told.push((taker, lost));
         }

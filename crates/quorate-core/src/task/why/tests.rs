@@ -76,3 +76,31 @@ fn i9_what_is_over_waits_for_nothing() {
     let why = task(TaskState::Failed(over), 4).why(vec![], Timestamp(0));
     assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
 }
+
+// Fails under: a lease said to come back after the last try; a holder said to be about to take it; the hour left out.
+#[test]
+fn c4_why_is_said_in_a_sentence_as_for_messages() {
+    use crate::why::{Next, WaitsFor, Why};
+    let name = |agent: AgentNo| format!("agent{agent}");
+    let mut first = leased(1);
+    Arc::make_mut(&mut first.spec).attempts_max = 2;
+    let why = Why::of_task(&first, vec![], name, Timestamp(2_000));
+    assert_eq!((why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
+    assert_eq!((why.next, why.next_at), (Next::GivenOutAgain, Some(Timestamp(31_000))));
+    assert_eq!(
+        why.sentence,
+        "leased to agent2 since 00:00:01 (attempt 1 of 2); if agent2 says nothing by 00:00:31 it is given out again"
+    );
+    let last = Task { attempt: 2, ..first };
+    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::GivenUp);
+    let blocked = task(TaskState::Blocked { held_by: vec![] }, 0);
+    let why = Why::of_task(&blocked, vec![id("a"), id("b")], name, Timestamp(0));
+    assert_eq!(
+        (why.next, why.sentence.as_str()),
+        (Next::Starts, "blocked; it starts when these are done: a, b")
+    );
+    let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 1);
+    Arc::make_mut(&mut ready.spec).task_type = "review".into();
+    let why = Why::of_task(&ready, vec![], name, Timestamp(0));
+    assert_eq!(why.waits_for, WaitsFor::Claim("can:review".into()));
+}

@@ -184,6 +184,7 @@ impl Step<'_> {
             since: self.now.wall,
         });
         self.set_task(task.clone());
+        self.space.task_memory.taken.insert(offer.id.clone(), self.seq);
         TaskHanded { task, input: self.space.task_memory.inputs.get(&offer.id).cloned() }
     }
 

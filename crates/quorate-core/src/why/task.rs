@@ -1,0 +1,84 @@
+//! Why a task is where it is, in the same words as for messages.
+
+use super::{Next, WaitsFor, Why, clock};
+use crate::ids::{AgentNo, TaskId};
+use crate::task::{Task, TaskNext, TaskState, TaskWaitsFor};
+use crate::time::Timestamp;
+
+impl Why {
+    /// Of a task; `blocked_on` are those that it needs and waits for, `name` says what people know an agent by.
+    #[must_use]
+    pub fn of_task(
+        task: &Task,
+        blocked_on: Vec<TaskId>,
+        name: impl Fn(AgentNo) -> String,
+        now: Timestamp,
+    ) -> Self {
+        let why = task.why(blocked_on, now);
+        let waits_for = match why.waits_for {
+            TaskWaitsFor::Nothing => WaitsFor::Nothing,
+            TaskWaitsFor::Time => WaitsFor::Time,
+            TaskWaitsFor::Tasks(ids) => WaitsFor::Tasks(ids.iter().map(ToString::to_string).collect()),
+            TaskWaitsFor::Capability(capability) => WaitsFor::Claim(format!("can:{capability}")),
+            TaskWaitsFor::Agent(agent) if task.lease().is_some() => WaitsFor::Ack(name(agent)),
+            TaskWaitsFor::Agent(agent) => WaitsFor::Claim(name(agent)),
+            TaskWaitsFor::Approval(approval) => WaitsFor::Approval(approval),
+        };
+        let next = match why.next {
+            TaskNext::Nothing | TaskNext::Stays | TaskNext::IsTaken => Next::Nothing,
+            TaskNext::Starts => Next::Starts,
+            TaskNext::BecomesReady => Next::GivenOut,
+            TaskNext::ComesBack => Next::GivenOutAgain,
+            TaskNext::IsGivenUp => Next::GivenUp,
+        };
+        let since = match &task.state {
+            TaskState::Ready { since } => Some(*since),
+            TaskState::Leased(lease) => Some(lease.since),
+            _ => None,
+        };
+        let base = Self {
+            state: task.status().as_str(),
+            whose: task.lease().map(|lease| lease.by).or(task.spec.agent).map(name),
+            since,
+            attempt: Some((task.attempt, task.spec.attempts_max)),
+            waits_for,
+            next,
+            next_at: why.at,
+            ..Self::of(task.spec.id.to_string())
+        };
+        Self { sentence: sentence(&base, task, now), ..base }
+    }
+}
+
+fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
+    let at = |time: Option<Timestamp>| time.map_or(String::new(), |time| clock(time, now));
+    let (attempt, most) = (task.attempt, task.spec.attempts_max);
+    match (&task.state, &why.waits_for) {
+        (TaskState::Blocked { held_by }, WaitsFor::Tasks(ids)) if held_by.is_empty() => {
+            format!("blocked; it starts when these are done: {}", ids.join(", "))
+        }
+        (TaskState::Blocked { .. }, WaitsFor::Tasks(ids)) => {
+            format!("blocked by what was given up: {}; it stays until somebody cancels it", ids.join(", "))
+        }
+        (TaskState::Ready { .. }, WaitsFor::Claim(whom)) => {
+            format!("ready since {} (tried {attempt} of {most}); {whom} is to take it", at(why.since))
+        }
+        (TaskState::Scheduled { .. }, _) => {
+            format!("scheduled (tried {attempt} of {most}); it can be taken from {} on", at(why.next_at))
+        }
+        (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
+            let then = if why.next == Next::GivenUp { "it is given up" } else { "it is given out again" };
+            format!(
+                "leased to {holder} since {} (attempt {attempt} of {most}); if {holder} says nothing by {} {then}",
+                at(why.since),
+                at(why.next_at)
+            )
+        }
+        _ => match &task.setback {
+            Some(setback) if !setback.reason.is_empty() => {
+                format!("{}; its last failed try said: {}", why.state, setback.reason)
+            }
+            _ => why.state.to_owned(),
+        },
+    }
+}

@@ -1,0 +1,95 @@
+//! Waits for tasks to be over. A task that others block waits for them itself: it is a wait of nobody's.
+
+use crate::ids::{AgentNo, Seq};
+use crate::task::{Task, TaskNo, TaskState, TaskTarget};
+use crate::time::Timestamp;
+use crate::waits::{Need, Source, Wait};
+use crate::working::waits::{AFTER_QUESTIONS, WaitId, has_lain};
+use crate::working::{Map, Working};
+
+/// Nobody: the first agent has the number 1.
+const NOBODY: AgentNo = AgentNo(0);
+
+/// Blocked tasks that somebody waits for, directly or not, in the order in which they were found.
+struct Blocked {
+    /// The place of the first among all waits.
+    begin: usize,
+    tasks: Vec<TaskNo>,
+    places: Map<TaskNo, usize>,
+}
+
+impl Blocked {
+    fn place_of(&mut self, task: TaskNo) -> usize {
+        let next = self.begin + self.tasks.len();
+        let place = *self.places.entry(task).or_insert(next);
+        if place == next {
+            self.tasks.push(task);
+        }
+        place
+    }
+}
+
+impl Working {
+    pub(super) fn task_waits(&self, now: Timestamp, waits: &mut Vec<Wait<WaitId>>) {
+        let all: Vec<_> = self.tasks().awaited().iter().collect();
+        let begin = waits.len() + all.len();
+        let mut blocked = Blocked { begin, tasks: Vec::new(), places: Map::default() };
+        for (id, awaiting) in all {
+            let task = self.tasks().get(&awaiting.task);
+            let source = task.and_then(|task| self.end_from(task, now, &mut blocked));
+            let needs = source.map(|source| Need { what: 0, sources: vec![source] });
+            waits.push(Wait {
+                id: WaitId::Task(id),
+                agent: awaiting.agent,
+                within: awaiting.within,
+                age: (awaiting.since, AFTER_QUESTIONS + awaiting.turn),
+                needs: needs.into_iter().collect(),
+            });
+        }
+        let mut next = 0;
+        while let Some(no) = blocked.tasks.get(next).copied() {
+            let depends_on = self.tasks().by_number(no).map_or(&[][..], |task| &task.spec.depends_on);
+            let mut needs = Vec::new();
+            for (what, id) in depends_on.iter().enumerate() {
+                let open = self.tasks().get(id);
+                let source = open.and_then(|task| self.end_from(task, now, &mut blocked));
+                needs.extend(source.map(|source| Need { what, sources: vec![source] }));
+            }
+            // Older than everything: it is never the one to be called off.
+            let age = (Seq(0), next as u64);
+            waits.push(Wait { id: WaitId::Blocked, agent: NOBODY, within: None, age, needs });
+            next += 1;
+        }
+    }
+
+    /// Where the end of an open task has to come from; `None` if nobody can say, or time will tell.
+    fn end_from(&self, task: &Task, now: Timestamp, blocked: &mut Blocked) -> Option<Source> {
+        let no = task.spec.no;
+        match &task.state {
+            TaskState::Leased(lease) => {
+                let since = self.tasks().taker(no).map_or(Seq(0), |taker| taker.seq);
+                Some(Source::Held { agent: lease.by, within: None, since })
+            }
+            TaskState::Blocked { held_by } if held_by.is_empty() => Some(Source::Wait(blocked.place_of(no))),
+            TaskState::Ready { since } => match task.spec.target() {
+                TaskTarget::Agent(agent) if has_lain(*since, now) && !self.takes_tasks(agent) => {
+                    Some(Source::Inbox(agent))
+                }
+                TaskTarget::Agent(_) | TaskTarget::Can(_) => None,
+            },
+            TaskState::Blocked { .. }
+            | TaskState::Scheduled { .. }
+            | TaskState::AwaitingApproval { .. }
+            | TaskState::Done(_)
+            | TaskState::Partial(_)
+            | TaskState::Failed(_)
+            | TaskState::Cancelled(_)
+            | TaskState::Escalated(_) => None,
+        }
+    }
+
+    /// Whether an agent takes the next task that is for it at once.
+    fn takes_tasks(&self, agent: AgentNo) -> bool {
+        self.tasks().line().is_awaited(&TaskTarget::Agent(agent))
+    }
+}

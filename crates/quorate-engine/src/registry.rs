@@ -1,0 +1,184 @@
+//! The registry as callers see it: who is there, what each has to do, what each sent. Signs of life.
+
+use std::time::Duration;
+
+use quorate_core::{
+    AgentFilter, AgentId, AgentLook, AgentNo, Code, Commit, DeliveryId, DeliveryLook, DeliveryNo, Effect,
+    Epoch, Health, Heartbeat, Inspect, Inspected, MessageId, Op, OpResult, Principal, Refused, Seq, Status,
+    codec,
+};
+use quorate_store::StoreError;
+
+use crate::error::Error;
+use crate::space::Space;
+
+/// Records read at once while looking for what an agent sent.
+const PAGE: usize = 500;
+/// Records looked at for one page of an outbox; the cursor leads on.
+const LOOKED_AT_MAX: u64 = 10_000;
+
+/// An agent and what it has to do.
+pub type AgentView = AgentLook;
+
+/// An open delivery of an inbox.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Letter {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// The message that it brings.
+    pub message: MessageId,
+    /// Where it is.
+    pub look: DeliveryLook,
+}
+
+/// What an agent sent, newest first, and where to go on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutboxPage {
+    /// The messages.
+    pub messages: Vec<MessageId>,
+    /// Look before this record for older ones; `None` if there are none.
+    pub cursor: Option<Seq>,
+}
+
+impl Space {
+    pub(crate) async fn inspect(&self, what: Inspect) -> Result<Inspected, Error> {
+        let receipt = self.commit_system(vec![Op::Inspect(what)]).await?;
+        match receipt.results.into_iter().next() {
+            Some(OpResult::Inspected(seen)) => Ok(*seen),
+            _ => Err(StoreError::Read("a look was not answered".into()).into()),
+        }
+    }
+
+    /// Agents with their load, in the order in which they came: those after this one, at most so many.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn agents(
+        &self,
+        filter: AgentFilter,
+        after: AgentNo,
+        limit: usize,
+    ) -> Result<Vec<AgentView>, Error> {
+        match self.inspect(Inspect::Agents { filter, after, limit }).await? {
+            Inspected::Agents(agents) => Ok(agents),
+            other => Err(unasked(&other)),
+        }
+    }
+
+    /// One agent: how it described itself, whether it is there, and what it has to do.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn agent(&self, id: &AgentId) -> Result<AgentView, Error> {
+        let filter = AgentFilter { id: Some(id.clone()), ..AgentFilter::default() };
+        let found = self.agents(filter, AgentNo(0), 1).await?;
+        let missing = || Refused::new(Code::NotFound, format!("there is no agent {id}"));
+        found.into_iter().next().ok_or_else(|| missing().into())
+    }
+
+    /// What lies in an agent's inbox and has not ended, by number.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn inbox(
+        &self,
+        agent: &AgentId,
+        after: DeliveryNo,
+        limit: usize,
+    ) -> Result<Vec<Letter>, Error> {
+        let what = Inspect::Inbox { agent: agent.clone(), after, limit };
+        let Inspected::Inbox(looks) = self.inspect(what).await? else {
+            return Err(StoreError::Read("an inbox was not answered".into()).into());
+        };
+        let eras = &self.published().eras;
+        let letter = |look: DeliveryLook| Letter {
+            id: eras.delivery_id(look.number),
+            message: eras.message_id(look.open.seq, look.open.n()),
+            look,
+        };
+        Ok(looks.into_iter().map(letter).collect())
+    }
+
+    /// What an agent sent before a record, newest first. A page may be short and still have a cursor: it looked at many
+    /// records of others.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn outbox(
+        &self,
+        agent: &AgentId,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<OutboxPage, Error> {
+        let head = Seq(self.published().head.seq.0 + 1);
+        let mut before = before.unwrap_or(head).min(head);
+        let last = Seq(before.0.saturating_sub(LOOKED_AT_MAX));
+        let mut messages = Vec::new();
+        while before > last.max(Seq(1)) && messages.len() < limit {
+            let from = Seq(before.0.saturating_sub(PAGE as u64).max(1));
+            let mut records = self.log(from, (before.0 - from.0) as usize).await?;
+            while let Some(record) = records.pop() {
+                let body = codec::read_body(&record)
+                    .map_err(|source| StoreError::Damaged(source.to_string().into()))?;
+                let sent = body.effects.iter().filter_map(|effect| match effect {
+                    Effect::Sent { message, .. } => Some(message.from.as_ref() == Some(agent)),
+                    _ => None,
+                });
+                let eras = &self.published().eras;
+                let own = sent.zip(0..).filter(|(own, _)| *own).map(|(_, n)| eras.message_id(record.seq, n));
+                let mut own: Vec<_> = own.collect();
+                own.reverse();
+                messages.extend(own);
+                before = record.seq;
+                if messages.len() >= limit {
+                    break;
+                }
+            }
+        }
+        Ok(OutboxPage { messages, cursor: (before > Seq(1)).then_some(before) })
+    }
+
+    /// A sign of life. Leaves no record unless the agent says something new of itself.
+    ///
+    /// # Errors
+    /// `STALE_EPOCH` if the agent was started again, another refusal, or a failure of the storage.
+    pub async fn heartbeat(
+        &self,
+        agent: &AgentId,
+        epoch: Option<Epoch>,
+        status: Status,
+        health: Health,
+    ) -> Result<(), Error> {
+        let op = Op::Heartbeat(Heartbeat { agent: agent.clone(), status, health });
+        let commit = Commit { epoch, ..Commit::new(Principal::Agent(agent.clone()), vec![op]) };
+        self.commit(commit).await.map(drop)
+    }
+
+    /// Gives signs of life of an agent for as long as it is polled, or until the agent was started again.
+    pub async fn beat(
+        &self,
+        agent: AgentId,
+        epoch: Epoch,
+        every: Duration,
+        says: impl Fn() -> (Status, Health),
+    ) {
+        loop {
+            self.pass(every).await;
+            let (status, health) = says();
+            match self.heartbeat(&agent, Some(epoch), status, health).await {
+                Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
+                // Anything else may pass; two more may be missed.
+                _ => {}
+            }
+        }
+    }
+}
+
+fn unasked(seen: &Inspected) -> Error {
+    let kind = match seen {
+        Inspected::Deliveries { .. } => "deliveries",
+        Inspected::Inbox(_) => "an inbox",
+        Inspected::Agents(_) => "agents",
+    };
+    StoreError::Read(format!("a look saw {kind}, which was not asked for").into()).into()
+}

@@ -1,0 +1,257 @@
+//! Requests as callers see them: ask, hear the answers, wait again, call off.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use quorate_core::{
+    Ask, Code, Commit, ConsumerId, Epoch, Item, ItemKey, ItemKind, Message, MessageId, Op, OpResult,
+    Principal, Refused, Request, RequestState, Timestamp, Told,
+};
+use quorate_store::{Read, Rows, StoreError};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::error::Error;
+use crate::post::{Mail, MessageRef};
+use crate::reads::unexpected;
+use crate::space::{Closing, Space};
+
+/// An answer to a request.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Its id.
+    pub id: MessageRef,
+    /// When it was given.
+    pub at: Timestamp,
+    /// The answer.
+    pub message: Arc<Message>,
+}
+
+/// A question on its way, and a place to hear the answers. Whoever lets go of it before the end wants no answer any
+/// more: the request is called off.
+pub struct Asking {
+    space: Space,
+    principal: Principal,
+    epoch: Option<Epoch>,
+    request: MessageId,
+    id: ConsumerId,
+    mail: UnboundedReceiver<Mail>,
+    /// Answers that came before anybody waited here.
+    earlier: VecDeque<Answer>,
+    /// Those, since they may be told again.
+    heard: Vec<MessageId>,
+    end: End,
+}
+
+/// Whether more can come.
+enum End {
+    NotYet,
+    /// All that could come came.
+    Over,
+    /// The wait ended like this, and nobody was told yet.
+    Failed(Refused),
+}
+
+impl Space {
+    /// Asks: the question is on disk when this returns, and the answers come through what it returns. Who is told is not
+    /// for the question to say.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn request(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        ask: Ask,
+    ) -> Result<Asking, Error> {
+        self.listen(principal, epoch, |waiting| Op::Request(Ask { waiting: Some(waiting), ..ask })).await
+    }
+
+    /// Waits, or waits again, for the answers to a request: after a restart, or instead of whoever waited before.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `FORBIDDEN` if somebody else asked, or a failure of the storage.
+    pub async fn await_request(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        request: MessageId,
+    ) -> Result<Asking, Error> {
+        self.listen(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
+    }
+
+    async fn listen(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        op: impl FnOnce(ConsumerId) -> Op,
+    ) -> Result<Asking, Error> {
+        let (id, mail) = self.post().wait(self.number());
+        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
+        let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
+        let receipt = self.commit(commit).await?;
+        let Some(OpResult::Requested { id: request, is_open, .. }) = receipt.results.into_iter().next()
+        else {
+            return Err(StoreError::Read("a request was not answered".into()).into());
+        };
+        let mut asking = Asking {
+            space: self.clone(),
+            principal: principal.clone(),
+            epoch,
+            request,
+            id,
+            mail,
+            earlier: VecDeque::new(),
+            heard: Vec::new(),
+            end: End::NotYet,
+        };
+        // From here on it looks after itself.
+        closing.waits = false;
+        closing.mailbox = false;
+        // Nothing can have come before the question itself.
+        if receipt.seq != Some(request.seq) {
+            asking.catch_up(is_open).await?;
+        }
+        Ok(asking)
+    }
+
+    /// A request and what came of it, open or over.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn request_state(&self, id: MessageId) -> Result<Request, Error> {
+        match self.find_request(id).await? {
+            Some(request) => Ok(request),
+            None => Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
+                .hint("a message that nobody waits for is not a request; look at it with `why`")
+                .into()),
+        }
+    }
+
+    pub(crate) async fn find_request(&self, id: MessageId) -> Result<Option<Request>, Error> {
+        match self.read_one(Read::Item(ItemKey::new(ItemKind::Request, id.to_string()))).await? {
+            Rows::Item(Some(Item::Request(request))) => Ok(Some(request)),
+            Rows::Item(_) => Ok(None),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Wants no answer any more; what nobody took yet is withdrawn. An answer that comes nevertheless is on record only.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `FORBIDDEN` if somebody else asked, `CONFLICT` if it is over, or a failure of the storage.
+    pub async fn cancel_request(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        request: MessageId,
+    ) -> Result<(), Error> {
+        let op = Op::CancelRequest { request };
+        self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await.map(drop)
+    }
+}
+
+impl Asking {
+    /// The id of the question and of the request.
+    #[must_use]
+    pub fn id(&self) -> MessageId {
+        self.request
+    }
+
+    /// The next answer; `None` when all that could come came.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait; a failure of the storage.
+    pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
+        if let Some(answer) = self.earlier.pop_front() {
+            return Ok(Some(answer));
+        }
+        match std::mem::replace(&mut self.end, End::Over) {
+            End::NotYet => {}
+            End::Over => return Ok(None),
+            End::Failed(refused) => return Err(refused.into()),
+        }
+        self.end = End::NotYet;
+        loop {
+            match self.mail.recv().await {
+                Some(Mail::Told(Told::Answered { id, at, message, is_last })) => {
+                    if is_last {
+                        self.end = End::Over;
+                    }
+                    if !self.heard.contains(&id) {
+                        return Ok(Some(Answer { id: MessageRef::Durable(id), at, message }));
+                    }
+                    if is_last {
+                        return Ok(None);
+                    }
+                }
+                Some(Mail::Told(Told::Refused(refused))) => {
+                    self.end = End::Over;
+                    return Err(refused.into());
+                }
+                Some(_) => return Err(StoreError::Read("a request was not answered".into()).into()),
+                None => {
+                    self.end = End::Over;
+                    return Err(Refused::new(Code::StaleEpoch, "the agent was started again or removed")
+                        .hint("this start of the agent is over; the next one may wait for the answer again")
+                        .into());
+                }
+            }
+        }
+    }
+
+    /// The one answer, of somebody who was asked alone.
+    ///
+    /// # Errors
+    /// As [`Asking::next`].
+    pub async fn answer(&mut self) -> Result<Answer, Error> {
+        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
+        self.next().await?.ok_or_else(|| nothing().into())
+    }
+
+    /// Wants no answer any more.
+    ///
+    /// # Errors
+    /// `CONFLICT` if it is over, or a failure of the storage.
+    pub async fn cancel(mut self) -> Result<(), Error> {
+        self.end = End::Over;
+        self.space.cancel_request(&self.principal, self.epoch, self.request).await
+    }
+
+    /// Answers that came before, and how it ended if it is over.
+    async fn catch_up(&mut self, is_open: bool) -> Result<(), Error> {
+        let Some(request) = self.space.find_request(self.request).await? else { return Ok(()) };
+        let id = self.request;
+        let over = |code, detail: String| End::Failed(Refused::new(code, detail));
+        self.end = match &request.state {
+            // What ended it meanwhile lies in the mailbox.
+            _ if is_open => End::NotYet,
+            RequestState::Waiting | RequestState::Answered => End::Over,
+            RequestState::TimedOut => over(Code::Timeout, format!("no answer to {id} came in time")),
+            RequestState::Cancelled => over(Code::Cancelled, format!("request {id} was cancelled")),
+            RequestState::Failed { code, reason } => {
+                over(*code, format!("request {id} has no answer: {reason}"))
+            }
+        };
+        for (seq, n) in request.answers() {
+            if let Rows::Message(Some(stored)) = self.space.read_one(Read::Message { seq, n }).await? {
+                let id = self.space.published().eras.message_id(seq, n);
+                self.heard.push(id);
+                let id = MessageRef::Durable(id);
+                self.earlier.push_back(Answer { id, at: stored.at, message: stored.message });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.space.post().close(self.id);
+        if matches!(self.end, End::NotYet) {
+            let op = Op::CancelRequest { request: self.request };
+            let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
+            // If the queue is full or closed, its time runs out: late, but not for ever.
+            self.space.submit(vec![commit]);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a message or a task is where it is: what it waits for, what happens next, and when.
+
+use quorate_core::{
+    AgentNo, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, Recipient, Refused, Request,
+    RequestState, TaskId, Timestamp, Why,
+};
+use quorate_store::{DeliveryState, Read, Rows};
+
+use crate::error::Error;
+use crate::reads::{MessageView, unexpected};
+use crate::space::Space;
+
+impl Space {
+    /// Why something is where it is: a message by its id or the one its sender gave it, or a task.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn why(&self, id: &str) -> Result<Why, Error> {
+        if let Ok(id) = id.parse::<MessageId>() {
+            return self.why_message(self.message(id).await?).await;
+        }
+        if let Ok(task) = id.parse::<TaskId>() {
+            match self.why_task(&task).await {
+                Err(error) if error.code() == Code::NotFound => {}
+                found => return found,
+            }
+        }
+        let found = match ClientId::new(id) {
+            Ok(client_id) => self.message_by_client_id(&client_id).await,
+            Err(refused) => Err(refused.into()),
+        };
+        match found {
+            Ok(view) => self.why_message(view).await,
+            Err(error) if matches!(error.code(), Code::NotFound | Code::Invalid) => {
+                Err(Refused::new(Code::NotFound, format!("there is no message and no task {id}")).into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn why_message(&self, view: MessageView) -> Result<Why, Error> {
+        let MessageView { id, deliveries, .. } = view;
+        let now = self.engine().clock().now().wall;
+        let first = deliveries.first().map_or(DeliveryNo(0), |one| one.id.number);
+        let what =
+            Inspect::Deliveries { message: Some((id.seq, id.n)), first, count: deliveries.len() as u32 };
+        let Inspected::Deliveries { deliveries: looks, request: open } = self.inspect(what).await? else {
+            return Err(quorate_store::StoreError::Read("a look was not answered".into()).into());
+        };
+        let mut parts = Vec::with_capacity(deliveries.len());
+        for (delivery, look) in deliveries.iter().zip(looks) {
+            let name = delivery.id.to_string();
+            parts.push(match (look, &delivery.state) {
+                (Some(look), _) => Why::of_open(name, &look, now),
+                (None, DeliveryState::Ended { state, seq }) => {
+                    let reason = self.reason_of(delivery.id.number).await?;
+                    Why::of_ended(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
+                }
+                // It ended between the two looks.
+                (None, DeliveryState::Open { .. }) => return Box::pin(self.why(&id.to_string())).await,
+            });
+        }
+        let why = Why::of_message(id.to_string(), parts);
+        match open {
+            Some((request, until)) => Ok(self.why_waiting(why, &request, until, now)),
+            None => Ok(match self.find_request(id).await? {
+                Some(request) => over(why, &request),
+                None => why,
+            }),
+        }
+    }
+
+    fn why_waiting(&self, why: Why, request: &Request, until: Timestamp, now: Timestamp) -> Why {
+        let missing = request.missing().map(|to| self.recipient_name(to)).collect();
+        why.waited_for(&self.agent_name(request.from), missing, until, now)
+    }
+
+    /// Why a dead letter is one.
+    async fn reason_of(&self, delivery: DeliveryNo) -> Result<Option<String>, Error> {
+        let after = DeliveryNo(delivery.0.saturating_sub(1));
+        match self.read_one(Read::DeadLetters { agent: None, after, limit: 1 }).await? {
+            Rows::DeadLetters(letters) => {
+                let letter = letters.into_iter().find(|letter| letter.delivery == delivery);
+                Ok(letter.map(|letter| letter.reason).filter(|reason| !reason.is_empty()))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(crate) fn agent_name(&self, number: AgentNo) -> String {
+        let published = self.published();
+        published.agents.get(number).map_or_else(String::new, |agent| agent.id.to_string())
+    }
+
+    /// Somebody who was asked: an agent, or whoever takes it from a pool.
+    fn recipient_name(&self, to: Recipient) -> String {
+        to.agent_no().map_or_else(|| "whoever takes it".into(), |agent| self.agent_name(agent))
+    }
+}
+
+fn over(why: Why, request: &Request) -> Why {
+    match &request.state {
+        RequestState::Failed { code, reason } => {
+            why.request_over(request.state.as_str(), Some((*code, reason)))
+        }
+        RequestState::Waiting | RequestState::Answered | RequestState::TimedOut | RequestState::Cancelled => {
+            why.request_over(request.state.as_str(), None)
+        }
+    }
+}

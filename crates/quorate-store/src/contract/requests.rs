@@ -1,0 +1,221 @@
+//! Requests and presence: who waits for an answer hears it or why there is none; who is away is known to be.
+
+use quorate_core::{
+    AcquireLocks, AgentFilter, AgentLook, AgentNo, Ask, AwaitTask, ClaimTasks, Code, ConsumerId, CreateTasks,
+    Health, Heartbeat, IfUnavailable, Inspect, Inspected, Item, ItemKey, ItemKind, LockName, Message,
+    MessageId, MessageType, NewTask, Op, OpResult, Principal, Priority, RegisterAgent, Request, RequestState,
+    Status, TaskId, Told, Waiting, limits,
+};
+
+use super::bench::{Bench, Sent, claimed};
+use super::words::{ack, agent, deliver_to, deliver_to_all, id, payload, send};
+use crate::{Read, Rows};
+
+fn ask(from: &str, message: Message, told: u64) -> Ask {
+    Ask::new(Message { from: Some(id(from)), ..message }, None, Some(ConsumerId(told)))
+}
+
+fn answer(from: &str, to: &str, question: MessageId, text: &str) -> Op {
+    let message = Message { payload: payload(text), ..deliver_to(to) };
+    let kind = MessageType::Response;
+    send(from, Message { kind, in_reply_to: Some(question.to_string()), ..message })
+}
+
+async fn asked(bench: &Bench, who: &str, ask: Ask) -> Sent {
+    match bench.ok(agent(who), vec![Op::Request(ask)]).await.results[..] {
+        [OpResult::Requested { id, first, count, is_open: true }] => Sent { id, first, count },
+        ref other => panic!("not a request: {other:?}"),
+    }
+}
+
+async fn request(bench: &Bench, id: MessageId) -> Request {
+    match bench.read(Read::Item(ItemKey::new(ItemKind::Request, id.to_string()))).await {
+        Rows::Item(Some(Item::Request(request))) => request,
+        other => panic!("not a request: {other:?}"),
+    }
+}
+
+/// What was heard since the last look: by whom, and the text or the code.
+fn heard(bench: &Bench) -> Vec<(u64, Result<String, Code>)> {
+    let words = |told: Told| match told {
+        Told::Answered { message, .. } => {
+            Ok(String::from_utf8(message.payload.bytes.to_vec()).expect("a text"))
+        }
+        Told::Refused(refused) => Err(refused.code),
+        other => panic!("nobody waits for this: {other:?}"),
+    };
+    bench.told().into_iter().map(|(id, told)| (id.0, words(told))).collect()
+}
+
+async fn look(bench: &Bench, name: &str) -> AgentLook {
+    let filter = AgentFilter { id: Some(id(name)), ..AgentFilter::default() };
+    let what = Op::Inspect(Inspect::Agents { filter, after: AgentNo(0), limit: 1 });
+    let receipt = bench.ok(Principal::System, vec![what]).await;
+    assert_eq!(receipt.seq, None, "a look leaves no record");
+    match receipt.results.into_iter().next() {
+        Some(OpResult::Inspected(seen)) => match *seen {
+            Inspected::Agents(mut agents) => agents.remove(0),
+            other => panic!("not agents: {other:?}"),
+        },
+        other => panic!("not a look: {other:?}"),
+    }
+}
+
+async fn watched(bench: &Bench, name: &str, can: &str) {
+    let capabilities = vec![can.to_owned()];
+    let new = RegisterAgent { heartbeat_ms: 10_000, capabilities, ..RegisterAgent::named(id(name)) };
+    bench.ok(agent(name), vec![Op::RegisterAgent(new)]).await;
+}
+
+fn beat(name: &str) -> Op {
+    Op::Heartbeat(Heartbeat { agent: id(name), status: Status::Idle, health: Health::Healthy })
+}
+
+pub async fn d4_whoever_asks_hears_the_answer(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    let held = bench.claim_one("bob").await;
+    let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42"), ack(&held)]).await;
+    assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
+    assert_eq!(heard(&bench), vec![(1, Ok("42".into()))]);
+    assert!(bench.claim("alice", 1).await.is_empty(), "an answer is nobody's work");
+    let found = request(&bench, question.id).await;
+    assert_eq!((found.state, found.correlation), (RequestState::Answered, question.id.to_string()));
+}
+
+pub async fn d5_a_wait_ends_with_its_time(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let command = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    let query = Message { kind: MessageType::Query, ..deliver_to("bob") };
+    let query = asked(&bench, "alice", ask("alice", query, 2)).await;
+    let several = asked(&bench, "alice", ask("alice", deliver_to_all(&["bob", "carol"]), 3)).await;
+    for (seconds, told, question) in [(1, 3, several.id), (4, 2, query.id), (25, 1, command.id)] {
+        bench.pass(seconds);
+        bench.sweep().await;
+        assert_eq!(heard(&bench), vec![(told, Err(Code::Timeout))]);
+        assert_eq!(request(&bench, question).await.state, RequestState::TimedOut);
+    }
+    assert!(bench.claim("bob", 10).await.is_empty(), "what nobody took is withdrawn");
+    assert!(look(&bench, "bob").await.agent.presence.available, "who acts is back");
+}
+
+pub async fn d5_a_late_answer_is_on_record_only(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    bench.pass(30);
+    bench.sweep().await;
+    heard(&bench);
+    let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "late")]).await;
+    let OpResult::Replied { id, late: true } = receipt.results[0] else { panic!("it is late") };
+    assert!(heard(&bench).is_empty() && bench.claim("alice", 1).await.is_empty());
+    let stored = bench.read(Read::Message { seq: id.seq, n: id.n }).await;
+    assert!(matches!(stored, Rows::Message(Some(stored)) if stored.recipients.is_empty()), "it is on record");
+}
+
+pub async fn d4_a_request_is_called_off_by_whoever_made_it(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    let cancel = || vec![Op::CancelRequest { request: question.id }];
+    bench.refused_with(Code::Forbidden, agent("bob"), cancel()).await;
+    bench.ok(agent("alice"), cancel()).await;
+    assert_eq!(heard(&bench), vec![(1, Err(Code::Cancelled))]);
+    assert!(bench.claim("bob", 1).await.is_empty());
+    assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "once or twice is the same");
+}
+
+pub async fn d4_a_request_outlives_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    bench.pass(20);
+    bench.reopen().await;
+    bench.pass(29);
+    bench.sweep().await;
+    assert_eq!(request(&bench, question.id).await.state, RequestState::Waiting, "it runs in full again");
+    let again = Op::AwaitRequest { request: question.id, waiting: ConsumerId(2) };
+    bench.ok(agent("alice"), vec![again]).await;
+    bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "yes")]).await;
+    assert_eq!(heard(&bench), vec![(2, Ok("yes".into()))]);
+}
+
+pub async fn d6_three_missed_heartbeats_are_offline(bench: Bench) {
+    bench.start("alice").await;
+    watched(&bench, "bob", "cook").await;
+    bench.send("alice", "bob").await;
+    let (waiting, lease_ms) = (Waiting::No, 600_000);
+    let claim = Op::Claim { agent: id("bob"), max: 1, lease_ms, waiting };
+    let held = claimed(&bench.ok(agent("bob"), vec![claim]).await).remove(0);
+    bench.pass(29);
+    assert_eq!(bench.ok(agent("bob"), vec![beat("bob")]).await.seq, None, "a heartbeat leaves no record");
+    bench.pass(29);
+    bench.sweep().await;
+    assert_eq!(look(&bench, "bob").await.status, Status::Working);
+    bench.pass(1);
+    bench.sweep().await;
+    let gone = look(&bench, "bob").await;
+    assert_eq!((gone.status, gone.leased, gone.open), (Status::Offline, 0, 1), "what it held is back");
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
+    bench.ok(agent("bob"), vec![beat("bob")]).await;
+    assert_eq!(look(&bench, "bob").await.status, Status::Idle);
+}
+
+pub async fn d6_the_sender_says_what_becomes_of_it(bench: Bench) {
+    bench.start("alice").await;
+    watched(&bench, "bob", "cook").await;
+    watched(&bench, "carol", "cook").await;
+    bench.pass(29);
+    bench.ok(agent("carol"), vec![beat("carol")]).await;
+    bench.pass(1);
+    bench.sweep().await;
+    let to_bob = |if_unavailable| Message { if_unavailable, ..deliver_to("bob") };
+    bench
+        .refused_with(Code::Unavailable, agent("alice"), vec![send("alice", to_bob(IfUnavailable::Fail))])
+        .await;
+    bench.send_as("alice", to_bob(IfUnavailable::Redirect)).await;
+    bench.send_as("alice", to_bob(IfUnavailable::Queue)).await;
+    assert_eq!((look(&bench, "carol").await.open, look(&bench, "bob").await.open), (1, 1));
+}
+
+pub async fn d7_a_new_epoch_has_nothing_in_its_hands(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.claim_one("bob").await;
+    asked(&bench, "bob", ask("bob", deliver_to("alice"), 7)).await;
+    bench.start("bob").await;
+    assert_eq!(bench.dismissed(), vec![ConsumerId(7)], "the old start hears nothing any more");
+    assert_eq!(look(&bench, "bob").await.leased, 0);
+    assert_eq!(bench.claim("bob", 1).await.len(), 1, "at once");
+}
+
+pub async fn d8_requests_locks_and_tasks_make_one_circle(bench: Bench) {
+    bench.start_all(&["alice", "carol"]).await;
+    let worker = RegisterAgent { capabilities: vec!["w".into()], ..RegisterAgent::named(id("bob")) };
+    bench.ok(agent("bob"), vec![Op::RegisterAgent(worker)]).await;
+    let task = TaskId::new("t1").expect("a good id");
+    let tasks = vec![NewTask { id: Some(task.clone()), ..NewTask::new("w") }];
+    bench.ok(Principal::System, vec![Op::CreateTasks(CreateTasks { tasks, inputs: None })]).await;
+    let take = ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, waiting: Waiting::No };
+    bench.ok(agent("bob"), vec![Op::ClaimTasks(take)]).await;
+    let lock = |who: &str, waiting| {
+        Op::AcquireLocks(AcquireLocks {
+            agent: id(who),
+            names: vec![LockName::new("x").expect("a good name")],
+            ttl_ms: limits::LEASE_MS_DEFAULT,
+            priority: Priority::NORMAL,
+            capacity: None,
+            waiting,
+            within: None,
+        })
+    };
+    bench.ok(agent("alice"), vec![lock("alice", Waiting::No)]).await;
+    let wait = AwaitTask { agent: id("alice"), task, within: None, waiting: ConsumerId(1) };
+    bench.ok(agent("alice"), vec![Op::AwaitTask(wait)]).await;
+    asked(&bench, "bob", ask("bob", deliver_to("carol"), 2)).await;
+    bench.claim_one("carol").await;
+    bench.ok(agent("carol"), vec![lock("carol", Waiting::Once(ConsumerId(3)))]).await;
+    bench.pass(1);
+    bench.sweep().await;
+    let told = bench.told();
+    let [(ConsumerId(3), Told::Refused(refused))] = &told[..] else { panic!("the youngest: {told:?}") };
+    let circle: Vec<_> = refused.facts.cycle.iter().map(|one| one.agent.as_str()).collect();
+    assert_eq!((refused.code, circle), (Code::Deadlock, vec!["carol", "alice", "bob"]));
+}

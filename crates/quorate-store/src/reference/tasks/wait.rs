@@ -1,0 +1,78 @@
+//! Waiting for a task to be over.
+
+use quorate_core::{
+    AgentNo, AwaitTask, Code, ConsumerId, DeliveryNo, OpResult, Refused, Seq, TaskId, Told, limits,
+};
+
+use crate::reference::step::Step;
+
+/// Somebody who waits for a task to be over.
+#[derive(Clone)]
+pub(in crate::reference) struct TaskWaiter {
+    pub(in crate::reference) id: ConsumerId,
+    pub(in crate::reference) agent: AgentNo,
+    pub(in crate::reference) task: TaskId,
+    pub(in crate::reference) within: Option<DeliveryNo>,
+    /// The newest record when it began to wait.
+    pub(in crate::reference) since: Seq,
+    /// The how many-th to wait for locks or tasks it was.
+    pub(in crate::reference) turn: u64,
+}
+
+impl Step<'_> {
+    pub(in crate::reference) fn await_task(&mut self, wait: &AwaitTask) -> Result<OpResult, Refused> {
+        let agent = self.own(&wait.agent)?;
+        let task = self.space.task(&wait.task).ok_or_else(|| super::no_such_task(&wait.task))?;
+        if task.status().is_over() {
+            return Ok(OpResult::Done);
+        }
+        if self.space.task_waiters.iter().filter(|one| one.agent == agent).count()
+            >= limits::TASK_WAITS_PER_AGENT_MAX
+        {
+            return Err(Refused::new(Code::LimitExceeded, "too many waits")
+                .limit(limits::TASK_WAITS_PER_AGENT_MAX as u64));
+        }
+        let waiter = TaskWaiter {
+            id: wait.waiting,
+            agent,
+            task: wait.task.clone(),
+            within: wait.within.and_then(|id| self.works_on(agent, id)),
+            since: self.begins_after(),
+            turn: self.next_turn(),
+        };
+        self.look_from_now_on();
+        self.space.task_waiters.retain(|one| one.id != wait.waiting);
+        self.space.task_waiters.push(waiter);
+        Ok(OpResult::InLine)
+    }
+
+    /// Whoever waited until now was there until now.
+    pub(in crate::reference) fn stop_waiting_for_task(&mut self, id: ConsumerId) {
+        let waiter = self.space.task_waiters.iter().find(|one| one.id == id).cloned();
+        if let Some(waiter) = waiter {
+            self.space.task_waiters.retain(|one| one.id != id);
+            self.hear_of(waiter.agent);
+        }
+    }
+
+    pub(super) fn tell_over(&mut self, task: &TaskId) {
+        let waiting = self.space.task_waiters.iter().filter(|one| one.task == *task);
+        let mut ids: Vec<_> = waiting.map(|one| one.id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.stop_waiting_for_task(id);
+            self.told.push((id, Told::TaskOver(task.clone())));
+        }
+    }
+
+    /// An agent was started again, or is gone.
+    pub(in crate::reference) fn dismiss_task_waiters(&mut self, agent: AgentNo) {
+        let waiting = self.space.task_waiters.iter().filter(|one| one.agent == agent);
+        let mut ids: Vec<_> = waiting.map(|one| one.id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.stop_waiting_for_task(id);
+            self.dismissed.push(id);
+        }
+    }
+}
