@@ -25,6 +25,7 @@ mod sessions;
 mod space;
 mod sweep;
 mod task;
+mod tokens;
 mod topics;
 mod watch;
 mod why;
