@@ -7,8 +7,8 @@ use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
-    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId, Seq,
-    SessionId, SnapshotName, TaskId, Token, Version,
+    AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId,
+    Seq, SessionId, SnapshotName, TaskId, Token, Version,
 };
 use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
@@ -256,6 +256,11 @@ pub enum Op {
     Inspect(Inspect),
     /// Wait until a task is over. Leaves no record.
     AwaitTask(AwaitTask),
+    /// Signs of life in which nothing new was said, of several agents at once. Leaves no record.
+    Heard {
+        /// Whose.
+        agents: Vec<AgentNo>,
+    },
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -453,7 +458,8 @@ impl Op {
             | Self::AwaitRequest { .. }
             | Self::CancelRequest { .. }
             | Self::Inspect(_)
-            | Self::AwaitTask(_) => Ok(()),
+            | Self::AwaitTask(_)
+            | Self::Heard { .. } => Ok(()),
         }
     }
 }

@@ -340,6 +340,7 @@ impl<'a> Draft<'a> {
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
+            Op::Heard { agents } => self.heard(agents).map_err(No::Refused),
         }
     }
 

@@ -183,8 +183,9 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         // It is alone in its commit and leaves no record, so nobody ever compares it.
         Op::Inspect(_) => out.number(56),
-        // A wait leaves no record either.
+        // These leave no record either.
         Op::AwaitTask(_) => out.number(57),
+        Op::Heard { .. } => out.number(59),
     }
 }
 

@@ -101,7 +101,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::AwaitRequest { .. }
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
-        | Op::AwaitTask(_) => Ok(()),
+        | Op::AwaitTask(_)
+        | Op::Heard { .. } => Ok(()),
     }
 }
 

@@ -201,6 +201,7 @@ impl<'a> Step<'a> {
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
+            Op::Heard { agents } => self.heard(agents),
         }
     }
 
