@@ -8,7 +8,7 @@ use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
     AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId,
-    Seq, SessionId, SnapshotName, TaskId, Token, Version,
+    Seq, SessionId, SnapshotName, TaskId, Token, TokenId, Version,
 };
 use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
@@ -29,6 +29,7 @@ use crate::task::{
     TaskLeaseRef, TaskLoss,
 };
 use crate::time::Timestamp;
+use crate::token::{CreateToken, TokenDigest, TokenName, TokenRole};
 use crate::topic::Pattern;
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
@@ -38,6 +39,13 @@ pub enum Principal {
     System,
     /// An agent.
     Agent(AgentId),
+    /// Somebody or something else that holds a token. What it may do is in `rights.rs`; the rules for agents are not for it.
+    Holder {
+        /// What it may do.
+        role: TokenRole,
+        /// The name of its token.
+        name: TokenName,
+    },
 }
 
 impl Principal {
@@ -47,6 +55,7 @@ impl Principal {
         match self {
             Self::System => "system".to_owned(),
             Self::Agent(id) => ["agent:", id.as_str()].concat(),
+            Self::Holder { role, name } => [role.as_str(), ":", name.as_str()].concat(),
         }
     }
 }
@@ -261,6 +270,13 @@ pub enum Op {
         /// Whose.
         agents: Vec<AgentNo>,
     },
+    /// `token.create`: let somebody in who shows the secret.
+    CreateToken(CreateToken),
+    /// `token.revoke`: do so no more.
+    RevokeToken {
+        /// Which one.
+        token: TokenId,
+    },
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -443,6 +459,7 @@ impl Op {
             Self::AckMany(leases) => check_leases(leases),
             Self::Request(ask) => ask.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
+            Self::CreateToken(create) => create.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -459,6 +476,7 @@ impl Op {
             | Self::CancelRequest { .. }
             | Self::Inspect(_)
             | Self::AwaitTask(_)
+            | Self::RevokeToken { .. }
             | Self::Heard { .. } => Ok(()),
         }
     }
@@ -732,4 +750,12 @@ pub enum OpResult {
     },
     /// What was seen at the head.
     Inspected(Box<Inspected>),
+    /// The token is good from now on.
+    TokenCreated {
+        /// Its id.
+        id: TokenId,
+        /// What its secret is known by. A commit that is repeated under its key may have brought another secret, which
+        /// is good for nothing.
+        digest: TokenDigest,
+    },
 }

@@ -18,6 +18,7 @@ mod rollback;
 mod send;
 mod sessions;
 mod tasks;
+mod tokens;
 mod topics;
 mod waits;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use crate::chain::{self, Header};
 use crate::codec;
-use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
+use crate::commit::{Commit, Op, OpResult, Receipt, Told};
 use crate::effect::{Effect, EndState, Record, RecordKind};
 use crate::entry::EntryHead;
 use crate::ids::{
@@ -254,6 +255,9 @@ impl<'a> Draft<'a> {
             return repeat(answered, fingerprint).map_err(No::Refused);
         }
         self.find_actor()?;
+        for (index, op) in self.commit.ops.iter().enumerate() {
+            self.commit.principal.check_right(op).map_err(|refused| refused.at_op(index))?;
+        }
         if let Some(actor) = self.actor {
             self.bring_back(actor);
         }
@@ -341,6 +345,8 @@ impl<'a> Draft<'a> {
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::Heard { agents } => self.heard(agents).map_err(No::Refused),
+            Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
+            Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
         }
     }
 
@@ -398,15 +404,6 @@ impl<'a> Draft<'a> {
             dismissed: self.dismissed,
             told: self.told,
             prolonged: self.prolonged,
-        }
-    }
-
-    /// The hub itself, or a refusal: the operation is not for agents.
-    fn require_system(&self, what: &str) -> Result<(), Refused> {
-        match &self.commit.principal {
-            Principal::System => Ok(()),
-            Principal::Agent(id) => Err(Refused::new(Code::Forbidden, format!("agent {id} may not {what}"))
-                .hint("this is for whoever runs the hub")),
         }
     }
 }

@@ -403,6 +403,35 @@ impl FromStr for DeliveryId {
     }
 }
 
+/// The id of a token: `tok_GENERATION-SEQ-N`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TokenId {
+    /// The generation of the record.
+    pub generation: Generation,
+    /// The record that made it.
+    pub seq: Seq,
+    /// Which token of that record, counted from 0.
+    pub n: u32,
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tok_{}-{}-{}", self.generation, self.seq, self.n)
+    }
+}
+
+impl FromStr for TokenId {
+    type Err = Refused;
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let parts = text.strip_prefix("tok_").and_then(numbers::<3>);
+        let id = parts.and_then(|[generation, seq, n]| {
+            Some(Self { generation: Generation(generation), seq: Seq(seq), n: u32::try_from(n).ok()? })
+        });
+        // Without the text: somebody may have put the secret there.
+        id.ok_or_else(|| Refused::new(Code::Invalid, "that is not the id of a token such as tok_0-17-0"))
+    }
+}
+
 /// Decimal numbers between dashes, in the one way in which we print them.
 fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     let mut found = [0; N];

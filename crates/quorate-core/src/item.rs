@@ -16,6 +16,7 @@ use crate::snapshot::{Snapshot, SnapshotState};
 use crate::subscription::{Subscription, SubscriptionState};
 use crate::task::Task;
 use crate::time::Timestamp;
+use crate::token::{AccessToken, TokenState};
 
 /// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,6 +39,8 @@ pub enum ItemKind {
     Pool,
     /// A named position in the history of the shared memory.
     Snapshot,
+    /// What lets somebody in.
+    Token,
 }
 
 impl ItemKind {
@@ -52,6 +55,7 @@ impl ItemKind {
         Self::Subscription,
         Self::Pool,
         Self::Request,
+        Self::Token,
     ];
 
     /// The frozen number.
@@ -67,6 +71,7 @@ impl ItemKind {
             Self::Subscription => 2,
             Self::Pool => 12,
             Self::Request => 3,
+            Self::Token => 9,
         }
     }
 
@@ -89,6 +94,7 @@ impl ItemKind {
             Self::Subscription => "subscription",
             Self::Pool => "pool",
             Self::Request => "request",
+            Self::Token => "token",
         }
     }
 }
@@ -144,6 +150,8 @@ pub enum Item {
     Pool(Pool),
     /// A message whose sender waits for the answer.
     Request(Request),
+    /// What lets somebody in.
+    Token(Arc<AccessToken>),
 }
 
 /// Where an item is kept.
@@ -190,6 +198,7 @@ impl Item {
             Self::Subscription(subscription) => ItemKey::new(ItemKind::Subscription, subscription.id()),
             Self::Pool(pool) => ItemKey::new(ItemKind::Pool, pool.id()),
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
+            Self::Token(token) => ItemKey::new(ItemKind::Token, token.id.to_string()),
         }
     }
 
@@ -213,6 +222,10 @@ impl Item {
                 SubscriptionState::Ended => Keep::Gone,
             },
             Self::Request(request) => request.keep(),
+            Self::Token(token) => match token.state {
+                TokenState::Active => Keep::AtHand,
+                TokenState::Ended => Keep::Gone,
+            },
         }
     }
 
@@ -229,6 +242,7 @@ impl Item {
             | Self::Subscription(_)
             | Self::Pool(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
+            Self::Token(token) => token.alarms(),
         }
     }
 }
@@ -312,6 +326,12 @@ pub enum Verb {
     RequestFailed,
     /// Somebody else is asked instead.
     RequestRedirected,
+    /// A token lets somebody in.
+    TokenCreated,
+    /// A token lets nobody in any more.
+    TokenRevoked,
+    /// The time of a token is over.
+    TokenExpired,
 }
 
 impl Verb {
@@ -355,6 +375,9 @@ impl Verb {
         Self::RequestCancelled,
         Self::RequestFailed,
         Self::RequestRedirected,
+        Self::TokenCreated,
+        Self::TokenRevoked,
+        Self::TokenExpired,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -399,6 +422,9 @@ impl Verb {
             Self::RequestCancelled => 33,
             Self::RequestFailed => 34,
             Self::RequestRedirected => 35,
+            Self::TokenCreated => 100,
+            Self::TokenRevoked => 101,
+            Self::TokenExpired => 102,
         }
     }
 
@@ -450,6 +476,9 @@ impl Verb {
             Self::RequestCancelled => "request.cancelled",
             Self::RequestFailed => "request.failed",
             Self::RequestRedirected => "request.redirected",
+            Self::TokenCreated => "token.created",
+            Self::TokenRevoked => "token.revoked",
+            Self::TokenExpired => "token.expired",
         }
     }
 }

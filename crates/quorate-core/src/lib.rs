@@ -30,12 +30,15 @@ mod refused;
 mod registry;
 mod request;
 pub mod retry;
+mod rights;
 mod rows;
+mod secret;
 mod session;
 mod snapshot;
 mod subscription;
 mod task;
 mod time;
+mod token;
 mod topic;
 mod waits;
 mod why;
@@ -54,7 +57,7 @@ pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
     Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo,
-    SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, Version, row_id,
+    SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
@@ -69,6 +72,7 @@ pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
+pub use secret::{NoSecret, Secret};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus,
@@ -83,6 +87,7 @@ pub use task::{
     TaskWhy,
 };
 pub use time::{Mono, Now, Timestamp};
+pub use token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};
 pub use topic::{Pattern, Topic};
 pub use why::{Next as WhyNext, WaitsFor, Why};
-pub use working::{Counts, Head, Kept, Open, OpenState, Replayed, Topics, Wake, Working};
+pub use working::{Counts, Found, Head, Kept, Open, OpenState, Replayed, Tokens, Topics, Wake, Working};

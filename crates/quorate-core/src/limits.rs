@@ -142,5 +142,9 @@ pub const REQUEST_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 pub const REQUEST_ASKED_MAX: usize = 256;
 /// Requests of one agent that wait at the same time.
 pub const REQUESTS_OPEN_MAX: usize = 10_000;
+/// Tokens of one space.
+pub const TOKENS_MAX: usize = 10_000;
+/// Characters of the name of a token.
+pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Agents, deliveries or messages that one look at the registry shows.
 pub const VIEW_MAX: usize = 1_000;

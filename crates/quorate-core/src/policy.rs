@@ -45,7 +45,7 @@ pub struct Policy {
     pub actions_max: Option<u32>,
     /// Messages to everybody that each agent may send in a minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON.
+    /// Whether messages must be JSON, and answers name what they answer.
     pub structured: bool,
     /// Whether an answer must say how sure its sender is.
     pub confidence: bool,
@@ -195,6 +195,11 @@ impl Policy {
                 .hint("the policy of this space asks for JSON"));
         }
         if message.kind == MessageType::Response && message.from.is_some() {
+            if self.structured && message.in_reply_to.is_none() {
+                return Err(Refused::new(Code::PolicyViolation, "the answer does not say what it answers")
+                    .rule("structured", "inReplyTo")
+                    .hint("name the message that it answers in inReplyTo"));
+            }
             return self.check_reasons(message.confidence, message.rationale.as_deref());
         }
         self.check_rationale(message.rationale.as_deref())

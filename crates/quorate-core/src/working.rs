@@ -16,6 +16,7 @@ mod replay;
 mod requests;
 mod sessions;
 mod tasks;
+mod tokens;
 mod topics;
 mod waits;
 
@@ -38,6 +39,7 @@ pub(crate) use locks::Waiter;
 pub use replay::Replayed;
 pub(crate) use requests::Listener;
 pub(crate) use tasks::{Awaiting, Claimer, Next, Taker};
+pub use tokens::{Found, Tokens};
 pub use topics::Topics;
 pub(crate) use waits::WaitId;
 

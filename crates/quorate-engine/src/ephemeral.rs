@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorate_core::{
-    AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal, Reach,
-    Refused, Role, Takers, Timestamp,
+    AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal,
+    Reach, Refused, Role, Takers, Timestamp,
 };
 use quorate_store::Published;
 
@@ -127,6 +127,7 @@ impl Space {
         let published = self.published();
         let rules = &published.policy.rules;
         let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
+        principal.check_right(&op)?;
         let commit = Commit::new(principal.clone(), vec![op]);
         let commit = self.engine().door.admit_ephemeral(commit, rules)?;
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
@@ -199,16 +200,24 @@ fn question_of(message: &Message) -> Option<u64> {
     message.in_reply_to.as_ref()?.strip_prefix("eph_")?.parse().ok()
 }
 
-/// An agent that is known, under its current epoch, and sends as itself.
+/// An agent that is known, under its current epoch, and sends as itself; or whoever may send as any agent that is known.
 fn check_sender(
     published: &Published,
     principal: &Principal,
     epoch: Option<Epoch>,
     message: &Message,
 ) -> Result<(), Refused> {
-    let Principal::Agent(actor) = principal else { return Ok(()) };
-    let known = published.agents.by_id(actor);
-    let known = known.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no agent {actor}")))?;
+    let known = |agent: &AgentId| {
+        let missing = || Refused::new(Code::NotFound, format!("there is no agent {agent}"));
+        published.agents.by_id(agent).ok_or_else(missing)
+    };
+    let actor = match principal {
+        Principal::Agent(actor) => actor,
+        Principal::System | Principal::Holder { .. } => {
+            return message.from.as_ref().map_or(Ok(()), |from| known(from).map(drop));
+        }
+    };
+    let known = known(actor)?;
     if epoch.is_some_and(|epoch| epoch != known.epoch) {
         return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")));
     }

@@ -198,7 +198,9 @@ impl Answer {
                 | OpResult::Subscribed { .. }
                 | OpResult::AckedMany { .. } => {}
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
-                OpResult::SnapshotMade { .. } | OpResult::RolledBack { .. } => {}
+                OpResult::SnapshotMade { .. }
+                | OpResult::RolledBack { .. }
+                | OpResult::TokenCreated { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
                     answer.sent.push((id.to_string(), first.0, *count));
                 }

@@ -1,7 +1,5 @@
 //! Carrying the tail into the tables: every row that the newest records changed, as it is now.
 
-use std::collections::BTreeMap;
-
 use quorate_core::{
     AgentNo, Counts, DeliveryNo, EndState, ItemKey, Open, OpenState, SentBefore, Seq, SpaceNo, Version,
     Working, codec, row_id,
@@ -146,39 +144,39 @@ impl<'c> Carry<'c> {
     }
 
     fn deliveries(&mut self, tail: &Tail) -> rusqlite::Result<()> {
-        let mut sorted: Vec<_> =
-            tail.deliveries.iter().map(|(number, changed)| (*number, *changed)).collect();
+        let mut sorted: Vec<_> = tail.deliveries.iter().map(|(number, changed)| (*number, changed)).collect();
         sorted.sort_unstable_by_key(|(number, _)| *number);
-        let mut ends: BTreeMap<u64, Vec<(DeliveryNo, Seq)>> = BTreeMap::new();
-        for (number, ChangedDelivery { fate, redriven }) in sorted {
+        let mut ends: Vec<(DeliveryNo, Seq)> = Vec::with_capacity(sorted.len());
+        for (number, ChangedDelivery { fate, redriven, .. }) in sorted {
             match fate {
                 Fate::Open { open, lease_ms } => {
-                    self.open(number, &open, lease_ms)?;
-                    if redriven {
+                    self.open(number, open, *lease_ms)?;
+                    if *redriven {
                         self.dead_gone.execute([self.row(number.0)])?;
-                        ends.entry(ends::chunk_of(number)).or_default().push((number, Seq(0)));
+                        ends.push((number, Seq(0)));
                     }
                 }
                 Fate::Ended { open, state, seq, .. } => {
                     #[cfg(feature = "sabotage")]
-                    if self.keep_acked && state == EndState::Acked {
-                        self.open(number, &open, 1000)?;
+                    if self.keep_acked && *state == EndState::Acked {
+                        self.open(number, open, 1000)?;
                         continue;
                     }
                     if number.0 < self.first_new {
                         self.delivery_gone.execute([self.row(number.0)])?;
                     }
-                    if state == EndState::Dead {
-                        self.dead(number, &open, seq)?;
-                    } else if redriven {
+                    if *state == EndState::Dead {
+                        self.dead(number, open, *seq)?;
+                    } else if *redriven {
                         self.dead_gone.execute([self.row(number.0)])?;
                     }
-                    ends.entry(ends::chunk_of(number)).or_default().push((number, seq));
+                    ends.push((number, *seq));
                 }
             }
         }
-        for (chunk, numbers) in ends {
-            self.ends(chunk, &numbers)?;
+        let chunk_of = |(number, _): &(DeliveryNo, Seq)| ends::chunk_of(*number);
+        for together in ends.chunk_by(|one, next| chunk_of(one) == chunk_of(next)) {
+            self.ends(chunk_of(&together[0]), together)?;
         }
         // How long leases are is in the rows of the deliveries now.
         self.extended_gone.execute((self.row(0), self.row((1 << 47) - 1)))?;

@@ -5,6 +5,7 @@
 //! there: a delivery that is acked soon after it was sent leaves no row to write. Until then look-ups and reads look
 //! here first. After a crash the tail is folded again from the records that the tables do not know yet.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -31,9 +32,21 @@ pub(crate) struct ChangedDelivery {
     pub(crate) fate: Fate,
     /// It was a dead letter in the tables, and is none any more.
     pub(crate) redriven: bool,
+    /// It was made by a record of this tail: the tables have no row of it.
+    born: bool,
 }
 
 impl ChangedDelivery {
+    /// Whether there will be a row to write or to take away. There is none for what is made and ends before the tail is
+    /// carried over, and what is in somebody's hands mostly ends soon.
+    fn costs_a_row(&self) -> bool {
+        let waits = match &self.fate {
+            Fate::Open { open, .. } => open.token().is_none(),
+            Fate::Ended { .. } => false,
+        };
+        waits || self.redriven || !self.born
+    }
+
     /// How it ended, if it did.
     pub(crate) fn ended(&self) -> Option<Ended> {
         match self.fate {
@@ -78,6 +91,8 @@ fn presence_of(working: &Working, number: AgentNo) -> Presence {
 #[derive(Clone, Default)]
 pub(crate) struct Tail {
     pub(crate) deliveries: HashMap<DeliveryNo, ChangedDelivery, foldhash::fast::RandomState>,
+    /// How many of them cost a row.
+    costly: usize,
     pub(crate) entries: BTreeMap<Key, ChangedEntry>,
     pub(crate) versions: BTreeMap<(Key, Version), EntryHead>,
     pub(crate) client_ids: BTreeMap<ClientId, SentBefore>,
@@ -110,9 +125,12 @@ impl Tail {
         self.deliveries.keys().map(|number| number.0 + 1).max().unwrap_or(0)
     }
 
-    /// How many rows there are to write.
+    /// About how many rows there are to write. Deliveries that mostly leave none count an eighth: so a fan-out has the
+    /// time to be acked.
     pub(crate) fn rows(&self) -> usize {
-        self.deliveries.len()
+        let fleeting = self.deliveries.len() - self.costly;
+        self.costly
+            + fleeting.div_ceil(8)
             + self.entries.len()
             + self.versions.len()
             + self.client_ids.len()
@@ -182,9 +200,7 @@ impl Tail {
                 self.agents.insert(*number, ChangedAgent { described, removed, presence });
             }
             Effect::Sent { first, deliveries, .. } => {
-                for index in 0..deliveries.len() as u64 {
-                    self.open(working, DeliveryNo(first.0 + index));
-                }
+                self.born(working, *first, deliveries.len());
             }
             Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                 deliveries.iter().for_each(|(number, _)| self.open(working, *number));
@@ -209,19 +225,13 @@ impl Tail {
                     self.set(*number, Fate::Ended { open, state: EndState::Acked, token, seq });
                 }
             }
-            Effect::Brought { first, letters, .. } => {
-                for index in 0..letters.len() as u64 {
-                    self.open(working, DeliveryNo(first.0 + index));
-                }
-            }
+            Effect::Brought { first, letters, .. } => self.born(working, *first, letters.len()),
             Effect::Redriven { delivery, to, seq, n, .. } => {
                 // One that ended again in the same record is noted there, as one that is no dead letter any more.
                 let open = Open::new(*to, *seq, *n, OpenState::Ready { since: record.at });
-                self.set(*delivery, Fate::Open { open, lease_ms: 0 });
+                let fate = Fate::Open { open, lease_ms: 0 };
+                self.put(*delivery, ChangedDelivery { fate, redriven: true, born: false });
                 self.open(working, *delivery);
-                if let Some(changed) = self.deliveries.get_mut(delivery) {
-                    changed.redriven = true;
-                }
             }
             Effect::Written { key, version, entry_type, depends_on, .. } => {
                 self.entry(working, record, (key, *version), Some((entry_type, depends_on.len())));
@@ -247,14 +257,40 @@ impl Tail {
     }
 
     fn set(&mut self, number: DeliveryNo, fate: Fate) {
-        let entry = self.deliveries.entry(number);
-        entry.and_modify(|changed| changed.fate = fate).or_insert(ChangedDelivery { fate, redriven: false });
+        self.put(number, ChangedDelivery { fate, redriven: false, born: false });
+    }
+
+    /// Notes what became of a delivery. Where it comes from stays true.
+    fn put(&mut self, number: DeliveryNo, changed: ChangedDelivery) {
+        let known = match self.deliveries.entry(number) {
+            Entry::Occupied(entry) => {
+                let known = entry.into_mut();
+                self.costly -= usize::from(known.costs_a_row());
+                known.fate = changed.fate;
+                known.redriven |= changed.redriven;
+                known
+            }
+            Entry::Vacant(entry) => entry.insert(changed),
+        };
+        self.costly += usize::from(known.costs_a_row());
     }
 
     /// A delivery as it is after the record. One that ended later in the same record is noted there.
     pub(crate) fn open(&mut self, working: &Working, number: DeliveryNo) {
+        self.set_open(working, number, false);
+    }
+
+    /// Deliveries that the record made.
+    fn born(&mut self, working: &Working, first: DeliveryNo, count: usize) {
+        for number in (first.0..first.0 + count as u64).map(DeliveryNo) {
+            self.set_open(working, number, true);
+        }
+    }
+
+    fn set_open(&mut self, working: &Working, number: DeliveryNo, born: bool) {
         if let Some(open) = working.open(number) {
-            self.set(number, Fate::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) });
+            let fate = Fate::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) };
+            self.put(number, ChangedDelivery { fate, redriven: false, born });
         }
     }
 
@@ -273,14 +309,14 @@ impl Tail {
         self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author, depends });
     }
 
-    /// Takes in what came after.
-    pub(crate) fn absorb(&mut self, later: Self) {
-        let Self { deliveries, entries, versions, client_ids, agents, erased, items, lines, paused } = later;
-        for (number, changed) in deliveries {
-            let before = self.deliveries.get(&number).is_some_and(|before| before.redriven);
-            self.deliveries
-                .insert(number, ChangedDelivery { redriven: changed.redriven || before, ..changed });
+    /// Takes in what came after, and leaves that empty, but with its memory for deliveries.
+    pub(crate) fn absorb(&mut self, later: &mut Self) {
+        for (number, changed) in later.deliveries.drain() {
+            self.put(number, changed);
         }
+        let deliveries = std::mem::take(&mut later.deliveries);
+        let later = std::mem::replace(later, Self { deliveries, ..Self::default() });
+        let Self { entries, versions, client_ids, agents, erased, items, lines, paused, .. } = later;
         for (number, agent) in agents {
             let before = self.agents.get(&number).and_then(|before| before.described);
             self.agents.insert(number, ChangedAgent { described: agent.described.or(before), ..agent });

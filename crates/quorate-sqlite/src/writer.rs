@@ -261,7 +261,9 @@ impl<'c> Writer<'c> {
 
     /// What the batch did joins the tails; those that were carried over begin anew.
     fn grow_tails(&mut self, carried: &[SpaceNo]) {
-        let staged = self.lookups.staged.take();
+        let mut staged = self.lookups.staged.borrow_mut();
+        // Those of this batch keep their memory for the next one.
+        staged.retain(|_, tail| !tail.is_empty());
         let mut tails = self.shared.tails.change();
         for space in carried {
             if let (Some(tail), Some(loaded)) = (tails.get_mut(space), self.spaces.get_mut(space)) {
@@ -270,8 +272,8 @@ impl<'c> Writer<'c> {
                 tail.clear();
             }
         }
-        for (space, tail) in staged {
-            tails.entry(space).or_default().absorb(tail);
+        for (space, tail) in staged.iter_mut() {
+            tails.entry(*space).or_default().absorb(tail);
         }
     }
 
@@ -401,6 +403,7 @@ impl Shared {
             wake: working.wake(),
             topics: Arc::clone(working.topics()),
             policy: Arc::clone(working.in_force()),
+            tokens: Arc::clone(working.tokens()),
         });
         let mut spaces = self.lock_spaces();
         match spaces.get(&number) {

@@ -70,6 +70,8 @@ macro_rules! contract_tests {
                 a_space_knows_100_000_agents,
                 c4_a_space_has_10_000_open_tasks,
                 c4_at_most_4096_tasks_are_in_flight,
+                d3_a_space_has_10_000_pools,
+                d4_a_space_has_100_000_subscriptions,
             }
         }
     };
@@ -218,6 +220,7 @@ macro_rules! contract_tests {
                 d3_a_pool_is_worked_off_in_turns,
                 d4_many_acks_are_one_operation,
                 d4_everybody_costs_quota_by_the_minute,
+                e7_a_policy_says_how_many_tasks_may_be_open,
                 c1_supervision_outlives_a_restart,
                 c1_policy_is_asked_in_the_order_of_the_operations,
                 c1_a_name_list_with_one_out_of_reach_reaches_nobody,

@@ -24,6 +24,7 @@ mod sessions;
 mod space;
 mod step;
 mod tasks;
+mod tokens;
 mod topics;
 mod waits;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::{
     Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, InForce, Receipt, Record, Refused, Seq, SpaceId,
-    SpaceName, SpaceNo, TaskCounts, Told, Topics, Wake,
+    SpaceName, SpaceNo, TaskCounts, Tokens, Told, Topics, Wake,
 };
 use tokio::sync::watch;
 
@@ -118,6 +118,8 @@ pub struct Published {
     pub topics: Arc<Topics>,
     /// The rules of the space.
     pub policy: Arc<InForce>,
+    /// Who is let in, by the digest of the secret.
+    pub tokens: Arc<Tokens>,
 }
 
 /// A space that exists.

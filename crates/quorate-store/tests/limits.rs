@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, Code, Commit, DeliveryId, DeliveryNo, Destination, Extend, Generation, IdempotencyKey,
-    Key, LeaseRef, Message, MessageId, Nack, NackThen, Op, Payload, Principal, Priority, PutEntry, Refused,
-    RegisterAgent, SpaceName, Timestamp, Token, Waiting, limits,
+    AgentId, ClientId, Code, Commit, DeliveryId, DeliveryNo, Destination, Extend, Generation, History,
+    IdempotencyKey, Key, LeaseRef, Message, MessageId, Nack, NackThen, Op, Pattern, Payload, Principal,
+    Priority, PutEntry, Refused, RegisterAgent, SpaceName, Subscribe, Timestamp, Token, Waiting, limits,
 };
 
 fn check(ops: Vec<Op>) -> Result<(), Refused> {
@@ -302,4 +302,24 @@ fn an_id_of_the_hub_is_read_in_one_way_only() {
     for bad in ["msg_0-1", "msg_0-1-", "msg_0-1-4294967296", "dlv_0-1-0", "msg_0-1-0 "] {
         assert_eq!(bad.parse::<MessageId>().expect_err("no id").code, Code::Invalid, "{bad:?}");
     }
+}
+
+#[test]
+fn d4_an_ack_of_many_names_1_to_4096() {
+    allowed(Op::AckMany(vec![lease(); limits::ACKS_MAX]));
+    let more = refused(Code::LimitExceeded, Op::AckMany(vec![lease(); limits::ACKS_MAX + 1]));
+    assert_eq!(more.facts.limit, Some(limits::ACKS_MAX as u64));
+    refused(Code::LimitExceeded, Op::AckMany(Vec::new()));
+}
+
+#[test]
+fn d4_the_last_1_to_4096_messages_are_history() {
+    let last = |count| {
+        let pattern = Pattern::new("a.>").expect("a good pattern");
+        Op::Subscribe(Subscribe { agent: bob(), pattern, history: Some(History::Last(count)) })
+    };
+    allowed(last(limits::HISTORY_LAST_MAX));
+    let more = refused(Code::LimitExceeded, last(limits::HISTORY_LAST_MAX + 1));
+    assert_eq!(more.facts.limit, Some(u64::from(limits::HISTORY_LAST_MAX)));
+    refused(Code::LimitExceeded, last(0));
 }

@@ -271,6 +271,21 @@ async fn e6_violations_are_noted_without_content() {
     team.hub.close().await;
 }
 
+// Fails under: actions that are not counted, counted in one spelling only, or counted where nobody asked for it.
+#[tokio::test]
+async fn e7_a_message_lists_at_most_50_actions() {
+    let team = Team::new(Role::Worker).await;
+    let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
+    team.sender.send("coordinator", "work", report("actions", 51)).await.expect("nobody counts in a mesh");
+    team.hub.set_policy(Policy::supervised()).await.expect("set");
+    for word in ["actions_taken", "actionsTaken", "actions"] {
+        team.sender.send("coordinator", "work", report(word, 50)).await.expect("50 are fine");
+        let refused = team.sender.send("coordinator", "work", report(word, 51)).await.expect_err("too many");
+        assert_eq!(refused.code(), Code::LimitExceeded, "{word}");
+    }
+    team.hub.close().await;
+}
+
 // Fails under: limits of a policy beyond what the hub can do.
 #[tokio::test]
 async fn e7_a_policy_has_limits_of_its_own() {

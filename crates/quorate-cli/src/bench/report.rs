@@ -74,7 +74,7 @@ impl Line {
 
     /// How long the disk took to sync a commit, on average: what no commit can be faster than.
     fn sync_us(&self) -> u64 {
-        if self.transactions == 0 { 0 } else { (1e6 * self.taken.sync_seconds) as u64 / self.transactions }
+        ((1e6 * self.taken.sync_seconds) as u64).checked_div(self.transactions).unwrap_or(0)
     }
 
     /// Prints it; beside W1 its share of the yardstick, when that was measured in the same run.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use quorate_core::limits::CLAIM_MAX;
 use quorate_core::{AgentId, Commit, Message, Op, Pattern, Principal};
 use quorate_engine::{Consumer, Error, Space};
 use tokio::sync::Semaphore;
@@ -19,9 +20,9 @@ use crate::bench::rig::Rig;
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;
 /// Deliveries that a subscriber holds at most, and acks at once.
-const CREDIT: u32 = 256;
-/// Messages that may be on their way: nobody's inbox gets near its limit.
-const AHEAD: usize = 2048;
+const CREDIT: u32 = CLAIM_MAX;
+/// Messages that may be on their way: subscribers keep up, and have credit for what comes.
+const AHEAD: usize = 2 * PUBLISHERS;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
@@ -30,24 +31,21 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let share = (scale.count(100_000) / PUBLISHERS as u64).max(1);
     let messages = share * PUBLISHERS as u64;
     let progress = Arc::new(Progress { acked: AtomicU64::new(0), ahead: Semaphore::new(AHEAD) });
-    let mut listening = JoinSet::new();
+    // In one set, so that the first failure ends them all.
+    let mut running = JoinSet::new();
     for agent in subscribers {
         let principal = Principal::Agent(agent.clone());
         rig.space.subscribe(&principal, None, agent, &Pattern::new("bench.>")?, None).await?;
         let consumer = rig.space.consume(&principal, None, agent, CREDIT, 30_000).await?;
-        listening.spawn(listen(rig.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
+        running.spawn(listen(rig.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
     }
     let meter = Meter::start(&rig.store);
-    let mut publishing = JoinSet::new();
     for agent in publishers {
-        publishing.spawn(publish(rig.space.clone(), agent.clone(), share, Arc::clone(&progress)));
+        running.spawn(publish(rig.space.clone(), agent.clone(), share, Arc::clone(&progress)));
     }
     let mut latencies = Latencies::new();
-    while let Some(finished) = publishing.join_next().await {
+    while let Some(finished) = running.join_next().await {
         latencies.add(&finished??);
-    }
-    while let Some(finished) = listening.join_next().await {
-        finished??;
     }
     let taken = meter.stop(&rig.store);
     let line = Line::new("W4", "topic, 30 subscribers, in-process", messages * SUBSCRIBERS as u64, taken);
@@ -99,7 +97,7 @@ async fn listen(
     mut consumer: Consumer,
     messages: u64,
     progress: Arc<Progress>,
-) -> Result<(), Error> {
+) -> Result<Latencies, Error> {
     let mut acked = 0;
     while acked < messages {
         let mut leases = Vec::with_capacity(CREDIT as usize);
@@ -118,5 +116,6 @@ async fn listen(
         acked += count;
         progress.note(count);
     }
-    Ok(())
+    // What counts here is how long a publisher waits.
+    Ok(Latencies::new())
 }

@@ -1,5 +1,5 @@
 //! The fingerprint of what was asked for: the same request twice has the same one, another request another. It covers
-//! the decoded commit with the raw payloads; salts and the sender's clock are not part of it.
+//! the decoded commit with the raw payloads; salts, secrets that the hub draws and the sender's clock are not part of it.
 
 mod task;
 
@@ -14,6 +14,7 @@ use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
 use crate::policy::InForce;
 use crate::subscription::{BringHistory, Earlier, History, Subscribe};
+use crate::token::CreateToken;
 
 /// The fingerprint of one message.
 #[must_use]
@@ -186,6 +187,16 @@ fn write_op(out: &mut Writer, op: &Op) {
         // These leave no record either.
         Op::AwaitTask(_) => out.number(57),
         Op::Heard { .. } => out.number(59),
+        // Without the digest: whoever asks again has drawn a new secret.
+        Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at }) => {
+            out.number(60);
+            item::write_bearer(out, bearer);
+            out.text(name);
+            out.option(expires_at.map(|at| at.0));
+        }
+        Op::RevokeToken { token } => {
+            out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
+        }
     }
 }
 

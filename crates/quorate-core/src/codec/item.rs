@@ -9,9 +9,14 @@ mod session;
 mod snapshot;
 mod subscription;
 mod task;
+mod token;
+
+use std::sync::Arc;
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::item::{Item, ItemKind};
+
+pub(super) use token::{read_id as read_token_id, write_bearer};
 
 /// Writes the state of an item.
 pub(super) fn write(out: &mut Writer, item: &Item) {
@@ -25,6 +30,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Subscription(subscription) => subscription::write(out, subscription),
         Item::Pool(pool) => pool::write(out, pool),
         Item::Request(request) => request::write(out, request),
+        Item::Token(token) => token::write(out, token),
     }
 }
 
@@ -40,6 +46,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Subscription => Item::Subscription(Box::new(subscription::read(input)?)),
         ItemKind::Pool => Item::Pool(pool::read(input)?),
         ItemKind::Request => Item::Request(request::read(input)?),
+        ItemKind::Token => Item::Token(Arc::new(token::read(input)?)),
     })
 }
 

@@ -9,6 +9,7 @@ use crate::lock::FenceRef;
 use crate::subscription::History;
 use crate::task::TaskHanded;
 use crate::time::Timestamp;
+use crate::token::TokenDigest;
 
 /// Writes the results of a commit.
 #[must_use]
@@ -93,6 +94,10 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         // An inspection is alone in its commit and leaves no record, so its answer is never kept.
         OpResult::Inspected(_) => out.number(0),
+        OpResult::TokenCreated { id, digest } => {
+            out.numbers(&[31, id.generation.0, id.seq.0, u64::from(id.n)]);
+            out.0.extend_from_slice(&digest.0);
+        }
     }
 }
 
@@ -185,6 +190,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             is_open: input.number()? != 0,
         },
         15 => OpResult::Replied { id: read_message_id(input)?, late: input.number()? != 0 },
+        31 => OpResult::TokenCreated { id: item::read_token_id(input)?, digest: TokenDigest(input.array()?) },
         _ => return input.wrong("a result that this release knows"),
     })
 }

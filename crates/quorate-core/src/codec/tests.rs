@@ -6,6 +6,7 @@ mod locks;
 mod requests;
 mod sessions;
 mod snapshots;
+mod tokens;
 
 use std::sync::Arc;
 

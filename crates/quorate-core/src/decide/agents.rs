@@ -25,14 +25,14 @@ impl Draft<'_> {
         }
     }
 
-    /// The agent itself or the hub.
+    /// The agent itself, or whoever may act for any agent.
     pub(super) fn require_own(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if actor != agent => {
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {what} {agent}"))
                     .hint("an agent acts for itself only"))
             }
-            Principal::Agent(_) | Principal::System => Ok(()),
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
@@ -109,6 +109,7 @@ impl Draft<'_> {
         self.release_all_of(number, ReturnCause::EpochEnded)?;
         self.unsubscribe_all(number);
         self.cancel_requests_of(number);
+        self.revoke_tokens_of(agent);
         self.emit(Effect::AgentRemoved { number });
         Ok(OpResult::Done)
     }

@@ -186,7 +186,6 @@ impl Draft<'_> {
 
     /// What time alone brings about. Bounded: what is left over is found by the next sweep, at once.
     pub(super) fn sweep(&mut self) -> Result<OpResult, No> {
-        self.require_system("sweep")?;
         for delivery in self.working.lapsed(self.now.mono, SWEEP_MAX) {
             self.give_back(delivery, ReturnCause::Lapsed, String::new(), None);
         }
@@ -200,7 +199,6 @@ impl Draft<'_> {
     }
 
     pub(super) fn redrive(&mut self, delivery: DeliveryId) -> Result<OpResult, No> {
-        self.require_system("redrive dead letters")?;
         let number = self.working.eras().resolve(delivery)?;
         let not_dead = || {
             Refused::new(Code::NotFound, format!("{delivery} is not a dead letter"))
@@ -250,7 +248,6 @@ impl Draft<'_> {
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let numbers = match agent.as_str().parse() {
             Ok(Destination::Can(capability)) => {
-                self.require_system("purge a pool")?;
                 let pools = [Takers::Anybody, Takers::Coordinators];
                 let pools = pools.map(|takers| self.working.pools().find(&capability, takers));
                 let homes = pools.into_iter().flatten().map(Home::Pool);

@@ -42,6 +42,7 @@ impl Draft<'_> {
                 | ItemKind::Pool => {}
                 ItemKind::Task => self.sweep_task(&key, part)?,
                 ItemKind::Request => self.time_out(&key),
+                ItemKind::Token => self.expire_token(&key),
             }
         }
         Ok(())

@@ -142,7 +142,7 @@ impl Draft<'_> {
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} does not hold the lock {name}"))
                     .hint("only the holder of a lock may renew or release it"))
             }
-            Principal::Agent(_) | Principal::System => Ok(()),
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 

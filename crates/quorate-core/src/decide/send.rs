@@ -115,8 +115,8 @@ impl Draft<'_> {
                 let from = from.as_ref().map_or("the hub", AgentId::as_str);
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}")))
             }
-            (Principal::System, Some(from)) => self.known(from).map(drop),
-            (Principal::System, None) => Ok(()),
+            (Principal::System | Principal::Holder { .. }, Some(from)) => self.known(from).map(drop),
+            (Principal::System | Principal::Holder { .. }, None) => Ok(()),
         }
     }
 

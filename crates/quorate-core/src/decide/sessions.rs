@@ -164,7 +164,7 @@ impl Draft<'_> {
                 };
                 Err(Refused::new(Code::Forbidden, detail).hint(hint))
             }
-            Principal::Agent(_) | Principal::System => Ok(()),
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
@@ -178,7 +178,7 @@ impl Draft<'_> {
             )
             .hint("whoever opens a session leads it")),
             (_, Some(named)) => self.known(named).map(|_| Some(named.clone())),
-            (Principal::System, None) => Ok(None),
+            (Principal::System | Principal::Holder { .. }, None) => Ok(None),
         }
     }
 

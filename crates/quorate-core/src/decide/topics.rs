@@ -74,7 +74,6 @@ impl Draft<'_> {
     /// Delivers earlier messages anew. What has expired, what the subscriber sent itself and what the policy does not let
     /// through is left out: it asked for what it could have had.
     pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
-        self.require_system("bring a history")?;
         let BringHistory { agent, pattern, wanted, messages, next } = history;
         let known = self.subscription(agent, pattern).filter(|known| known.wanted() == Some(*wanted));
         let Some(known) = known.cloned() else { return Err(not_subscribed(agent, pattern)) };

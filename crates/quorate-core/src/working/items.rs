@@ -11,8 +11,9 @@ use crate::working::locks::Locks;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
 use crate::working::tasks::Tasks;
+use crate::working::tokens::TokensAtHand;
 use crate::working::topics::Subscriptions;
-use crate::working::{Map, Topics, Undo, Working};
+use crate::working::{Map, Tokens, Topics, Undo, Working};
 
 /// One part of an item.
 type Part = (ItemKey, u64);
@@ -26,6 +27,7 @@ pub(crate) struct Items {
     pub(super) tasks: Tasks,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) requests: Requests,
+    pub(crate) tokens: TokensAtHand,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -84,6 +86,13 @@ impl Items {
                 };
                 self.requests.place(&key.id, new).map(Item::Request)
             }
+            ItemKind::Token => {
+                let new = match new {
+                    Some(Item::Token(token)) => Some(token),
+                    _ => None,
+                };
+                self.tokens.place(&key.id, new).map(Item::Token)
+            }
         }
     }
 
@@ -102,6 +111,7 @@ impl Items {
             }
             ItemKind::Pool => None,
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
+            ItemKind::Token => self.tokens.get(&key.id).cloned().map(Item::Token),
         }
     }
 
@@ -199,6 +209,12 @@ impl Working {
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         self.items.subscriptions.topics()
+    }
+
+    /// Who is let in.
+    #[must_use]
+    pub fn tokens(&self) -> &Arc<Tokens> {
+        self.items.tokens.published()
     }
 
     /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.

@@ -77,6 +77,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Request(ask) => of_message(&ask.message, see),
         Op::Heartbeat(heartbeat) => see("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => see("pattern", subscribe.pattern.as_str()),
+        Op::CreateToken(new) => see("name", new.name.as_str()),
         // These name what is there already, or nothing.
         Op::RemoveAgent { .. }
         | Op::Claim { .. }
@@ -102,6 +103,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
         | Op::AwaitTask(_)
+        | Op::RevokeToken { .. }
         | Op::Heard { .. } => Ok(()),
     }
 }

@@ -236,6 +236,7 @@ impl Stage {
                 "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
                 "saying" => message.payload = payload(value()),
                 "answering" => message.kind = MessageType::Response,
+                "about" => message.in_reply_to = Some(self.cast().message(value()).to_string()),
                 "sure" => message.confidence = Some(value().parse().expect("a share")),
                 "reason" => message.rationale = Some(value().into()),
                 "written" => message.content_type = Some(value().into()),

@@ -89,6 +89,7 @@ impl Stage {
             }
             OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
+            OpResult::TokenCreated { .. } => None,
         }
     }
 

@@ -278,13 +278,15 @@ fn e7_a_rationale_has_its_length() {
 fn e6_answers_say_how_sure_they_are_and_why() {
     check(
         "hub sets mesh asking structured,confidence,rationale; alice sends m1 to bob; \
-         alice sends m2 to bob written text/plain; alice sends m3 to bob answering; \
-         alice sends m4 to bob answering sure 0.5; alice sends m5 to bob answering sure 0.5 reason so; \
+         alice sends m2 to bob written text/plain; alice sends m3 to bob answering sure 0.5 reason so; \
+         alice sends m3 to bob answering about m1; alice sends m4 to bob answering about m1 sure 0.5; \
+         alice sends m5 to bob answering about m1 sure 0.5 reason so; \
          hub sends m6 to bob answering; alice sends m7 to bob written application/x+json",
         expect![[r#"
             #3 policy.set policy
             #4 m1 goes to bob
             refused POLICY_VIOLATION by structured at contentType
+            refused POLICY_VIOLATION by structured at inReplyTo
             refused POLICY_VIOLATION by confidence at confidence
             refused POLICY_VIOLATION by rationale at rationale
             #5 m5 goes to bob

@@ -6,6 +6,7 @@ mod requests;
 mod sessions;
 
 mod task;
+mod token;
 
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
@@ -158,6 +159,7 @@ fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             vec![("pool", pool), ("capability", capability), ("takers", text(takers))]
         }
         Item::Request(request) => requests::request(request, agents),
+        Item::Token(token) => token::fields(token),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Limits that take many rows to reach: for stores that are made for many rows.
 
 use quorate_core::{
-    ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, Dependency, NewTask, Op, OpResult, Principal,
-    TaskHanded, TaskStatus, Told, Waiting, limits,
+    ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, Dependency, Message, NewTask, Op, OpResult,
+    Pattern, Principal, RegisterAgent, Subscribe, TaskHanded, TaskStatus, Told, Waiting, limits,
 };
 
 use super::bench::Bench;
-use super::words::{agent, deliver_to, id, register, send};
+use super::words::{agent, deliver_to, id, payload, register, send};
 
 const OPS: usize = limits::OPS_MAX;
 
@@ -92,4 +92,46 @@ pub async fn c4_at_most_4096_tasks_are_in_flight(bench: Bench) {
     bench.ok(agent("bob"), vec![done(&held[0])]).await;
     let told = bench.told();
     assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "room was made: {told:?}");
+}
+
+pub async fn d3_a_space_has_10_000_pools(bench: Bench) {
+    let most = limits::POOLS_MAX;
+    let able = |number: usize| {
+        let first = number * limits::LIST_MAX;
+        let capabilities = (first..first + limits::LIST_MAX).map(|one| format!("c{one}")).collect();
+        Op::RegisterAgent(RegisterAgent { capabilities, ..RegisterAgent::named(id(&format!("a{number}"))) })
+    };
+    bench.ok(Principal::System, (0..=most / limits::LIST_MAX).map(able).collect()).await;
+    let to_pool = |number: usize| {
+        let to = format!("can:c{number}").parse().expect("a good destination");
+        Op::send(Message::new(to, "work", payload("{}")))
+    };
+    let numbers: Vec<usize> = (0..most).collect();
+    for some in numbers.chunks(OPS) {
+        bench.ok(Principal::System, some.iter().map(|number| to_pool(*number)).collect()).await;
+    }
+    let refused = bench.refused(Principal::System, vec![to_pool(most)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most as u64)));
+    bench.ok(Principal::System, vec![to_pool(0), to_pool(most - 1)]).await;
+}
+
+pub async fn d4_a_space_has_100_000_subscriptions(bench: Bench) {
+    let (most, each) = (limits::SUBSCRIPTIONS_MAX, limits::SUBSCRIPTIONS_PER_AGENT_MAX);
+    let names: Vec<String> = (0..=most / each).map(|number| format!("a{number}")).collect();
+    for some in names.chunks(OPS) {
+        bench.ok(Principal::System, some.iter().map(|name| register(name)).collect()).await;
+    }
+    let subscribe = |number: usize| {
+        let pattern = Pattern::new(format!("t.{}.>", number % each)).expect("a good pattern");
+        Op::Subscribe(Subscribe { agent: id(&names[number / each]), pattern, history: None })
+    };
+    let numbers: Vec<usize> = (0..most).collect();
+    for some in numbers.chunks(OPS) {
+        bench.ok(Principal::System, some.iter().map(|number| subscribe(*number)).collect()).await;
+    }
+    let refused = bench.refused(Principal::System, vec![subscribe(most)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most as u64)));
+    let pattern = Pattern::new("t.0.>").expect("a good pattern");
+    let free = Op::Unsubscribe { agent: id(&names[0]), pattern };
+    bench.ok(Principal::System, vec![free, subscribe(most)]).await;
 }

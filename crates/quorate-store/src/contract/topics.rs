@@ -1,9 +1,9 @@
 //! Topics, everybody, roles, pools and the policy: who gets a message, and what a store keeps of that.
 
 use quorate_core::{
-    BringHistory, Code, ConsumerId, DeliveryNo, Destination, Earlier, EndState, Handed, History, Item,
-    ItemKind, Letter, Message, Op, OpResult, Pattern, Policy, PoolNo, Preset, Principal, Priority, Recipient,
-    RegisterAgent, Role, Seq, Subscribe, SubscriptionState, Waiting, limits,
+    BringHistory, Code, ConsumerId, CreateTasks, DeliveryNo, Destination, Earlier, EndState, Handed, History,
+    Item, ItemKind, Letter, Message, NewTask, Op, OpResult, Pattern, Policy, PoolNo, Preset, Principal,
+    Priority, Recipient, RegisterAgent, Role, Seq, Subscribe, SubscriptionState, Waiting, limits,
 };
 
 use super::bench::{Bench, sent};
@@ -228,6 +228,19 @@ pub async fn d4_everybody_costs_quota_by_the_minute(bench: Bench) {
     bench.ok(Principal::System, vec![Op::send(to("*"))]).await;
     bench.pass(60);
     bench.send_as("alice", to("*")).await;
+}
+
+pub async fn e7_a_policy_says_how_many_tasks_may_be_open(bench: Bench) {
+    bench.start("alice").await;
+    let make = |count| CreateTasks { tasks: vec![NewTask::new("work"); count], inputs: None };
+    let allow = |open_tasks_max| Op::SetPolicy(Policy { open_tasks_max, ..Policy::mesh() });
+    bench.ok(Principal::System, vec![allow(2)]).await;
+    let refused = bench.refused(agent("alice"), vec![Op::CreateTasks(make(3))]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::QueueFull, Some(2)));
+    bench.ok(agent("alice"), vec![Op::CreateTasks(make(2))]).await;
+    bench.refused_with(Code::QueueFull, agent("alice"), vec![Op::CreateTasks(make(1))]).await;
+    bench.ok(Principal::System, vec![allow(3)]).await;
+    bench.ok(agent("alice"), vec![Op::CreateTasks(make(1))]).await;
 }
 
 pub async fn c1_supervision_outlives_a_restart(mut bench: Bench) {

@@ -36,7 +36,7 @@ impl Step<'_> {
             Principal::Agent(actor) if actor != agent => {
                 Err(Refused::new(Code::Forbidden, format!("{actor} may not act for {agent}")))
             }
-            Principal::Agent(_) | Principal::System => Ok(()),
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
@@ -122,6 +122,7 @@ impl Step<'_> {
         self.let_go(number);
         self.unsubscribe_all(number);
         self.call_off_all_of(number);
+        self.revoke_tokens_of(agent);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
         Ok(OpResult::Done)

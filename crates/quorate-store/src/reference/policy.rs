@@ -25,7 +25,6 @@ impl Space {
 
 impl Step<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
-        self.require_system()?;
         let InForce { rules, mut supervised_since } = self.space.policy();
         if rules == *policy {
             return Ok(OpResult::Done);
@@ -116,6 +115,9 @@ impl Step<'_> {
         }
         let rationale = message.rationale.as_deref().unwrap_or("");
         if message.kind == MessageType::Response && message.from.is_some() {
+            if rules.structured && message.in_reply_to.is_none() {
+                return Err(violation("structured", "inReplyTo"));
+            }
             return self.gives_reasons(message.confidence.is_some(), rationale);
         }
         self.not_too_long(rationale)
@@ -125,7 +127,7 @@ impl Step<'_> {
     pub(super) fn says_why(&self, sure: bool, rationale: &str) -> Result<(), Refused> {
         match self.commit.principal {
             Principal::Agent(_) => self.gives_reasons(sure, rationale),
-            Principal::System => Ok(()),
+            Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 

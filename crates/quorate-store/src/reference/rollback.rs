@@ -30,8 +30,8 @@ impl Step<'_> {
 
     pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<OpResult, Refused> {
         let snapshot = self.snapshot(name).ok_or_else(|| no_snapshot(name))?;
-        let own =
-            self.commit.principal == Principal::System || snapshot.by == self.commit.principal.to_string();
+        let own = !matches!(self.commit.principal, Principal::Agent(_))
+            || snapshot.by == self.commit.principal.to_string();
         if !own {
             return Err(Refused::new(Code::Forbidden, format!("{name} is somebody else's")));
         }

@@ -108,8 +108,9 @@ impl Step<'_> {
         match (&self.commit.principal, &message.from) {
             (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
             (Principal::Agent(_), _) => Err(Refused::new(Code::Forbidden, "an agent sends as itself only")),
-            (Principal::System, None) => Ok(()),
-            (Principal::System, Some(from)) => match self.space.agent_number(from) {
+            (Principal::System | Principal::Holder { .. }, None) => Ok(()),
+            (Principal::System | Principal::Holder { .. }, Some(from)) => match self.space.agent_number(from)
+            {
                 Some(_) => Ok(()),
                 None => Err(unknown(from)),
             },

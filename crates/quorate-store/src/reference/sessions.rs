@@ -149,7 +149,7 @@ impl Step<'_> {
         let same = first.is_some_and(|first| {
             let leader = |open: &OpenSession| match &self.commit.principal {
                 Principal::Agent(actor) => Some(actor.clone()),
-                Principal::System => open.coordinator.clone(),
+                Principal::System | Principal::Holder { .. } => open.coordinator.clone(),
             };
             let set = |open: &OpenSession| {
                 let mut list: Vec<AgentId> = Vec::new();
@@ -249,7 +249,7 @@ impl Step<'_> {
         not_over(&session)?;
         let participant = match &self.commit.principal {
             Principal::Agent(actor) => takes_part(&session, actor),
-            Principal::System => false,
+            Principal::System | Principal::Holder { .. } => false,
         };
         if !participant {
             self.require_leader(&session)?;
@@ -298,7 +298,7 @@ impl Step<'_> {
             Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
                 Err(Refused::new(Code::Forbidden, format!("{actor} does not lead {}", session.id)))
             }
-            Principal::Agent(_) | Principal::System => Ok(()),
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 }

@@ -372,6 +372,9 @@ impl Space {
         if !self.displaced().is_empty() {
             wake.mono = Some(Mono(0));
         }
+        if let Some(at) = self.next_expiry() {
+            wake.wall = sooner(wake.wall, at);
+        }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.
         if !self.stirred.is_empty() {
             wake.wall = Some(Timestamp(0));
@@ -390,6 +393,7 @@ impl Space {
             wake: self.wake_for_tasks(self.wake()),
             topics: Arc::new(self.subscriptions().map(|one| (one.number, one.pattern.clone())).collect()),
             policy: Arc::new(self.policy()),
+            tokens: Arc::new(self.tokens().cloned().collect()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Home, Now, Op, OpResult, Payload,
-    Principal, Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -28,6 +28,8 @@ pub(super) struct Step<'a> {
     pub(super) told: Vec<(ConsumerId, Told)>,
     /// Tasks made so far.
     pub(super) tasks: u32,
+    /// Tokens made so far.
+    pub(super) tokens: u32,
     /// What whoever asked is told when its question is lost.
     pub(super) lost_with: Code,
 }
@@ -113,12 +115,16 @@ impl<'a> Step<'a> {
             dismissed: Vec::new(),
             told: Vec::new(),
             tasks: 0,
+            tokens: 0,
             lost_with: Code::Cancelled,
         }
     }
 
     fn run(&mut self) -> Result<Vec<OpResult>, Refused> {
         self.find_actor()?;
+        for (index, op) in self.commit.ops.iter().enumerate() {
+            self.may(op).map_err(|refused| refused.at_op(index))?;
+        }
         if let Some(actor) = self.actor {
             self.come_back_online(actor);
         }
@@ -202,6 +208,8 @@ impl<'a> Step<'a> {
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::Heard { agents } => self.heard(agents),
+            Op::CreateToken(new) => self.create_token(new),
+            Op::RevokeToken { token } => self.revoke_token(*token),
         }
     }
 
@@ -242,13 +250,6 @@ impl<'a> Step<'a> {
         }
         if matches!(state, EndState::Dead | EndState::Purged) {
             self.lose_question(number);
-        }
-    }
-
-    pub(super) fn require_system(&self) -> Result<(), Refused> {
-        match &self.commit.principal {
-            Principal::System => Ok(()),
-            Principal::Agent(id) => Err(Refused::new(Code::Forbidden, format!("{id} may not do this"))),
         }
     }
 }

@@ -92,7 +92,6 @@ impl Step<'_> {
 
     /// New deliveries of old messages, for a subscriber that asked for them.
     pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
-        self.require_system()?;
         let known = self.space.subscription(&history.agent, &history.pattern);
         let Some(known) = known.filter(|known| wanted(known) == Some(history.wanted)) else {
             return Err(Refused::new(Code::NotFound, "nobody waits for this history"));

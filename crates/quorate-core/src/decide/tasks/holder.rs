@@ -133,9 +133,12 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether the one who acts is this agent, or the hub.
+    /// Whether the one who acts is this agent, or may act for any.
     fn speaks_for(&self, agent: AgentNo) -> bool {
-        self.commit.principal == Principal::System || self.actor == Some(agent)
+        match &self.commit.principal {
+            Principal::Agent(_) => self.actor == Some(agent),
+            Principal::System | Principal::Holder { .. } => true,
+        }
     }
 }
 

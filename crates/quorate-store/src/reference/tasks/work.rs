@@ -280,6 +280,6 @@ impl Step<'_> {
     }
 
     fn is(&self, agent: AgentNo) -> bool {
-        self.commit.principal == Principal::System || self.actor == Some(agent)
+        !matches!(self.commit.principal, Principal::Agent(_)) || self.actor == Some(agent)
     }
 }

@@ -1,0 +1,60 @@
+//! The bytes of a token. The secret is not among them.
+
+use crate::codec::{Reader, Unreadable, Writer};
+use crate::ids::{Generation, Seq, TokenId};
+use crate::time::Timestamp;
+use crate::token::{AccessToken, Bearer, TokenDigest, TokenRole, TokenState};
+
+/// The number of the role of an agent; the others are [`TokenRole::number`].
+const AGENT: u64 = 1;
+
+pub(super) fn write(out: &mut Writer, token: &AccessToken) {
+    out.numbers(&[token.id.generation.0, token.id.seq.0, u64::from(token.id.n)]);
+    out.0.extend_from_slice(&token.digest.0);
+    write_bearer(out, &token.bearer);
+    out.text(&token.name);
+    out.option(token.expires_at.map(|at| at.0));
+    out.text(&token.created_by);
+    out.number(token.created_at.0);
+    out.number(match token.state {
+        TokenState::Active => 0,
+        TokenState::Ended => 1,
+    });
+}
+
+pub(in crate::codec) fn write_bearer(out: &mut Writer, bearer: &Bearer) {
+    match bearer {
+        Bearer::Agent(agent) => {
+            out.number(AGENT);
+            out.text(agent);
+        }
+        Bearer::Holder(role) => out.number(u64::from(role.number())),
+    }
+}
+
+pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, Unreadable> {
+    Ok(AccessToken {
+        id: read_id(input)?,
+        digest: TokenDigest(input.array()?),
+        bearer: match input.number()? {
+            AGENT => Bearer::Agent(input.id()?),
+            number => match u8::try_from(number).ok().and_then(TokenRole::from_number) {
+                Some(role) => Bearer::Holder(role),
+                None => return input.wrong("the role of a token"),
+            },
+        },
+        name: input.id()?,
+        expires_at: input.option()?.map(Timestamp),
+        created_by: input.text()?.into(),
+        created_at: Timestamp(input.number()?),
+        state: match input.number()? {
+            0 => TokenState::Active,
+            1 => TokenState::Ended,
+            _ => return input.wrong("the state of a token"),
+        },
+    })
+}
+
+pub(in crate::codec) fn read_id(input: &mut Reader<'_>) -> Result<TokenId, Unreadable> {
+    Ok(TokenId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
+}

@@ -1,0 +1,109 @@
+//! The table, said once more in full.
+
+use super::*;
+use crate::commit::{DeleteEntry, ErasePayload};
+use crate::ids::{AgentId, DeliveryId, DeliveryNo, Generation, Seq, TokenId};
+use crate::inspect::{AgentFilter, Inspect};
+use crate::message::{Message, Payload};
+use crate::policy::Policy;
+use crate::subscription::{BringHistory, History};
+use crate::token::{Bearer, CreateToken, TokenDigest};
+
+fn message(from: Option<&str>) -> Op {
+    let payload = Payload::seal("1".into(), [0; 16]);
+    let to = "bob".parse().unwrap();
+    Op::send(Message { from: from.map(|id| id.parse().unwrap()), ..Message::new(to, "work", payload) })
+}
+
+/// Operations of every kind: those that change nothing, work, run, rule, and what the hub does.
+fn ops() -> [(&'static str, Vec<Op>); 5] {
+    let agent: AgentId = "bob".parse().unwrap();
+    let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
+    let filter = AgentFilter::default();
+    let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
+    let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None };
+    let history = BringHistory {
+        agent: agent.clone(),
+        pattern: "a".parse().unwrap(),
+        wanted: History::Last(1),
+        messages: Vec::new(),
+        next: Seq(1),
+    };
+    let delete = DeleteEntry { key: "k".parse().unwrap(), expect: None, fence: None };
+    let token = TokenId { generation: Generation(0), seq: Seq(1), n: 0 };
+    [
+        ("look", vec![Op::Inspect(Inspect::Agents { filter, after: Default::default(), limit: 1 })]),
+        (
+            "work",
+            vec![
+                message(Some("bob")),
+                Op::Delete(delete),
+                Op::Purge { agent: agent.clone() },
+                Op::RemoveAgent { agent },
+            ],
+        ),
+        ("run", vec![Op::Redrive { delivery }, Op::Purge { agent: "can:review".parse().unwrap() }]),
+        (
+            "rule",
+            vec![
+                Op::SetPolicy(Policy::mesh()),
+                Op::Erase(ErasePayload { seq: Seq(1), part: 0 }),
+                Op::CreateToken(new),
+                Op::RevokeToken { token },
+                message(None),
+            ],
+        ),
+        ("hub", vec![Op::Sweep, Op::BringHistory(history)]),
+    ]
+}
+
+fn holder(role: TokenRole) -> Principal {
+    Principal::Holder { role, name: "anna".parse().unwrap() }
+}
+
+// Fails under: any cell of the table that says something else.
+#[test]
+fn i19_every_role_may_do_what_the_table_says_and_nothing_else() {
+    let who = [
+        (Principal::System, "look work run rule hub"),
+        (Principal::Agent("bob".parse().unwrap()), "work"),
+        (holder(TokenRole::Admin), "look work run rule"),
+        (holder(TokenRole::Operator), "look work run"),
+        (holder(TokenRole::Approver), "look"),
+        (holder(TokenRole::Moderator), "look"),
+        (holder(TokenRole::Viewer), "look"),
+    ];
+    for (principal, may) in who {
+        for (deed, ops) in ops() {
+            for op in ops {
+                let allowed = principal.check_right(&op).is_ok();
+                assert_eq!(allowed, may.split(' ').any(|one| one == deed), "{principal} {deed} {op:?}");
+            }
+        }
+    }
+}
+
+// Fails under: a refusal that does not say which role would do.
+#[test]
+fn i19_a_refusal_names_the_role_that_is_needed() {
+    let said = |principal: &Principal, op: &Op| {
+        let no = principal.check_right(op).unwrap_err();
+        (no.code, no.detail, no.hint)
+    };
+    let [_, (_, work), _, (_, rule), (_, hub)] = ops();
+    assert_eq!(
+        said(&holder(TokenRole::Viewer), &work[0]),
+        (
+            Code::Forbidden,
+            "viewer anna may not send messages".into(),
+            "this needs a token of role operator or admin".into()
+        )
+    );
+    let operator = said(&holder(TokenRole::Operator), &rule[0]);
+    assert_eq!(
+        (&*operator.1, &*operator.2),
+        ("operator anna may not set the policy", "this needs a token of role admin")
+    );
+    let admin = said(&holder(TokenRole::Admin), &hub[0]);
+    assert_eq!((&*admin.1, &*admin.2), ("admin anna may not sweep", "the hub does this by itself"));
+}

@@ -1,0 +1,53 @@
+//! The shape of a secret.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn i18_the_shape_of_a_secret_is_frozen() {
+    let low = Secret::of_random([0; 32]);
+    let high = Secret::of_random([0xff; 32]);
+    expect!["qrt_00000000000000000000000000000000000000000004b7cJh qrt_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp10IeVwO"].assert_eq(&format!("{} {}", low.reveal(), high.reveal()));
+    assert!([&low, &high].iter().all(|secret| secret.reveal().len() == 53));
+    let digest: String = low.digest().0.iter().map(|byte| format!("{byte:02x}")).collect();
+    expect!["d1fe9448cb554dbdd120b58677267a95232b23ba0fa4577d681d400f85b672f9"].assert_eq(&digest);
+}
+
+// Fails under: one error for both, or an error that repeats what it was given.
+#[test]
+fn i18_a_typo_is_told_from_what_is_no_token() {
+    let good = Secret::of_random([7; 32]);
+    let parsed = |text: &str| text.parse::<Secret>().map(|secret| secret.digest());
+    assert_eq!(parsed(good.reveal()), Ok(good.digest()));
+    let shapes = ["", "qrt_", "ghp_x", "QRT_0", &good.reveal()[..52], &format!("{}0", good.reveal())];
+    let spaced = format!(" {}", &good.reveal()[1..]);
+    let marked = good.reveal().replace(|c: char| c.is_ascii_digit(), "-");
+    for text in shapes.into_iter().chain([spaced.as_str(), marked.as_str()]) {
+        assert_eq!(parsed(text), Err(NoSecret::Shape), "{text}");
+    }
+    let mut swapped = good.reveal().as_bytes().to_vec();
+    let at = (4..52).find(|at| swapped[*at] != swapped[at + 1]).unwrap();
+    swapped.swap(at, at + 1);
+    let swapped = String::from_utf8(swapped).unwrap();
+    assert_eq!(parsed(&swapped), Err(NoSecret::Checksum));
+    assert!(!NoSecret::Checksum.to_string().contains(&swapped[4..]));
+}
+
+proptest! {
+    // Fails under: digits that run together, a checksum that leaves a character out, a text that prints itself.
+    #[test]
+    fn i18_every_secret_reads_back_and_every_typo_is_seen(bits: [u8; 32], other: [u8; 32], at in 4usize..53, with in 0usize..62) {
+        let secret = Secret::of_random(bits);
+        let again: Secret = secret.reveal().parse().unwrap();
+        prop_assert_eq!(again.digest(), secret.digest());
+        prop_assert_eq!(bits == other, Secret::of_random(other).digest() == secret.digest());
+        let printed = format!("{secret} {secret:?} {:?}", secret.digest());
+        prop_assert!(!printed.contains(&secret.reveal()[4..12]));
+        let mut typo = secret.reveal().as_bytes().to_vec();
+        typo[at] = DIGITS[with];
+        let typo = String::from_utf8(typo).unwrap();
+        prop_assert_eq!(typo == secret.reveal(), typo.parse::<Secret>().is_ok());
+    }
+}

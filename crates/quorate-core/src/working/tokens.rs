@@ -1,0 +1,116 @@
+//! The tokens that let somebody in: found by the digest of their secret, for whoever guards a door.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ids::AgentId;
+use crate::time::Timestamp;
+use crate::token::{AccessToken, TokenDigest};
+use crate::working::Map;
+
+/// The tokens of a space, as they are published.
+///
+/// Looked up in a hash map by the SHA-256 of the secret. That is not constant in time, and need not be: a secret has 256
+/// random bits, so nobody can choose one whose digest comes close to another's, and what time tells of a digest says
+/// nothing of the secret.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    by_digest: Map<TokenDigest, Arc<AccessToken>>,
+}
+
+/// What is known of a secret that somebody shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found<'a> {
+    /// It lets its bearer in.
+    Active(&'a Arc<AccessToken>),
+    /// It did once.
+    Expired(&'a Arc<AccessToken>),
+    /// It is not known, or not any more.
+    Unknown,
+}
+
+impl Tokens {
+    /// What is known of the secret with this digest.
+    #[must_use]
+    pub fn find(&self, digest: &TokenDigest, now: Timestamp) -> Found<'_> {
+        match self.by_digest.get(digest) {
+            Some(token) if token.is_expired(now) => Found::Expired(token),
+            Some(token) => Found::Active(token),
+            None => Found::Unknown,
+        }
+    }
+
+    /// All tokens, oldest first. Sorts them: not for hot paths.
+    #[must_use]
+    pub fn list(&self) -> Vec<Arc<AccessToken>> {
+        let mut all: Vec<_> = self.by_digest.values().cloned().collect();
+        all.sort_by_key(|token| token.id);
+        all
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_digest.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_digest.is_empty()
+    }
+
+    pub(crate) fn knows(&self, digest: &TokenDigest) -> bool {
+        self.by_digest.contains_key(digest)
+    }
+}
+
+impl FromIterator<Arc<AccessToken>> for Tokens {
+    fn from_iter<I: IntoIterator<Item = Arc<AccessToken>>>(tokens: I) -> Self {
+        Self { by_digest: tokens.into_iter().map(|token| (token.digest, token)).collect() }
+    }
+}
+
+/// The tokens at hand, and what decisions find them by.
+#[derive(Debug, Default)]
+pub(crate) struct TokensAtHand {
+    published: Arc<Tokens>,
+    by_id: BTreeMap<Arc<str>, Arc<AccessToken>>,
+    by_agent: BTreeSet<(AgentId, Arc<str>)>,
+}
+
+impl TokensAtHand {
+    pub(crate) fn get(&self, id: &str) -> Option<&Arc<AccessToken>> {
+        self.by_id.get(id)
+    }
+
+    pub(super) fn published(&self) -> &Arc<Tokens> {
+        &self.published
+    }
+
+    /// The tokens of one agent, oldest first.
+    pub(crate) fn of(&self, agent: &AgentId) -> Vec<Arc<AccessToken>> {
+        let first = (agent.clone(), Arc::from(""));
+        let own = self.by_agent.range(first..).take_while(|(other, _)| other == agent);
+        let mut tokens: Vec<_> = own.filter_map(|(_, id)| self.by_id.get(id).cloned()).collect();
+        tokens.sort_by_key(|token| token.id);
+        tokens
+    }
+
+    /// Puts a token in its place and returns what was there.
+    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Arc<AccessToken>>) -> Option<Arc<AccessToken>> {
+        let old = self.by_id.remove(id);
+        // Copied once for each batch that changes tokens, if somebody holds what was published before.
+        let published = Arc::make_mut(&mut self.published);
+        if let Some(old) = &old {
+            published.by_digest.remove(&old.digest);
+            old.bearer.agent().map(|agent| self.by_agent.remove(&(agent.clone(), Arc::clone(id))));
+        }
+        if let Some(new) = new {
+            published.by_digest.insert(new.digest, Arc::clone(&new));
+            new.bearer.agent().map(|agent| self.by_agent.insert((agent.clone(), Arc::clone(id))));
+            self.by_id.insert(Arc::clone(id), new);
+        }
+        old
+    }
+}

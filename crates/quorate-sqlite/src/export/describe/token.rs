@@ -1,0 +1,14 @@
+//! A token in words and numbers. The digest is left out: it is in the body, and helps nobody who reads.
+
+use quorate_core::AccessToken;
+
+use super::{Fields, number, text};
+
+pub(super) fn fields(token: &AccessToken) -> Fields {
+    let mut fields = vec![("token", text(token.id)), ("role", text(token.bearer.role()))];
+    fields.extend(token.bearer.agent().map(|agent| ("agent", text(agent))));
+    fields.push(("name", text(&token.name)));
+    fields.extend(token.expires_at.map(|at| ("expiresAtMs", number(at.0))));
+    fields.extend([("by", text(&token.created_by)), ("atMs", number(token.created_at.0))]);
+    fields
+}
