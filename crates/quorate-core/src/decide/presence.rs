@@ -35,15 +35,14 @@ impl Draft<'_> {
     }
 
     /// Signs of life that the hub was given without any news.
-    pub(super) fn heard(&mut self, agents: &[AgentNo]) -> Result<OpResult, Refused> {
-        self.require_system("give a sign of life of others")?;
+    pub(super) fn heard(&mut self, agents: &[AgentNo]) -> OpResult {
         for number in agents {
             if self.working.agents().get(*number).is_some_and(|agent| !agent.removed) {
                 self.bring_back(*number);
                 self.working.hear_of(*number, self.now);
             }
         }
-        Ok(OpResult::Done)
+        OpResult::Done
     }
 
     /// Whoever acts is there: if it was thought to be away, it is back.

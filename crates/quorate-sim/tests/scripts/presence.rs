@@ -105,7 +105,7 @@ fn d6_a_timeout_means_temporarily_unavailable() {
             #3 q1 goes to bob
             #3 request.made q1: waiting; bob
             #4 q1 of bob expired
-            #4 request.timed-out q1: timed out; bob
+            #4 request.timedOut q1: timed out; bob
             #4 bob is idle, unavailable
             a is refused TIMEOUT
             alice: idle, 0 open, 0 held, 0 asked
