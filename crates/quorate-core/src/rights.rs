@@ -59,6 +59,7 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
 
         Op::Sweep => (Hub, "sweep"),
         Op::BringHistory(_) => (Hub, "bring a history"),
+        Op::Heard { .. } => (Hub, "give signs of life of others"),
 
         Op::RegisterAgent(_) | Op::RemoveAgent { .. } | Op::Heartbeat(_) => (Work, "act for agents"),
         Op::Subscribe(_) | Op::Unsubscribe { .. } => (Work, "act for agents"),

@@ -103,7 +103,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
         | Op::AwaitTask(_)
-        | Op::RevokeToken { .. } => Ok(()),
+        | Op::RevokeToken { .. }
+        | Op::Heard { .. } => Ok(()),
     }
 }
 
