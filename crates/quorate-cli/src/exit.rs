@@ -14,8 +14,8 @@ const USAGE: u8 = 2;
 const NOT_FOUND: u8 = 3;
 const CONFLICT: u8 = 5;
 const TIMED_OUT: u8 = 6;
-/// Of `verify` and, later, `serve`: as in `sysexits.h`.
-const VERIFY_USAGE: u8 = 64;
+/// Of `verify` and `serve`: as in `sysexits.h`.
+pub(crate) const USAGE_OF_SERVE: u8 = 64;
 pub(crate) const DAMAGED: u8 = 65;
 pub(crate) const STORAGE_FAILED: u8 = 74;
 
@@ -30,8 +30,8 @@ pub(crate) struct Ended {
 
 /// The exit code of a wrong command line.
 pub(crate) fn usage() -> ExitCode {
-    let verify = std::env::args().nth(1).is_some_and(|command| command == "verify");
-    ExitCode::from(if verify { VERIFY_USAGE } else { USAGE })
+    let special = std::env::args().nth(1).is_some_and(|command| command == "verify" || command == "serve");
+    ExitCode::from(if special { USAGE_OF_SERVE } else { USAGE })
 }
 
 /// Prints what happened and what to do next.

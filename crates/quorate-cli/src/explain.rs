@@ -27,6 +27,7 @@ macro_rules! pages {
 
 pages! {
     Invalid => "INVALID",
+    Unauthenticated => "UNAUTHENTICATED",
     Forbidden => "FORBIDDEN",
     PolicyViolation => "POLICY_VIOLATION",
     NotFound => "NOT_FOUND",

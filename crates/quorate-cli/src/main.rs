@@ -7,6 +7,7 @@ mod demo;
 mod exit;
 mod explain;
 mod hex;
+mod serve;
 mod text;
 mod verify;
 
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
     Demo(demo::DemoArgs),
+    /// Run a hub that agents talk to over HTTP. [rw]
+    Serve(serve::ServeArgs),
     /// Check that a data directory holds what was written. [ro]
     Verify(verify::VerifyArgs),
     /// Take the log along, to be checked without us; erase a payload in it. [rw]
@@ -63,6 +66,7 @@ async fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Demo(args) => demo::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Audit(command) => audit::run(command).await,
         Command::Backup(command) => backup::run(command).await,

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Code {
     /// The request is not well formed.
     Invalid,
+    /// Nobody knows who asks.
+    Unauthenticated,
     /// The principal may not do this.
     Forbidden,
     /// The rules of the space do not let this through.
@@ -63,6 +65,7 @@ impl Code {
     /// All codes, in the order of their status.
     pub const ALL: &[Code] = &[
         Self::Invalid,
+        Self::Unauthenticated,
         Self::Forbidden,
         Self::PolicyViolation,
         Self::NotFound,
@@ -95,6 +98,7 @@ impl Code {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "INVALID",
+            Self::Unauthenticated => "UNAUTHENTICATED",
             Self::Forbidden => "FORBIDDEN",
             Self::PolicyViolation => "POLICY_VIOLATION",
             Self::NotFound => "NOT_FOUND",

@@ -26,6 +26,7 @@ mod signs;
 mod space;
 mod sweep;
 mod task;
+mod tokens;
 mod topics;
 mod watch;
 mod why;
@@ -46,3 +47,6 @@ pub use task::{
     PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
 };
 pub use watch::{Change, Watch};
+
+// What reads take and give.
+pub use quorate_store::{DeadLetter, DeliveryState, Entry, Page, Read, SpaceInfo, When};

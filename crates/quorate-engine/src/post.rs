@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_store::Handover;
 use tokio::sync::mpsc;
 
-use crate::ephemeral::{Ephemeral, Questions, Shelf, no_room};
+use crate::ephemeral::{Ephemeral, Posted, Questions, Shelf, Untaken, no_room};
 use crate::error::Error;
 use crate::space::Space;
 
@@ -20,7 +20,7 @@ pub(crate) enum Mail {
     /// Deliveries under leases.
     Handed(Vec<Handed>),
     /// A message that lives in memory only.
-    Ephemeral(Ephemeral),
+    Ephemeral(Posted),
     /// What somebody is told who waits for something else.
     Told(Told),
 }
@@ -72,6 +72,7 @@ struct Mailbox {
     space: SpaceNo,
     agent: AgentNo,
     sender: mpsc::UnboundedSender<Mail>,
+    untaken: Arc<Untaken>,
 }
 
 #[derive(Default)]
@@ -102,14 +103,15 @@ impl Post {
     pub(crate) fn open(&self, space: SpaceNo, agent: AgentNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
+        let untaken = Arc::default();
         let mut state = self.lock();
         if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
             while let Some(message) = shelf.take() {
-                let _ = sender.send(Mail::Ephemeral(message));
+                let _ = sender.send(Mail::Ephemeral(Posted::new(message, &untaken)));
             }
         }
         state.listeners.entry((space, agent)).or_default().push_back(id);
-        state.boxes.insert(id, Mailbox { space, agent, sender });
+        state.boxes.insert(id, Mailbox { space, agent, sender, untaken });
         (id, receiver)
     }
 
@@ -117,7 +119,7 @@ impl Post {
     pub(crate) fn wait(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender });
+        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, untaken: Arc::default() });
         (id, receiver)
     }
 
@@ -183,7 +185,7 @@ impl Post {
         let mut state = self.lock();
         let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
         let (before, from) = agents.split_at(start);
-        let found = from.iter().chain(before).find(|agent| state.is_listening((space, **agent)));
+        let found = from.iter().chain(before).find(|agent| state.can_listen((space, **agent), &message));
         let Some(agent) = found else { return false };
         state.deliver((space, *agent), &message);
         true
@@ -194,11 +196,12 @@ impl Post {
     pub(crate) fn put_back(&self, space: SpaceNo, agent: AgentNo, messages: Vec<Ephemeral>) {
         let mut state = self.lock();
         let place = (space, agent);
-        if state.is_listening(place) {
-            messages.iter().for_each(|message| state.deliver(place, message));
-        } else {
+        let (listens, waits): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| state.can_listen(place, message));
+        listens.iter().for_each(|message| state.deliver(place, message));
+        if !waits.is_empty() {
             let shelf = state.shelves.entry(place).or_default();
-            messages.into_iter().rev().for_each(|message| shelf.put_back(message));
+            waits.into_iter().rev().for_each(|message| shelf.put_back(message));
         }
     }
 
@@ -213,27 +216,40 @@ impl Post {
 type Place = (SpaceNo, AgentNo);
 
 impl State {
-    fn is_listening(&self, place: Place) -> bool {
-        let line = self.listeners.get(&place);
-        line.is_some_and(|line| line.iter().any(|id| self.boxes.contains_key(id)))
+    /// Whether somebody listens and has room for it.
+    fn can_listen(&self, place: Place, message: &Ephemeral) -> bool {
+        let mut boxes = self.boxes_of(place);
+        boxes.any(|found| found.untaken.has_room(message))
     }
 
-    /// Whether somebody listens, or the message can wait on the shelf.
+    /// The mailboxes of those who listen for an agent.
+    fn boxes_of(&self, place: Place) -> impl Iterator<Item = &Mailbox> {
+        self.listeners.get(&place).into_iter().flatten().filter_map(|id| self.boxes.get(id))
+    }
+
+    /// Whether somebody who listens has room, or nobody listens and the message can wait on the shelf.
     fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
-        self.is_listening(place) || self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message))
+        match self.boxes_of(place).next() {
+            Some(_) => self.can_listen(place, message),
+            None => self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message)),
+        }
     }
 
     /// Gives an ephemeral message to somebody who listens for the agent, in turn, else puts it on the shelf.
     fn deliver(&mut self, place: Place, message: &Ephemeral) {
-        let line = self.listeners.entry(place).or_default();
-        while let Some(id) = line.pop_front() {
-            let Some(found) = self.boxes.get(&id) else { continue };
-            line.push_back(id);
-            // At most once: if the listener goes away this very moment, so does the message.
-            let _ = found.sender.send(Mail::Ephemeral(message.clone()));
-            return;
+        let Self { boxes, listeners, shelves } = self;
+        let line = listeners.entry(place).or_default();
+        line.retain(|id| boxes.contains_key(id));
+        for _ in 0..line.len() {
+            line.rotate_left(1);
+            let Some(found) = line.back().and_then(|id| boxes.get(id)) else { continue };
+            if found.untaken.has_room(message) {
+                // At most once: if the listener goes away this very moment, so does the message.
+                let _ = found.sender.send(Mail::Ephemeral(Posted::new(message.clone(), &found.untaken)));
+                return;
+            }
         }
-        self.shelves.entry(place).or_default().put(message.clone());
+        shelves.entry(place).or_default().put(message.clone());
     }
 
     fn remove(&mut self, id: ConsumerId) {
@@ -251,7 +267,7 @@ pub struct Consumer {
     id: ConsumerId,
     mail: mpsc::UnboundedReceiver<Mail>,
     ready: VecDeque<Handed>,
-    ephemeral: VecDeque<Ephemeral>,
+    ephemeral: VecDeque<Posted>,
 }
 
 impl Consumer {
@@ -296,7 +312,7 @@ impl Consumer {
             self.sort(mail);
         }
         if let Some(message) = self.ephemeral.pop_front() {
-            return Ok(Some(message.into_delivery()));
+            return Ok(Some(message.take().into_delivery()));
         }
         match self.ready.pop_front() {
             Some(handed) => self.space.open_letter(handed).await.map(Some),

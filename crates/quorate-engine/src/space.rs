@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
-    Principal, Receipt, Refused, SpaceNo, Waiting,
+    Principal, Receipt, Refused, Secret, SpaceNo, Waiting,
 };
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
@@ -81,6 +81,16 @@ impl Space {
         self.engine.chance.sixteen()
     }
 
+    /// A fresh secret for a token. The hub keeps its digest only: whoever makes one shows it once.
+    #[must_use]
+    pub fn make_secret(&self) -> Secret {
+        let (first, second) = (self.salt(), self.salt());
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&first);
+        bytes[16..].copy_from_slice(&second);
+        Secret::of_random(bytes)
+    }
+
     /// Commits: all or nothing, on disk before this returns.
     ///
     /// # Errors
@@ -136,7 +146,7 @@ impl Space {
         let mut ephemeral = Vec::new();
         let mut sort = |mail| match mail {
             Mail::Handed(list) => handed.extend(list),
-            Mail::Ephemeral(message) => ephemeral.push(message),
+            Mail::Ephemeral(message) => ephemeral.push(message.take()),
             // A claim of deliveries waits for nothing else.
             Mail::Told(_) => {}
         };

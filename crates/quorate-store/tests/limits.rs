@@ -309,7 +309,7 @@ fn d4_an_ack_of_many_names_1_to_4096() {
     allowed(Op::AckMany(vec![lease(); limits::ACKS_MAX]));
     let more = refused(Code::LimitExceeded, Op::AckMany(vec![lease(); limits::ACKS_MAX + 1]));
     assert_eq!(more.facts.limit, Some(limits::ACKS_MAX as u64));
-    refused(Code::LimitExceeded, Op::AckMany(Vec::new()));
+    refused(Code::Invalid, Op::AckMany(Vec::new()));
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! `quorate serve` as people and programs use it: a real process, real sockets, real signals.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// A hub that runs, and ends with the test.
+struct Hub {
+    child: Child,
+    address: String,
+    admin: String,
+}
+
+impl Hub {
+    fn start(data: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the hub starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
+        assert_eq!(ready["event"], "ready");
+        let admin = fs::read_to_string(ready["adminTokenFile"].as_str().expect("a path")).expect("a token");
+        let address = ready["http"].as_str().expect("an address").to_owned();
+        Self { child, address, admin: admin.trim().to_owned() }
+    }
+
+    /// A call on a connection of its own.
+    fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = body.to_string();
+        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn register(hub: &Hub, id: &str) -> String {
+    let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
+    assert_eq!(status, 201, "{made}");
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_kill_9() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let hub = Hub::start(&data);
+    let (alice, bob) = (register(&hub, "alice"), register(&hub, "bob"));
+    for n in 0..50 {
+        let (status, answer) = hub.call(&alice, "POST", "/v1/messages", &json!({"to": "bob", "payload": n}));
+        assert_eq!(status, 200, "{answer}");
+    }
+    hub.signal("-KILL");
+    drop(hub);
+    let hub = Hub::start(&data);
+    let (status, claimed) = hub.call(&bob, "POST", "/v1/agents/bob/inbox/claim", &json!({"max": 100}));
+    assert_eq!(status, 200, "{claimed}");
+    let came: Vec<_> = claimed["deliveries"]
+        .as_array()
+        .expect("deliveries")
+        .iter()
+        .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(came, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn sigterm_lets_a_request_under_way_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut hub = Hub::start(&directory.path().join("data"));
+    let bob = register(&hub, "bob");
+    let status = std::thread::scope(|scope| {
+        let claim =
+            scope.spawn(|| hub.call(&bob, "POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": 1500})).0);
+        // Until the claim waits at the head: then the hub counts somebody who listens.
+        while hub.call(&hub.admin, "GET", "/v1/agents/bob", &json!({})).1["load"]["listening"] != 1 {
+            std::thread::yield_now();
+        }
+        hub.signal("-TERM");
+        claim.join().expect("an answer")
+    });
+    assert_eq!(status, 200);
+    assert!(hub.child.wait().expect("it ends").success());
+    assert!(TcpStream::connect(&hub.address).is_err());
+}
+
+#[test]
+fn i18_the_directory_and_the_token_are_closed_to_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let hub = Hub::start(&data);
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(&data), mode(&data.join("admin-token"))), (0o700, 0o600));
+    drop(hub);
+    // The second start makes no second token.
+    let before = fs::read_to_string(data.join("admin-token")).expect("a token");
+    let hub = Hub::start(&data);
+    assert_eq!(hub.admin, before.trim());
+    let (status, tokens) = hub.call(&hub.admin, "GET", "/v1/tokens", &json!({}));
+    assert_eq!((status, tokens["tokens"].as_array().map(Vec::len)), (200, Some(1)));
+}
+
+#[test]
+fn what_cannot_be_served_ends_with_its_code() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |arguments: &[&str]| {
+        let data = directory.path().join("data");
+        let output = Command::new(env!("CARGO_BIN_EXE_quorate"))
+            .arg("serve")
+            .args(arguments)
+            .arg("--data")
+            .arg(data)
+            .output();
+        let output = output.expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(&["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("help:") && said.contains("--insecure-listen"), "{said}");
+    assert_eq!(run(&["--listen", "nowhere"]).0, Some(64));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (code, said) = run(&["--listen", &address]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("another port"), "{said}");
+}
+
+#[test]
+fn the_guide_to_http_works_as_it_is_written() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/http.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: String = blocks.collect();
+    // Any free port, since several may run this at once.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let commands = commands.replace("127.0.0.1:7867", &free.to_string());
+    let script = format!("set -eu\n{commands}\nkill %1\nwait %1\necho all went well\n");
+    let directory = tempfile::tempdir().expect("a directory");
+    let binary = Path::new(env!("CARGO_BIN_EXE_quorate")).parent().expect("a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let output =
+        Command::new("bash").arg("-c").arg(&script).env("PATH", path).current_dir(&directory).output();
+    let output = output.expect("bash runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.ends_with("all went well\n"), "{out}\n{err}");
+}

@@ -1,0 +1,92 @@
+//! What all requests share: the engine with its spaces, and the table of routes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use quorate_core::SpaceName;
+use quorate_engine::{Engine, Error, Space};
+use tower::ServiceExt as _;
+
+use crate::{guard, routes};
+
+/// How to serve a hub.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Names under which the hub may be called, besides `localhost` and loopback addresses. Whoever asks for another one
+    /// was led here by somebody else's name server.
+    pub hosts: Vec<String>,
+}
+
+/// A hub that answers requests.
+#[derive(Clone)]
+pub struct App(Arc<Inner>);
+
+struct Inner {
+    engine: Arc<Engine>,
+    settings: Settings,
+    /// Spaces that were asked for: opening one starts its sweep.
+    spaces: Mutex<HashMap<SpaceName, Space>>,
+}
+
+impl App {
+    /// Serves the spaces of an engine. Those that exist are opened: their time goes on, whether anybody asks or not.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
+        let app = Self(Arc::new(Inner { engine, settings, spaces: Mutex::default() }));
+        app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
+        for info in app.engine().store().spaces() {
+            app.make_space(info.name).await?;
+        }
+        Ok(app)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// A space that exists.
+    pub(crate) fn space(&self, name: &SpaceName) -> Option<Space> {
+        self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All spaces.
+    pub(crate) fn spaces(&self) -> Vec<(SpaceName, Space)> {
+        let spaces = self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spaces: Vec<_> = spaces.iter().map(|(name, space)| (name.clone(), space.clone())).collect();
+        spaces.sort_by(|(one, _), (other, _)| one.cmp(other));
+        spaces
+    }
+
+    /// A space; made if there is none.
+    pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
+        let space = self.engine().space(name.clone()).await?;
+        self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner).insert(name, space.clone());
+        Ok(space)
+    }
+
+    /// All routes, with what every request goes through.
+    pub(crate) fn router(&self) -> Router {
+        let guarded = axum::middleware::from_fn_with_state(self.clone(), guard::check);
+        routes::all().layer(guarded).with_state(self.clone())
+    }
+
+    /// Answers one request without a socket. For tests.
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        match self.router().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// The space of whoever names none.
+pub(crate) const DEFAULT_SPACE: &str = "default";

@@ -1,0 +1,208 @@
+//! Reading what a caller sent: bounded, checked once, and refused with the path of what is wrong.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use quorate_core::{Code, Refused};
+use serde::Deserialize;
+use serde::de::value::MapDeserializer;
+use serde_json::value::RawValue;
+
+/// Bytes of a request.
+pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// How deep JSON may be nested.
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// Reads the whole body.
+pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(Refused::new(Code::Invalid, "the body is compressed")
+            .hint("send it as it is; the hub takes no Content-Encoding"));
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Refused::new(Code::TooLarge, "the request is too large")
+                .limit(BODY_BYTES_MAX as u64)
+                .hint(format!("send at most {BODY_BYTES_MAX} bytes at a time")))
+        }
+        Err(_) => Err(Refused::new(Code::Invalid, "the request ended before its body did")),
+    }
+}
+
+/// Reads JSON of a known shape. An empty body is an empty object.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
+    let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
+    check_depth(bytes)?;
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        not_as_expected(&path, error.inner())
+    })?;
+    json.end().map_err(|error| not_as_expected(".", &error))?;
+    Ok(parsed)
+}
+
+/// One or several of something.
+pub(crate) fn parse_one_or_list<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<Vec<T>, Refused> {
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return parse(bytes);
+    }
+    parse(bytes).map(|one| vec![one])
+}
+
+/// The fields of an object, to be read one by one or as a whole.
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(field, _)| field == name)
+    }
+
+    /// Takes a field that is a text out.
+    pub(crate) fn take_text(&mut self, name: &str) -> Result<String, Refused> {
+        self.take(name)?.ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("{name} is missing")).hint(format!("say {name}, as a text"))
+        })
+    }
+
+    /// Takes a field that may be there, and is a number, out.
+    pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<u64>, Refused> {
+        self.take(name)
+    }
+
+    fn take<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Refused> {
+        let Some(at) = self.0.iter().position(|(field, _)| field == name) else { return Ok(None) };
+        let (_, raw) = self.0.remove(at);
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| not_as_expected(name, &error))
+    }
+
+    /// Reads all of them as one thing. None may be left over.
+    pub(crate) fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
+        let fields = MapDeserializer::new(self.0.into_iter());
+        serde_path_to_error::deserialize(fields).map_err(|error| {
+            let path = error.path().to_string();
+            not_as_expected(&path, error.inner())
+        })
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<Cow<'de, str>, &'de RawValue>()? {
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+fn not_as_expected(path: &str, error: &serde_json::Error) -> Refused {
+    let place = if path.is_empty() || path == "." { String::new() } else { format!("{path}: ") };
+    Refused::new(Code::Invalid, format!("{place}{error}"))
+        .hint("see GET /v1/openapi.json for the shape of every call")
+}
+
+/// Refuses what is nested too deep, before anybody reads it.
+fn check_depth(bytes: &[u8]) -> Result<(), Refused> {
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "the JSON is nested too deep")
+                .limit(DEPTH_MAX as u64)
+                .hint("send what is deeper as a text, or put it elsewhere and send a reference"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde::Deserialize;
+    use serde_json::value::RawValue;
+
+    use super::{DEPTH_MAX, Fields, parse, parse_one_or_list};
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        inner: Vec<Inner>,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        count: u8,
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_path() {
+        let body = Bytes::from_static(br#"{"inner":[{"count":1},{"count":"two"}]}"#);
+        let refused = parse::<Outer>(&body).unwrap_err();
+        assert!(refused.detail.starts_with("inner[1].count: invalid type"), "{}", refused.detail);
+        let body = Bytes::from_static(br#"{"inner":[{"count":1,"more":2}]}"#);
+        assert!(parse::<Outer>(&body).unwrap_err().detail.contains("unknown field `more`"));
+        assert!(
+            parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]}")).is_ok_and(|outer| outer.inner.is_empty())
+        );
+        assert!(parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]} x")).is_err());
+    }
+
+    #[test]
+    fn fields_keep_their_bytes_and_none_is_left_over() {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Rest<'a> {
+            #[serde(borrow)]
+            payload: &'a RawValue,
+        }
+        let body = Bytes::from_static(br#"{"op":"send","payload":{"b": 1.0,  "a":2}}"#);
+        let mut fields: Fields<'_> = parse(&body).unwrap();
+        assert_eq!(fields.take_text("op").unwrap(), "send");
+        assert_eq!(fields.read::<Rest<'_>>().unwrap().payload.get(), r#"{"b": 1.0,  "a":2}"#);
+        let fields: Fields<'_> = parse(&body).unwrap();
+        assert!(fields.read::<Rest<'_>>().is_err_and(|refused| refused.detail.contains("`op`")));
+    }
+
+    #[test]
+    fn the_depth_is_bounded() {
+        let nested = |depth: usize| Bytes::from("[".repeat(depth) + &"]".repeat(depth));
+        assert!(parse::<&RawValue>(&nested(DEPTH_MAX)).is_ok());
+        let refused = parse::<&RawValue>(&nested(DEPTH_MAX + 1)).unwrap_err();
+        assert_eq!(refused.facts.limit, Some(64));
+        let text = Bytes::from(format!("{:?}", "[".repeat(100)));
+        assert!(parse::<String>(&text).is_ok(), "brackets in a text are no depth");
+    }
+
+    #[test]
+    fn one_is_a_list_of_one() {
+        let one = Bytes::from_static(br#" {"count":1}"#);
+        let two = Bytes::from_static(br#"[{"count":1},{"count":2}]"#);
+        assert_eq!(parse_one_or_list::<Inner>(&one).unwrap()[0].count, 1);
+        assert_eq!(parse_one_or_list::<Inner>(&two).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,229 @@
+//! A call: who asks, in which space, and what was sent with it. The one way from a request to the engine.
+
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
+    SpaceName, SpaceNo, TokenRole,
+};
+use quorate_engine::{Error, Space};
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::app::{App, DEFAULT_SPACE};
+use crate::body;
+use crate::problem::Problem;
+use crate::wire::{Sealing, result};
+
+/// Which start of an agent acts.
+const EPOCH: &str = "quorate-epoch";
+/// Under which key a call may be repeated.
+const KEY: &str = "idempotency-key";
+/// In which space an admin acts.
+const SPACE: &str = "quorate-space";
+
+/// A call by somebody who is known.
+pub(crate) struct Call {
+    pub(crate) app: App,
+    pub(crate) space: Space,
+    /// The space of the token. Admins of the hub may act in others.
+    pub(crate) home: SpaceNo,
+    pub(crate) principal: Principal,
+    pub(crate) bearer: Bearer,
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) uri: Uri,
+    pub(crate) body: Bytes,
+}
+
+/// An answer.
+pub(crate) type Answer = Result<Response, Problem>;
+
+impl FromRequest<App> for Call {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        // Who asks comes first: nobody else learns anything, not even that a request was too large.
+        let Known { space, home, principal, bearer } = known(app, &head.headers)?;
+        let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
+            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
+            text.parse().map(Epoch).map_err(wrong)
+        });
+        let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
+        let body = body::read(&head.headers, body).await?;
+        Ok(Self {
+            app: app.clone(),
+            space,
+            home,
+            principal,
+            bearer,
+            epoch: epoch.transpose()?,
+            key,
+            uri: head.uri,
+            body,
+        })
+    }
+}
+
+/// Somebody who is known.
+struct Known {
+    space: Space,
+    home: SpaceNo,
+    principal: Principal,
+    bearer: Bearer,
+}
+
+/// Who holds the token of a request.
+fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
+    let unknown = |detail: &str| {
+        Refused::new(Code::Unauthenticated, detail)
+            .hint("send Authorization: Bearer TOKEN with a token of this hub")
+    };
+    let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
+        .ok_or_else(|| unknown("the request bears no token"))?;
+    let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(unknown("the request bears no token"));
+    }
+    let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
+    let now = app.engine().clock().now().wall;
+    for (name, space) in app.spaces() {
+        let published = space.published();
+        let token = match published.tokens.find(&digest, now) {
+            Found::Active(token) => token,
+            Found::Expired(_) => return Err(unknown("the token has expired")),
+            Found::Unknown => continue,
+        };
+        let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
+        let space = match text_of(headers, SPACE)? {
+            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
+            _ => space,
+        };
+        return Ok(Known { space, home, principal, bearer });
+    }
+    Err(unknown("the token is not known here; it may have been revoked"))
+}
+
+/// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.
+fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Result<Space, Refused> {
+    let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
+    let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
+    found.filter(|_| may).ok_or_else(|| Refused::new(Code::NotFound, format!("there is no space {name:?}")))
+}
+
+fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
+    let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
+    text.transpose().map_err(|_| Refused::new(Code::Invalid, format!("the header {name} is no plain text")))
+}
+
+impl Call {
+    /// The agent that acts, if it is one.
+    pub(crate) fn by(&self) -> Option<&AgentId> {
+        self.bearer.agent()
+    }
+
+    /// Refuses those who have none of these roles. Admins have all of them.
+    pub(crate) fn only(&self, roles: &[TokenRole]) -> Result<(), Refused> {
+        if let Bearer::Holder(role) = self.bearer
+            && (role == TokenRole::Admin || roles.contains(&role))
+        {
+            return Ok(());
+        }
+        let needed: Vec<&str> = roles.iter().chain(&[TokenRole::Admin]).map(|role| role.as_str()).collect();
+        Err(Refused::new(
+            Code::Forbidden,
+            format!("a token of the role {} may not do this", self.bearer.role()),
+        )
+        .hint(format!("use a token of the role {}", needed.join(" or "))))
+    }
+
+    /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.
+    pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
+        match self.by() {
+            Some(by) if *by != agent => {
+                Err(Refused::new(Code::Forbidden, format!("{by} may not look at what {agent} sends or gets")))
+            }
+            _ => Ok(agent),
+        }
+    }
+
+    pub(crate) fn sealing(&self) -> Sealing<'_> {
+        Sealing { space: &self.space, body: &self.body }
+    }
+
+    /// What stands behind the question mark.
+    pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
+        let wrong = |error: axum::extract::rejection::QueryRejection| {
+            Refused::new(Code::Invalid, error.body_text())
+                .hint("see GET /v1/openapi.json for every parameter")
+        };
+        Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
+    }
+
+    /// Commits in the name of whoever asks.
+    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+        self.space.commit(self.as_commit(ops)).await
+    }
+
+    /// The commit of whoever asks, with its epoch and key.
+    pub(crate) fn as_commit(&self, ops: Vec<Op>) -> Commit {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
+        match &self.key {
+            Some(key) => commit.keyed(key.clone()),
+            None => commit,
+        }
+    }
+
+    /// The agent for which something is done: whoever asks, or the one that somebody names who is no agent.
+    pub(crate) fn acting(&self, named: Option<String>) -> Result<AgentId, Refused> {
+        match (named.map(AgentId::new).transpose()?, self.by()) {
+            (Some(named), _) => Ok(named),
+            (None, Some(by)) => Ok(by.clone()),
+            (None, None) => Err(Refused::new(Code::Invalid, "agent is missing").hint("say for which agent")),
+        }
+    }
+
+    /// What each operation came to.
+    pub(crate) fn results(&self, receipt: &Receipt) -> Vec<Value> {
+        receipt.results.iter().map(|one| result::shown(&self.space, one)).collect()
+    }
+}
+
+/// JSON with a status.
+pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
+    let json = serde_json::to_string(value).map_err(|error| {
+        // Only a type of our own that is no JSON could do that.
+        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
+    })?;
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// A list under its name, and where to go on if it has pages. Written as it is: by way of [`Value`] payloads would not
+/// stay as they came.
+pub(crate) struct Listed<T> {
+    pub(crate) name: &'static str,
+    pub(crate) items: Vec<T>,
+    /// `None` has no pages; `Some(None)` is the last one.
+    pub(crate) cursor: Option<Option<String>>,
+}
+
+impl<T: Serialize> Serialize for Listed<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(self.name, &self.items)?;
+        if let Some(cursor) = &self.cursor {
+            map.serialize_entry("cursor", cursor)?;
+        }
+        map.end()
+    }
+}
+
+/// JSON, and all is well.
+pub(crate) fn ok(value: &impl Serialize) -> Answer {
+    answer(StatusCode::OK, value)
+}

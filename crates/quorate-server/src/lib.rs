@@ -1,0 +1,16 @@
+//! The hub over the network: HTTP now; WebSocket, events and dialects join it here.
+//!
+//! A request is authenticated, read and checked at the door; behind it there is one call of the engine. What an agent
+//! says about itself is ignored: who it is stands in its token.
+
+mod app;
+mod body;
+mod call;
+mod guard;
+mod listen;
+mod problem;
+mod routes;
+mod wire;
+
+pub use app::{App, Settings};
+pub use listen::{Listening, ServeError};

@@ -1,0 +1,74 @@
+//! An agent's inbox: claim, ack, nack, extend.
+
+use std::time::Duration;
+
+use axum::extract::Path;
+use quorate_core::{AgentId, Code, Refused};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::body;
+use crate::call::{Answer, Call, Listed, ok};
+use crate::wire::delivery::{DeliveryOut, LEASE_MS, LeaseIn, Settle};
+
+/// How long a claim may wait.
+const WAIT_MS_MAX: u64 = 60_000;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ClaimIn {
+    max: Option<u32>,
+    wait_ms: Option<u64>,
+    lease_ms: Option<u64>,
+}
+
+pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
+    let agent = AgentId::new(id)?;
+    let asked: ClaimIn = body::parse(&call.body)?;
+    let wait = checked_wait(asked.wait_ms)?;
+    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
+    let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
+    let now = call.app.engine().clock().now().wall;
+    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
+    ok(&Listed { name: "deliveries", items, cursor: None })
+}
+
+/// How long somebody wants to wait.
+pub(crate) fn checked_wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
+    match wait_ms.unwrap_or(0) {
+        wait if wait <= WAIT_MS_MAX => Ok(Duration::from_millis(wait)),
+        wait => Err(Refused::new(Code::LimitExceeded, format!("waitMs: {wait}"))
+            .limit(WAIT_MS_MAX)
+            .hint("wait at most a minute, and ask again")),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Leases {
+    deliveries: Vec<LeaseIn>,
+}
+
+pub(crate) async fn ack(Path(id): Path<String>, call: Call) -> Answer {
+    settle(&id, &call, Settle::Ack).await
+}
+
+pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> Answer {
+    settle(&id, &call, Settle::Nack).await
+}
+
+pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> Answer {
+    settle(&id, &call, Settle::Extend).await
+}
+
+/// All of them or none: whichever is stale is named.
+async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
+    let agent = AgentId::new(id)?;
+    if call.space.published().agents.number(&agent).is_none() {
+        return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}")).into());
+    }
+    let leases: Leases = body::parse(&call.body)?;
+    let ops = leases.deliveries.into_iter().map(|lease| lease.read(what)).collect::<Result<Vec<_>, _>>()?;
+    let receipt = call.commit(ops).await?;
+    ok(&json!({"seq": receipt.seq.map(|seq| seq.0)}))
+}

@@ -1,0 +1,137 @@
+//! Deliveries in JSON: what is claimed, and what is said of it afterwards.
+
+use quorate_core::{
+    DeliveryId, EndState, Extend, LeaseRef, Nack, NackThen, Op, OpenState, Refused, Timestamp, Token,
+};
+use quorate_engine::{Delivery, DeliveryState, DeliveryView};
+use serde::{Deserialize, Serialize};
+
+use super::message::MessageOut;
+use super::time;
+
+/// How long a delivery is held if nothing is said.
+pub(crate) const LEASE_MS: u64 = 30_000;
+
+/// A delivery and its lease, and what is said of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LeaseIn {
+    delivery_id: String,
+    lease_token: u64,
+    delay_ms: Option<u64>,
+    reason: Option<String>,
+    lease_ms: Option<u64>,
+    /// Of a nack: it was not tried at all.
+    #[serde(default)]
+    untried: bool,
+    /// Of a nack: another try would not help.
+    #[serde(default)]
+    hopeless: bool,
+}
+
+/// What is done with held deliveries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settle {
+    Ack,
+    Nack,
+    Extend,
+}
+
+impl LeaseIn {
+    fn lease(&self) -> Result<LeaseRef, Refused> {
+        let delivery: DeliveryId = self.delivery_id.parse()?;
+        Ok(LeaseRef { delivery, token: Token(self.lease_token) })
+    }
+
+    pub(crate) fn read(self, what: Settle) -> Result<Op, Refused> {
+        let lease = self.lease()?;
+        Ok(match what {
+            Settle::Ack => Op::Ack(lease),
+            Settle::Extend => Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) }),
+            Settle::Nack => {
+                let then = match (self.hopeless, self.untried) {
+                    (true, _) => NackThen::Dead,
+                    (false, true) => NackThen::Release,
+                    (false, false) => NackThen::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+                };
+                Op::Nack(Nack { lease, then, reason: self.reason.unwrap_or_default() })
+            }
+        })
+    }
+}
+
+/// A delivery in the hands of its recipient.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeliveryOut {
+    /// `null` for an ephemeral message: nobody needs to ack it.
+    delivery_id: Option<String>,
+    lease_token: Option<u64>,
+    attempt: u16,
+    lease_until: Option<String>,
+    message: MessageOut,
+}
+
+impl DeliveryOut {
+    pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
+        let held = delivery.lease;
+        Self {
+            delivery_id: held.map(|lease| lease.delivery.to_string()),
+            lease_token: held.map(|lease| lease.token.0),
+            attempt: delivery.attempt,
+            lease_until: held.map(|_| time::shown(now.plus_ms(delivery.lease_ms))),
+            message: MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message),
+        }
+    }
+}
+
+/// Where a delivery is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StateOut {
+    delivery_id: String,
+    agent: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<u64>,
+}
+
+impl StateOut {
+    pub(crate) fn new(view: &DeliveryView) -> Self {
+        let out = |state| Self {
+            delivery_id: view.id.to_string(),
+            agent: view.agent.to_string(),
+            state,
+            attempt: None,
+            due: None,
+            reason: None,
+            ended_by: None,
+        };
+        match view.state {
+            DeliveryState::Open { state, attempt } => {
+                let (word, due, reason) = match state {
+                    OpenState::Ready { .. } => ("ready", None, None),
+                    OpenState::Scheduled { due } => ("scheduled", Some(time::shown(due)), None),
+                    OpenState::Held { .. } => ("scheduled", None, Some("paused")),
+                    OpenState::Leased { .. } => ("leased", None, None),
+                };
+                Self { attempt: Some(attempt), due, reason, ..out(word) }
+            }
+            DeliveryState::Ended { state, seq } => {
+                let word = match state {
+                    EndState::Acked => "acked",
+                    EndState::Dead => "dead",
+                    EndState::Expired => "expired",
+                    EndState::Purged => "purged",
+                };
+                Self { ended_by: Some(seq.0), ..out(word) }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Messages: seed D's envelope in JSON.
+
+use quorate_core::{
+    AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
+};
+use quorate_engine::MessageView;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Sealing, delivery, shown, time};
+
+/// A message as a caller writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct MessageIn<'a> {
+    id: Option<String>,
+    from: Option<String>,
+    to: OneOrList,
+    #[serde(rename = "type", default)]
+    kind: KindIn,
+    #[serde(default)]
+    action: String,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    content_type: Option<String>,
+    priority: Option<PriorityIn>,
+    #[serde(default)]
+    durability: DurabilityIn,
+    expires_at: Option<String>,
+    deliver_at: Option<String>,
+    max_attempts: Option<u16>,
+    reply_to: Option<String>,
+    in_reply_to: Option<String>,
+    correlation_id: Option<String>,
+    causation_id: Option<String>,
+    session_id: Option<String>,
+    budget: Option<String>,
+    hops: Option<u16>,
+    traceparent: Option<String>,
+    origin: Option<String>,
+    confidence: Option<f64>,
+    rationale: Option<String>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(default)]
+    if_unavailable: IfUnavailableIn,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "an agent, a list of agents, topic:…, role:…, can:… or *")]
+enum OneOrList {
+    One(String),
+    List(Vec<String>),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum KindIn {
+    #[default]
+    Command,
+    Query,
+    Event,
+    Response,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum DurabilityIn {
+    #[default]
+    Durable,
+    Ephemeral,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum IfUnavailableIn {
+    #[default]
+    Queue,
+    Redirect,
+    Fail,
+}
+
+/// How urgent something is: a word, or seed D's number from 0 to 3.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "low, normal, high, urgent, or a number from 0 to 3")]
+pub(crate) enum PriorityIn {
+    Word(PriorityWord),
+    Level(u8),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PriorityWord {
+    Low,
+    Normal,
+    High,
+    Urgent,
+}
+
+impl PriorityWord {
+    pub(crate) fn read(&self) -> Priority {
+        match self {
+            Self::Low => Priority::LOW,
+            Self::Normal => Priority::NORMAL,
+            Self::High => Priority::HIGH,
+            Self::Urgent => Priority::URGENT,
+        }
+    }
+}
+
+impl PriorityIn {
+    pub(crate) fn read(&self) -> Result<Priority, Refused> {
+        match self {
+            Self::Word(word) => Ok(word.read()),
+            Self::Level(level @ 0..=3) => Ok(Priority { level: *level, rank: 0 }),
+            Self::Level(other) => Err(Refused::new(Code::Invalid, format!("priority: {other} is none"))
+                .hint("say 0 to 3, or low, normal, high, urgent")),
+        }
+    }
+}
+
+/// The word for a priority.
+pub(crate) fn word_of(priority: Priority) -> &'static str {
+    ["low", "normal", "high", "urgent"][usize::from(priority.level.min(3))]
+}
+
+impl MessageIn<'_> {
+    /// The message, from this agent unless it names one itself, which the kernel allows only to those who may.
+    pub(crate) fn read(self, sealing: &Sealing<'_>, from: Option<&AgentId>) -> Result<Message, Refused> {
+        let to = match self.to {
+            OneOrList::One(to) => to.parse()?,
+            OneOrList::List(list) => Destination::of_texts(list)?,
+        };
+        let from = match self.from {
+            Some(named) => Some(AgentId::new(named)?),
+            None => from.cloned(),
+        };
+        let ephemeral = matches!(self.durability, DurabilityIn::Ephemeral);
+        let payload = sealing.payload(self.payload, self.content_type.as_deref())?;
+        let mut message = Message::new(to, self.action, payload);
+        message.from = from;
+        message.client_id = self.id.map(ClientId::new).transpose()?;
+        message.kind = match self.kind {
+            KindIn::Command => MessageType::Command,
+            KindIn::Query => MessageType::Query,
+            KindIn::Event => MessageType::Event,
+            KindIn::Response => MessageType::Response,
+        };
+        message.content_type = self.content_type;
+        message.priority = self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?;
+        message.durability = if ephemeral { Durability::Ephemeral } else { Durability::Durable };
+        message.expires_at = self.expires_at.map(|text| time::read("expiresAt", &text)).transpose()?;
+        message.deliver_at = self.deliver_at.map(|text| time::read("deliverAt", &text)).transpose()?;
+        message.attempts_max = self.max_attempts.unwrap_or(message.attempts_max);
+        message.reply_to = self.reply_to.map(AgentId::new).transpose()?;
+        message.in_reply_to = self.in_reply_to;
+        message.correlation_id = self.correlation_id;
+        message.causation_id = self.causation_id;
+        message.session_id = self.session_id;
+        message.budget = self.budget;
+        message.hops = self.hops.unwrap_or(0);
+        message.traceparent = self.traceparent;
+        message.origin = self.origin;
+        message.confidence = self.confidence;
+        message.rationale = self.rationale;
+        message.metadata = self.metadata.map(|raw| raw.get().to_owned());
+        message.if_unavailable = match self.if_unavailable {
+            IfUnavailableIn::Queue => IfUnavailable::Queue,
+            IfUnavailableIn::Redirect => IfUnavailable::Redirect,
+            IfUnavailableIn::Fail => IfUnavailable::Fail,
+        };
+        Ok(message)
+    }
+}
+
+/// A message as it is shown.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MessageOut {
+    id: String,
+    version: &'static str,
+    timestamp: String,
+    from: Option<String>,
+    to: Vec<String>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    action: String,
+    payload: Box<RawValue>,
+    priority: &'static str,
+    durability: &'static str,
+    max_attempts: u16,
+    hops: u16,
+    if_unavailable: &'static str,
+    #[serde(flatten)]
+    more: MoreOut,
+}
+
+/// What most messages leave out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MoreOut {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliver_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_reply_to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    causation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rationale: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Box<RawValue>>,
+}
+
+impl MessageOut {
+    pub(crate) fn new(id: String, at: quorate_core::Timestamp, message: &Message) -> Self {
+        let text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
+        let to = match message.to.agents() {
+            [] => vec![message.to.to_string()],
+            agents => agents.iter().map(ToString::to_string).collect(),
+        };
+        Self {
+            id,
+            version: "1.0",
+            timestamp: time::shown(at),
+            from: text(&message.from),
+            to,
+            kind: message.kind.as_str(),
+            action: message.action.clone(),
+            payload: shown(&message.payload, message.content_type.as_deref()),
+            priority: word_of(message.priority),
+            durability: match message.durability {
+                Durability::Durable => "durable",
+                Durability::Ephemeral => "ephemeral",
+            },
+            max_attempts: message.attempts_max,
+            hops: message.hops,
+            if_unavailable: message.if_unavailable.as_str(),
+            more: MoreOut {
+                client_id: message.client_id.as_ref().map(ToString::to_string),
+                content_type: message.content_type.clone(),
+                expires_at: message.expires_at.map(time::shown),
+                deliver_at: message.deliver_at.map(time::shown),
+                reply_to: text(&message.reply_to),
+                in_reply_to: message.in_reply_to.clone(),
+                correlation_id: message.correlation_id.clone(),
+                causation_id: message.causation_id.clone(),
+                session_id: message.session_id.clone(),
+                budget: message.budget.clone(),
+                traceparent: message.traceparent.clone(),
+                origin: message.origin.clone(),
+                confidence: message.confidence,
+                rationale: message.rationale.clone(),
+                metadata: message.metadata.clone().and_then(|text| RawValue::from_string(text).ok()),
+            },
+        }
+    }
+}
+
+/// A message with where each of its deliveries is.
+#[derive(Serialize)]
+pub(crate) struct MessageStateOut {
+    #[serde(flatten)]
+    message: MessageOut,
+    deliveries: Vec<delivery::StateOut>,
+}
+
+impl MessageStateOut {
+    pub(crate) fn new(view: &MessageView) -> Self {
+        let deliveries = view.deliveries.iter().map(delivery::StateOut::new);
+        Self {
+            message: MessageOut::new(view.id.to_string(), view.at, &view.message),
+            deliveries: deliveries.collect(),
+        }
+    }
+}

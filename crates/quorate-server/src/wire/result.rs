@@ -1,0 +1,33 @@
+//! What operations came to, in JSON.
+
+use quorate_core::{DeliveryNo, OpResult};
+use quorate_engine::Space;
+use serde_json::{Value, json};
+
+/// The result of one operation.
+pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
+    match result {
+        OpResult::Registered { epoch } => json!({"epoch": epoch.0}),
+        OpResult::Sent { id, first, count } => {
+            json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": deliveries(space, *first, *count)})
+        }
+        OpResult::Acked { seq } => json!({"seq": seq.0}),
+        OpResult::Purged { count } => json!({"count": count}),
+        OpResult::Written { version } => json!({"version": version.0}),
+        OpResult::SessionOpened { id } => json!({"id": id.to_string()}),
+        OpResult::SessionAdded { n } => json!({"n": n}),
+        OpResult::TaskAccepted { seq, token } => json!({"seq": seq.0, "acceptedToken": token.0}),
+        OpResult::SnapshotMade { seq } => json!({"seq": seq.0}),
+        OpResult::RolledBack { to, written, deleted } => {
+            json!({"to": to.0, "written": written, "deleted": deleted})
+        }
+        OpResult::Replied { id, late } => json!({"id": id.to_string(), "seq": id.seq.0, "late": late}),
+        _ => json!({}),
+    }
+}
+
+/// The ids of deliveries that follow each other.
+pub(crate) fn deliveries(space: &Space, first: DeliveryNo, count: u32) -> Vec<String> {
+    let eras = &space.published().eras;
+    (first.0..).take(count as usize).map(|number| eras.delivery_id(DeliveryNo(number)).to_string()).collect()
+}

@@ -1,0 +1,325 @@
+//! Tasks in JSON.
+
+use bytes::Bytes;
+use quorate_core::{
+    AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
+    NewTask, OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus,
+    Token,
+};
+use quorate_engine::{Space, TaskInHand, TaskView};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::entry::FenceIn;
+use super::message::{PriorityWord, word_of};
+use super::{Sealing, time};
+
+/// A graph.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GraphIn<'a> {
+    #[serde(borrow)]
+    pub(crate) tasks: Vec<TaskIn<'a>>,
+}
+
+/// A task as a caller writes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct TaskIn<'a> {
+    id: Option<String>,
+    #[serde(rename = "type", default)]
+    task_type: String,
+    agent: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    content_type: Option<String>,
+    priority: Option<TaskPriorityIn>,
+    #[serde(default)]
+    depends_on: Vec<String>,
+    timeout_ms: Option<u64>,
+    lease_ms: Option<u64>,
+    retry: Option<RetryIn>,
+    #[serde(default)]
+    on_dependency_failure: OnFailureIn,
+    escalate_to: Option<String>,
+    session_id: Option<String>,
+}
+
+/// How often and how fast a task is tried again.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RetryIn {
+    max_attempts: Option<u16>,
+    backoff_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum OnFailureIn {
+    #[default]
+    Fail,
+    Skip,
+    Wait,
+}
+
+/// How urgent a task is: a word, or seed C's number from 1 to 10.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "low, normal, high, urgent, or a number from 1 to 10")]
+enum TaskPriorityIn {
+    Word(PriorityWord),
+    Ten(u8),
+}
+
+impl TaskIn<'_> {
+    /// The task and its input.
+    pub(crate) fn read(self) -> Result<(NewTask, Option<Vec<u8>>), Refused> {
+        let mut task = NewTask::new(self.task_type);
+        task.id = self.id.map(TaskId::new).transpose()?;
+        task.agent = self.agent.map(AgentId::new).transpose()?;
+        task.priority = match self.priority {
+            None => Priority::default(),
+            Some(TaskPriorityIn::Word(word)) => word.read(),
+            Some(TaskPriorityIn::Ten(number)) => Priority::from_ten(number)?,
+        };
+        let depends_on = self.depends_on.into_iter().map(|id| TaskId::new(id).map(Dependency::Task));
+        task.depends_on = depends_on.collect::<Result<_, _>>()?;
+        task.timeout_ms = self.timeout_ms;
+        task.lease_ms = self.lease_ms.unwrap_or(task.lease_ms);
+        if let Some(retry) = self.retry {
+            task.attempts_max = retry.max_attempts.unwrap_or(task.attempts_max);
+            task.backoff_ms = retry.backoff_ms.unwrap_or(task.backoff_ms);
+        }
+        task.on_dependency_failure = match self.on_dependency_failure {
+            OnFailureIn::Fail => OnDependencyFailure::Fail,
+            OnFailureIn::Skip => OnDependencyFailure::Skip,
+            OnFailureIn::Wait => OnDependencyFailure::Wait,
+        };
+        task.escalate_to = match self.escalate_to.as_deref() {
+            None | Some("coordinators") => EscalateTo::Coordinators,
+            Some("nobody") => EscalateTo::Nobody,
+            Some(agent) => EscalateTo::Agent(AgentId::new(agent)?),
+        };
+        task.session = self.session_id;
+        let input = match (self.input, &self.content_type) {
+            (None, _) => None,
+            (Some(raw), None) => Some(raw.get().as_bytes().to_vec()),
+            (Some(raw), Some(_)) => Some(super::decode(raw.get())?),
+        };
+        task.content_type = self.content_type;
+        Ok((task, input))
+    }
+}
+
+/// What the holder of a task says of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct HolderIn<'a> {
+    /// In a commit; in a call of its own it stands in the path.
+    task: Option<String>,
+    lease_token: Option<u64>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    partial: Option<&'a RawValue>,
+    #[serde(borrow)]
+    details: Option<&'a RawValue>,
+    content_type: Option<String>,
+    confidence: Option<f64>,
+    rationale: Option<String>,
+    status: Option<EndIn>,
+    reason: Option<String>,
+    recoverable: Option<bool>,
+    fence: Option<FenceIn>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EndIn {
+    Done,
+    Partial,
+}
+
+/// What is said.
+#[derive(Clone, Copy)]
+pub(crate) enum Say {
+    Heartbeat,
+    Complete,
+    Fail,
+    Release,
+    Cancel,
+}
+
+impl HolderIn<'_> {
+    pub(crate) fn read(self, say: Say, sealing: &Sealing<'_>, path: Option<&str>) -> Result<Op, Refused> {
+        let named = path.map(str::to_owned).or(self.task);
+        let task = TaskId::new(named.ok_or_else(|| Refused::new(Code::Invalid, "task is missing"))?)?;
+        let reason = self.reason.unwrap_or_default();
+        if let Say::Cancel = say {
+            return Ok(Op::CancelTask(CancelTask { task, reason }));
+        }
+        let token = self.lease_token.map(Token).ok_or_else(|| {
+            Refused::new(Code::Invalid, "leaseToken is missing")
+                .hint("say under which lease, as the claim told")
+        })?;
+        let lease = TaskLeaseRef { task, token };
+        let seal = |raw: Option<&RawValue>, content_type: Option<&str>| {
+            raw.map(|raw| sealing.payload(Some(raw), content_type)).transpose()
+        };
+        Ok(match say {
+            Say::Heartbeat => Op::HeartbeatTask(HeartbeatTask { lease, partial: seal(self.partial, None)? }),
+            Say::Fail => Op::FailTask(FailTask {
+                lease,
+                reason,
+                details: seal(self.details, None)?,
+                recoverable: self.recoverable.unwrap_or(true),
+            }),
+            Say::Release | Say::Cancel => Op::ReleaseTask(lease),
+            Say::Complete => Op::CompleteTask(CompleteTask {
+                lease,
+                status: match self.status {
+                    None | Some(EndIn::Done) => TaskStatus::Done,
+                    Some(EndIn::Partial) => TaskStatus::Partial,
+                },
+                result: seal(self.result, self.content_type.as_deref())?,
+                content_type: self.content_type,
+                confidence: self.confidence,
+                rationale: self.rationale,
+                fence: self.fence.map(FenceIn::read).transpose()?,
+            }),
+        })
+    }
+}
+
+/// A task as it is shown.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskOut {
+    id: String,
+    #[serde(rename = "type")]
+    task_type: String,
+    agent: Option<String>,
+    status: &'static str,
+    priority: &'static str,
+    attempt: u16,
+    max_attempts: u16,
+    depends_on: Vec<String>,
+    created_at: String,
+    creator: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rationale: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
+    #[serde(flatten)]
+    more: Option<MoreOut>,
+}
+
+/// What is read only when one task is asked for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MoreOut {
+    blocked_on: Vec<String>,
+    lease_until: Option<String>,
+    result: Option<Box<RawValue>>,
+    partials: Vec<Box<RawValue>>,
+    details: Option<Box<RawValue>>,
+}
+
+impl TaskOut {
+    pub(crate) fn new(agents: &Agents, task: &Task) -> Self {
+        let name = |number| agents.get(number).map(|agent| agent.id.to_string());
+        let ids = |ids: &[TaskId]| ids.iter().map(ToString::to_string).collect();
+        let end = match &task.state {
+            TaskState::Done(end) | TaskState::Partial(end) => Some(end),
+            _ => None,
+        };
+        let reason = match &task.state {
+            TaskState::Cancelled(cancelled) => Some(cancelled.reason.clone()),
+            _ => task.setback.as_ref().map(|setback| setback.reason.clone()),
+        };
+        Self {
+            id: task.spec.id.to_string(),
+            task_type: task.spec.task_type.to_string(),
+            agent: task.spec.agent.and_then(name),
+            status: task.status().as_str(),
+            priority: word_of(task.spec.priority),
+            attempt: task.attempt,
+            max_attempts: task.spec.attempts_max,
+            depends_on: ids(&task.spec.depends_on),
+            created_at: time::shown(task.spec.created_at),
+            creator: task.spec.creator.and_then(name),
+            holder: match &task.state {
+                TaskState::Leased(lease) => name(lease.by),
+                _ => end.and_then(|end| name(end.by)),
+            },
+            accepted_token: end.map(|end| end.token.0),
+            confidence: end.and_then(|end| end.confidence),
+            rationale: end.and_then(|end| end.rationale.clone()),
+            reason: reason.filter(|reason| !reason.is_empty()),
+            session_id: task.spec.session.clone(),
+            missing: ids(&task.missing),
+            more: None,
+        }
+    }
+
+    /// With all that is known of it.
+    pub(crate) fn whole(agents: &Agents, view: &TaskView) -> Self {
+        let json = |bytes: &Bytes| raw(bytes, None);
+        let content_type = match &view.task.state {
+            TaskState::Done(end) | TaskState::Partial(end) => end.content_type.as_deref(),
+            _ => None,
+        };
+        let more = MoreOut {
+            blocked_on: view.blocked_on.iter().map(ToString::to_string).collect(),
+            lease_until: view.lease_until.map(time::shown),
+            result: view.result.as_ref().map(|bytes| raw(bytes, content_type)),
+            partials: view.partials.iter().map(|partial| json(&partial.bytes)).collect(),
+            details: view.failure_details.as_ref().map(json),
+        };
+        Self { more: Some(more), ..Self::new(agents, &view.task) }
+    }
+}
+
+fn raw(bytes: &Bytes, content_type: Option<&str>) -> Box<RawValue> {
+    super::shown(&quorate_core::Payload::unsealed(bytes.clone()), content_type)
+}
+
+/// A task in the hands of somebody.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InHandOut {
+    lease_token: u64,
+    lease_until: String,
+    input: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    #[serde(flatten)]
+    task: TaskOut,
+}
+
+impl InHandOut {
+    pub(crate) fn new(space: &Space, held: &TaskInHand) -> Self {
+        let content_type = held.task.spec.content_type.clone();
+        let length_ms = match &held.task.state {
+            TaskState::Leased(lease) => lease.length_ms.get(),
+            _ => 0,
+        };
+        let now = space.engine().clock().now().wall;
+        Self {
+            lease_token: held.lease.token.0,
+            lease_until: time::shown(now.plus_ms(length_ms)),
+            input: held.task.spec.input.map(|_| raw(&held.input, content_type.as_deref())),
+            content_type,
+            task: TaskOut::new(&space.published().agents, &held.task),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A hub on a new data directory, and people who talk to it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
+use quorate::Hub as Library;
+use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, TokenName, TokenRole};
+use quorate_server::{App, Settings};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) struct Hub {
+    pub(crate) app: App,
+    pub(crate) admin: String,
+    _directory: TempDir,
+}
+
+/// An answer, as it came.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The answer, if all is well.
+    #[track_caller]
+    pub(crate) fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        serde_json::from_str(&self.text).expect("JSON")
+    }
+
+    /// The problem, if it was refused like this.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
+        let told: Value = serde_json::from_str(&self.text).expect("a problem in JSON");
+        assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert!(told["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", self.text);
+        told
+    }
+}
+
+impl Hub {
+    pub(crate) async fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let library = Library::open(directory.path().join("data")).await.expect("a hub");
+        let space = library.space();
+        let secret = space.make_secret();
+        let create = CreateToken {
+            digest: secret.digest(),
+            bearer: Bearer::Holder(TokenRole::Admin),
+            name: TokenName::new("test").expect("a name"),
+            expires_at: None,
+        };
+        let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
+        space.commit(commit).await.expect("a token");
+        let app = App::new(Arc::clone(space.engine()), Settings::default()).await.expect("an app");
+        Self { app, admin: secret.reveal().to_owned(), _directory: directory }
+    }
+
+    pub(crate) async fn register(&self, id: &str) -> String {
+        self.register_able(id, &[]).await
+    }
+
+    pub(crate) async fn register_able(&self, id: &str, capabilities: &[&str]) -> String {
+        let body = json!({"capabilities": capabilities});
+        let made = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    pub(crate) async fn register_in(&self, space: &str, id: &str) -> String {
+        let request = self.request(&self.admin, "PUT", &format!("/v1/agents/{id}"));
+        let made = self.send(request.header("quorate-space", space), "{}").await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    pub(crate) async fn in_space(&self, token: &str, space: &str, path: &str) -> Answer {
+        self.send(self.request(token, "GET", path).header("quorate-space", space), "").await
+    }
+
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+        self.send_text(token, "GET", path, "").await
+    }
+
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.send_text(token, "DELETE", path, "").await
+    }
+
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send_text(token, "POST", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send_text(token, "PUT", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(token, "POST", path).header("idempotency-key", key);
+        self.send(request, &body.to_string()).await
+    }
+
+    pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
+        self.send(self.request(token, method, path), body).await
+    }
+
+    fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        if token.is_empty() { request } else { request.header("authorization", format!("Bearer {token}")) }
+    }
+
+    async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
+        let request = request.body(Body::from(body.to_owned())).expect("a request");
+        let response = self.app.answer(request).await;
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.expect("a body").to_bytes();
+        Answer { status, text: String::from_utf8(bytes.to_vec()).expect("text") }
+    }
+}
