@@ -92,7 +92,7 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
     }
     let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
-    for (name, space) in app.spaces() {
+    for (name, space) in app.spaces().iter() {
         let published = space.published();
         let token = match published.tokens.find(&digest, now) {
             Found::Active(token) => token,
@@ -101,8 +101,8 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
         };
         let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
         let space = match text_of(headers, SPACE)? {
-            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
-            _ => space,
+            Some(other) if other != name.as_str() => other_space(app, name, &bearer, &other)?,
+            _ => space.clone(),
         };
         return Ok(Known { space, home, principal, bearer });
     }

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::patience::Patient;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -107,5 +108,5 @@ fn serve(router: axum::Router, stream: TcpStream) -> impl hyper_util::server::gr
     let _ = stream.set_nodelay(true);
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);
-    builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+    builder.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router))
 }
