@@ -21,10 +21,10 @@ pub(crate) use asked::Questions;
 /// Numbers of ephemeral messages; they mean nothing beyond this process.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Messages that may lie on one shelf.
-const SHELF_MAX: usize = 1024;
-/// Bytes of payload that may lie on one shelf.
-const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Messages that may lie on one shelf, or in the mailbox of one who listens.
+pub(crate) const SHELF_MAX: usize = 1024;
+/// Bytes of payload that may lie there.
+pub(crate) const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A message that lives in memory only.
 #[derive(Clone, Debug)]

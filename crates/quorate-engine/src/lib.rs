@@ -23,6 +23,7 @@ mod rollback;
 mod secrets;
 mod sessions;
 mod space;
+mod stream;
 mod sweep;
 mod task;
 mod topics;
@@ -41,6 +42,7 @@ pub use rollback::{BuiltOn, RolledBack, Turned};
 pub use secrets::{Found, Scanner, Secrets};
 pub use sessions::{Addition, Happening, TimelineLine};
 pub use space::Space;
+pub use stream::Pending;
 pub use task::{
     PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
 };

@@ -1,7 +1,7 @@
 //! Handing deliveries to those who wait: claims and streams, each with a mailbox in memory.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_store::Handover;
 use tokio::sync::mpsc;
 
-use crate::ephemeral::{Ephemeral, Questions, Shelf, no_room};
+use crate::ephemeral::{Ephemeral, Questions, SHELF_BYTES_MAX, SHELF_MAX, Shelf, no_room};
 use crate::error::Error;
 use crate::space::Space;
 
@@ -19,8 +19,8 @@ use crate::space::Space;
 pub(crate) enum Mail {
     /// Deliveries under leases.
     Handed(Vec<Handed>),
-    /// A message that lives in memory only.
-    Ephemeral(Ephemeral),
+    /// A message that lives in memory only, and its place in the mailbox.
+    Ephemeral(Ephemeral, Slot),
     /// What somebody is told who waits for something else.
     Told(Told),
 }
@@ -72,6 +72,45 @@ struct Mailbox {
     space: SpaceNo,
     agent: AgentNo,
     sender: mpsc::UnboundedSender<Mail>,
+    /// Ephemeral messages that lie in it: no credit bounds those.
+    backlog: Arc<Backlog>,
+}
+
+/// How much lies in a mailbox.
+#[derive(Default)]
+struct Backlog {
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// The place of one ephemeral message in a mailbox, until somebody has it.
+pub(crate) struct Slot {
+    backlog: Arc<Backlog>,
+    bytes: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.backlog.messages.fetch_sub(1, Ordering::Relaxed);
+        self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Mailbox {
+    fn has_room(&self, message: &Ephemeral) -> bool {
+        let messages = self.backlog.messages.load(Ordering::Relaxed);
+        let bytes = self.backlog.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
+        messages < SHELF_MAX && bytes <= SHELF_BYTES_MAX
+    }
+
+    /// At most once: if the listener goes away this very moment, so does the message.
+    fn put(&self, message: Ephemeral) {
+        let bytes = message.message.payload.bytes.len();
+        self.backlog.messages.fetch_add(1, Ordering::Relaxed);
+        self.backlog.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let slot = Slot { backlog: Arc::clone(&self.backlog), bytes };
+        let _ = self.sender.send(Mail::Ephemeral(message, slot));
+    }
 }
 
 #[derive(Default)]
@@ -102,14 +141,15 @@ impl Post {
     pub(crate) fn open(&self, space: SpaceNo, agent: AgentNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
+        let mailbox = Mailbox { space, agent, sender, backlog: Arc::default() };
         let mut state = self.lock();
         if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
             while let Some(message) = shelf.take() {
-                let _ = sender.send(Mail::Ephemeral(message));
+                mailbox.put(message);
             }
         }
         state.listeners.entry((space, agent)).or_default().push_back(id);
-        state.boxes.insert(id, Mailbox { space, agent, sender });
+        state.boxes.insert(id, mailbox);
         (id, receiver)
     }
 
@@ -117,7 +157,8 @@ impl Post {
     pub(crate) fn wait(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender });
+        let mailbox = Mailbox { space, agent: AgentNo(0), sender, backlog: Arc::default() };
+        self.lock().boxes.insert(id, mailbox);
         (id, receiver)
     }
 
@@ -183,7 +224,7 @@ impl Post {
         let mut state = self.lock();
         let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
         let (before, from) = agents.split_at(start);
-        let found = from.iter().chain(before).find(|agent| state.is_listening((space, **agent)));
+        let found = from.iter().chain(before).find(|agent| state.would_take((space, **agent), &message));
         let Some(agent) = found else { return false };
         state.deliver((space, *agent), &message);
         true
@@ -218,22 +259,34 @@ impl State {
         line.is_some_and(|line| line.iter().any(|id| self.boxes.contains_key(id)))
     }
 
-    /// Whether somebody listens, or the message can wait on the shelf.
-    fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
-        self.is_listening(place) || self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message))
+    /// Whether somebody listens who has not too much before it already.
+    fn would_take(&self, place: Place, message: &Ephemeral) -> bool {
+        let line = self.listeners.get(&place).into_iter().flatten();
+        line.filter_map(|id| self.boxes.get(id)).any(|found| found.has_room(message))
     }
 
-    /// Gives an ephemeral message to somebody who listens for the agent, in turn, else puts it on the shelf.
+    /// Whether somebody listens and has room, or nobody does and the message can wait on the shelf.
+    fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
+        match self.is_listening(place) {
+            true => self.would_take(place, message),
+            false => self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message)),
+        }
+    }
+
+    /// Gives an ephemeral message to somebody who listens for the agent and has room, in turn. If nobody has room it was
+    /// promised to one of them before. If nobody listens it lies on the shelf.
     fn deliver(&mut self, place: Place, message: &Ephemeral) {
         let line = self.listeners.entry(place).or_default();
-        while let Some(id) = line.pop_front() {
-            let Some(found) = self.boxes.get(&id) else { continue };
-            line.push_back(id);
-            // At most once: if the listener goes away this very moment, so does the message.
-            let _ = found.sender.send(Mail::Ephemeral(message.clone()));
-            return;
+        line.retain(|id| self.boxes.contains_key(id));
+        let has_room = |id: &ConsumerId| self.boxes.get(id).is_some_and(|found| found.has_room(message));
+        let at = line.iter().position(has_room).unwrap_or(0);
+        match line.remove(at) {
+            Some(id) => {
+                line.push_back(id);
+                self.boxes.get(&id).into_iter().for_each(|found| found.put(message.clone()));
+            }
+            None => self.shelves.entry(place).or_default().put(message.clone()),
         }
-        self.shelves.entry(place).or_default().put(message.clone());
     }
 
     fn remove(&mut self, id: ConsumerId) {
@@ -251,7 +304,7 @@ pub struct Consumer {
     id: ConsumerId,
     mail: mpsc::UnboundedReceiver<Mail>,
     ready: VecDeque<Handed>,
-    ephemeral: VecDeque<Ephemeral>,
+    ephemeral: VecDeque<(Ephemeral, Slot)>,
 }
 
 impl Consumer {
@@ -271,7 +324,26 @@ impl Consumer {
         Op::Grant { consumer: self.id, credit }
     }
 
-    /// The next delivery. `None` when the agent was started again elsewhere, or the hub is closed.
+    /// Gives what came and was not looked at back untouched, and says how many they were. The consumer stays.
+    ///
+    /// # Errors
+    /// When the storage fails; the leases then lapse by themselves.
+    pub async fn give_back(&mut self) -> Result<usize, Error> {
+        while let Ok(mail) = self.mail.try_recv() {
+            self.sort(mail);
+        }
+        let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
+        let count = leases.len();
+        self.space.release(leases).await.map(|()| count)
+    }
+
+    /// How many deliveries under leases came and were not looked at.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next delivery. Nothing is lost if the wait for it is given up. `None` when the agent was started again elsewhere, or the hub is closed.
     ///
     /// # Errors
     /// When the message cannot be read.
@@ -295,19 +367,20 @@ impl Consumer {
         while let Ok(mail) = self.mail.try_recv() {
             self.sort(mail);
         }
-        if let Some(message) = self.ephemeral.pop_front() {
+        if let Some((message, _)) = self.ephemeral.pop_front() {
             return Ok(Some(message.into_delivery()));
         }
-        match self.ready.pop_front() {
-            Some(handed) => self.space.open_letter(handed).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(handed) = self.ready.front().cloned() else { return Ok(None) };
+        // It stays in front until it was read: whoever gives up meanwhile finds it there again.
+        let opened = self.space.open_letter(handed).await;
+        self.ready.pop_front();
+        opened.map(Some)
     }
 
     fn sort(&mut self, mail: Mail) {
         match mail {
             Mail::Handed(list) => self.ready.extend(list),
-            Mail::Ephemeral(message) => self.ephemeral.push_back(message),
+            Mail::Ephemeral(message, slot) => self.ephemeral.push_back((message, slot)),
             // A consumer of deliveries waits for nothing else.
             Mail::Told(_) => {}
         }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, TokenRole,
+    SpaceName, SpaceNo, TokenDigest, TokenRole,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -49,7 +49,7 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
-        let Known { space, home, principal, bearer } = known(app, &head.headers)?;
+        let (Known { space, home, principal, bearer }, _) = known(app, &head.headers)?;
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -71,25 +71,46 @@ impl FromRequest<App> for Call {
 }
 
 /// Somebody who is known.
-struct Known {
-    space: Space,
-    home: SpaceNo,
-    principal: Principal,
-    bearer: Bearer,
+pub(crate) struct Known {
+    pub(crate) space: Space,
+    pub(crate) home: SpaceNo,
+    pub(crate) principal: Principal,
+    pub(crate) bearer: Bearer,
+}
+
+/// What the hub remembers of a token that keeps a connection open.
+#[derive(Clone)]
+pub(crate) struct Pass {
+    home: Space,
+    digest: TokenDigest,
+}
+
+impl Pass {
+    /// Whether the token still lets its bearer in.
+    pub(crate) fn is_good(&self) -> bool {
+        let now = self.home.engine().clock().now().wall;
+        matches!(self.home.published().tokens.find(&self.digest, now), Found::Active(_))
+    }
+}
+
+fn unknown(detail: &str) -> Refused {
+    Refused::new(Code::Unauthenticated, detail)
+        .hint("send Authorization: Bearer TOKEN with a token of this hub")
 }
 
 /// Who holds the token of a request.
-fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
-    let unknown = |detail: &str| {
-        Refused::new(Code::Unauthenticated, detail)
-            .hint("send Authorization: Bearer TOKEN with a token of this hub")
-    };
+pub(crate) fn known(app: &App, headers: &HeaderMap) -> Result<(Known, Pass), Refused> {
     let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
         .ok_or_else(|| unknown("the request bears no token"))?;
     let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unknown("the request bears no token"));
     }
+    bearer_of(app, secret, text_of(headers, SPACE)?.as_deref())
+}
+
+/// Who holds a token. An admin of the hub may name another space.
+pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result<(Known, Pass), Refused> {
     let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
     for (name, space) in app.spaces() {
@@ -100,11 +121,12 @@ fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
             Found::Unknown => continue,
         };
         let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
-        let space = match text_of(headers, SPACE)? {
-            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, &other)?,
+        let pass = Pass { home: space.clone(), digest };
+        let space = match wanted {
+            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
             _ => space,
         };
-        return Ok(Known { space, home, principal, bearer });
+        return Ok((Known { space, home, principal, bearer }, pass));
     }
     Err(unknown("the token is not known here; it may have been revoked"))
 }

@@ -11,6 +11,7 @@ mod listen;
 mod problem;
 mod routes;
 mod wire;
+mod ws;
 
-pub use app::{App, Settings};
+pub use app::{App, Patience, Settings};
 pub use listen::{Listening, ServeError};

@@ -107,6 +107,7 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/tokens/{id}", delete(admin::revoke_token))
         .route("/v1/spaces", post(admin::create_space).get(admin::list_spaces))
         .route("/v1/violations", get(admin::violations))
+        .route("/v1/ws", get(crate::ws::upgrade))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
 }

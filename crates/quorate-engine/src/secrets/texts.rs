@@ -103,6 +103,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
         | Op::AwaitTask(_)
+        | Op::Resume { .. }
         | Op::RevokeToken { .. } => Ok(()),
     }
 }

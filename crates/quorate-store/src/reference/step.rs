@@ -209,6 +209,7 @@ impl<'a> Step<'a> {
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
+            Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms),
         }
     }
 
