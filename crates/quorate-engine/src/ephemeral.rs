@@ -4,7 +4,7 @@ mod asked;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use quorate_core::{
     AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal,
@@ -21,10 +21,10 @@ pub(crate) use asked::Questions;
 /// Numbers of ephemeral messages; they mean nothing beyond this process.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// Messages that may lie on one shelf, or in the mailbox of one who listens.
-pub(crate) const SHELF_MAX: usize = 1024;
-/// Bytes of payload that may lie there.
-pub(crate) const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Messages that may lie on one shelf.
+const SHELF_MAX: usize = 1024;
+/// Bytes of payload that may lie on one shelf.
+const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A message that lives in memory only.
 #[derive(Clone, Debug)]
@@ -44,6 +44,47 @@ impl Ephemeral {
             sent_at: self.sent_at,
             message: self.message,
         }
+    }
+}
+
+/// How much of ephemeral messages lies in a mailbox. Whoever listens and does not take them gets no more than who does
+/// not listen.
+#[derive(Default)]
+pub(crate) struct Untaken {
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Untaken {
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
+        let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
+        self.messages.load(Ordering::Relaxed) < SHELF_MAX && bytes <= SHELF_BYTES_MAX
+    }
+}
+
+/// An ephemeral message in a mailbox; it makes room when it is taken or dropped.
+pub(crate) struct Posted {
+    message: Ephemeral,
+    lies_in: Arc<Untaken>,
+}
+
+impl Posted {
+    pub(crate) fn new(message: Ephemeral, lies_in: &Arc<Untaken>) -> Self {
+        lies_in.messages.fetch_add(1, Ordering::Relaxed);
+        lies_in.bytes.fetch_add(message.message.payload.bytes.len(), Ordering::Relaxed);
+        Self { message, lies_in: Arc::clone(lies_in) }
+    }
+
+    pub(crate) fn take(self) -> Ephemeral {
+        self.message.clone()
+    }
+}
+
+impl Drop for Posted {
+    fn drop(&mut self) {
+        self.lies_in.messages.fetch_sub(1, Ordering::Relaxed);
+        self.lies_in.bytes.fetch_sub(self.message.message.payload.bytes.len(), Ordering::Relaxed);
     }
 }
 

@@ -26,6 +26,7 @@ mod space;
 mod stream;
 mod sweep;
 mod task;
+mod tokens;
 mod topics;
 mod watch;
 mod why;

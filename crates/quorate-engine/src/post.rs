@@ -1,7 +1,7 @@
 //! Handing deliveries to those who wait: claims and streams, each with a mailbox in memory.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_store::Handover;
 use tokio::sync::mpsc;
 
-use crate::ephemeral::{Ephemeral, Questions, SHELF_BYTES_MAX, SHELF_MAX, Shelf, no_room};
+use crate::ephemeral::{Ephemeral, Posted, Questions, Shelf, Untaken, no_room};
 use crate::error::Error;
 use crate::space::Space;
 
@@ -19,8 +19,8 @@ use crate::space::Space;
 pub(crate) enum Mail {
     /// Deliveries under leases.
     Handed(Vec<Handed>),
-    /// A message that lives in memory only, and its place in the mailbox.
-    Ephemeral(Ephemeral, Slot),
+    /// A message that lives in memory only.
+    Ephemeral(Posted),
     /// What somebody is told who waits for something else.
     Told(Told),
 }
@@ -72,45 +72,7 @@ struct Mailbox {
     space: SpaceNo,
     agent: AgentNo,
     sender: mpsc::UnboundedSender<Mail>,
-    /// Ephemeral messages that lie in it: no credit bounds those.
-    backlog: Arc<Backlog>,
-}
-
-/// How much lies in a mailbox.
-#[derive(Default)]
-struct Backlog {
-    messages: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// The place of one ephemeral message in a mailbox, until somebody has it.
-pub(crate) struct Slot {
-    backlog: Arc<Backlog>,
-    bytes: usize,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.backlog.messages.fetch_sub(1, Ordering::Relaxed);
-        self.backlog.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl Mailbox {
-    fn has_room(&self, message: &Ephemeral) -> bool {
-        let messages = self.backlog.messages.load(Ordering::Relaxed);
-        let bytes = self.backlog.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
-        messages < SHELF_MAX && bytes <= SHELF_BYTES_MAX
-    }
-
-    /// At most once: if the listener goes away this very moment, so does the message.
-    fn put(&self, message: Ephemeral) {
-        let bytes = message.message.payload.bytes.len();
-        self.backlog.messages.fetch_add(1, Ordering::Relaxed);
-        self.backlog.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let slot = Slot { backlog: Arc::clone(&self.backlog), bytes };
-        let _ = self.sender.send(Mail::Ephemeral(message, slot));
-    }
+    untaken: Arc<Untaken>,
 }
 
 #[derive(Default)]
@@ -141,15 +103,15 @@ impl Post {
     pub(crate) fn open(&self, space: SpaceNo, agent: AgentNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mailbox = Mailbox { space, agent, sender, backlog: Arc::default() };
+        let untaken = Arc::default();
         let mut state = self.lock();
         if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
             while let Some(message) = shelf.take() {
-                mailbox.put(message);
+                let _ = sender.send(Mail::Ephemeral(Posted::new(message, &untaken)));
             }
         }
         state.listeners.entry((space, agent)).or_default().push_back(id);
-        state.boxes.insert(id, mailbox);
+        state.boxes.insert(id, Mailbox { space, agent, sender, untaken });
         (id, receiver)
     }
 
@@ -157,8 +119,7 @@ impl Post {
     pub(crate) fn wait(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        let mailbox = Mailbox { space, agent: AgentNo(0), sender, backlog: Arc::default() };
-        self.lock().boxes.insert(id, mailbox);
+        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, untaken: Arc::default() });
         (id, receiver)
     }
 
@@ -224,7 +185,7 @@ impl Post {
         let mut state = self.lock();
         let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
         let (before, from) = agents.split_at(start);
-        let found = from.iter().chain(before).find(|agent| state.would_take((space, **agent), &message));
+        let found = from.iter().chain(before).find(|agent| state.can_listen((space, **agent), &message));
         let Some(agent) = found else { return false };
         state.deliver((space, *agent), &message);
         true
@@ -235,11 +196,12 @@ impl Post {
     pub(crate) fn put_back(&self, space: SpaceNo, agent: AgentNo, messages: Vec<Ephemeral>) {
         let mut state = self.lock();
         let place = (space, agent);
-        if state.is_listening(place) {
-            messages.iter().for_each(|message| state.deliver(place, message));
-        } else {
+        let (listens, waits): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| state.can_listen(place, message));
+        listens.iter().for_each(|message| state.deliver(place, message));
+        if !waits.is_empty() {
             let shelf = state.shelves.entry(place).or_default();
-            messages.into_iter().rev().for_each(|message| shelf.put_back(message));
+            waits.into_iter().rev().for_each(|message| shelf.put_back(message));
         }
     }
 
@@ -254,39 +216,40 @@ impl Post {
 type Place = (SpaceNo, AgentNo);
 
 impl State {
-    fn is_listening(&self, place: Place) -> bool {
-        let line = self.listeners.get(&place);
-        line.is_some_and(|line| line.iter().any(|id| self.boxes.contains_key(id)))
+    /// Whether somebody listens and has room for it.
+    fn can_listen(&self, place: Place, message: &Ephemeral) -> bool {
+        let mut boxes = self.boxes_of(place);
+        boxes.any(|found| found.untaken.has_room(message))
     }
 
-    /// Whether somebody listens who has not too much before it already.
-    fn would_take(&self, place: Place, message: &Ephemeral) -> bool {
-        let line = self.listeners.get(&place).into_iter().flatten();
-        line.filter_map(|id| self.boxes.get(id)).any(|found| found.has_room(message))
+    /// The mailboxes of those who listen for an agent.
+    fn boxes_of(&self, place: Place) -> impl Iterator<Item = &Mailbox> {
+        self.listeners.get(&place).into_iter().flatten().filter_map(|id| self.boxes.get(id))
     }
 
-    /// Whether somebody listens and has room, or nobody does and the message can wait on the shelf.
+    /// Whether somebody who listens has room, or nobody listens and the message can wait on the shelf.
     fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
-        match self.is_listening(place) {
-            true => self.would_take(place, message),
-            false => self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message)),
+        match self.boxes_of(place).next() {
+            Some(_) => self.can_listen(place, message),
+            None => self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message)),
         }
     }
 
-    /// Gives an ephemeral message to somebody who listens for the agent and has room, in turn. If nobody has room it was
-    /// promised to one of them before. If nobody listens it lies on the shelf.
+    /// Gives an ephemeral message to somebody who listens for the agent, in turn, else puts it on the shelf.
     fn deliver(&mut self, place: Place, message: &Ephemeral) {
-        let line = self.listeners.entry(place).or_default();
-        line.retain(|id| self.boxes.contains_key(id));
-        let has_room = |id: &ConsumerId| self.boxes.get(id).is_some_and(|found| found.has_room(message));
-        let at = line.iter().position(has_room).unwrap_or(0);
-        match line.remove(at) {
-            Some(id) => {
-                line.push_back(id);
-                self.boxes.get(&id).into_iter().for_each(|found| found.put(message.clone()));
+        let Self { boxes, listeners, shelves } = self;
+        let line = listeners.entry(place).or_default();
+        line.retain(|id| boxes.contains_key(id));
+        for _ in 0..line.len() {
+            line.rotate_left(1);
+            let Some(found) = line.back().and_then(|id| boxes.get(id)) else { continue };
+            if found.untaken.has_room(message) {
+                // At most once: if the listener goes away this very moment, so does the message.
+                let _ = found.sender.send(Mail::Ephemeral(Posted::new(message.clone(), &found.untaken)));
+                return;
             }
-            None => self.shelves.entry(place).or_default().put(message.clone()),
         }
+        shelves.entry(place).or_default().put(message.clone());
     }
 
     fn remove(&mut self, id: ConsumerId) {
@@ -304,7 +267,7 @@ pub struct Consumer {
     id: ConsumerId,
     mail: mpsc::UnboundedReceiver<Mail>,
     ready: VecDeque<Handed>,
-    ephemeral: VecDeque<(Ephemeral, Slot)>,
+    ephemeral: VecDeque<Posted>,
 }
 
 impl Consumer {
@@ -367,8 +330,8 @@ impl Consumer {
         while let Ok(mail) = self.mail.try_recv() {
             self.sort(mail);
         }
-        if let Some((message, _)) = self.ephemeral.pop_front() {
-            return Ok(Some(message.into_delivery()));
+        if let Some(message) = self.ephemeral.pop_front() {
+            return Ok(Some(message.take().into_delivery()));
         }
         let Some(handed) = self.ready.front().cloned() else { return Ok(None) };
         // It stays in front until it was read: whoever gives up meanwhile finds it there again.
@@ -380,7 +343,7 @@ impl Consumer {
     fn sort(&mut self, mail: Mail) {
         match mail {
             Mail::Handed(list) => self.ready.extend(list),
-            Mail::Ephemeral(message, slot) => self.ephemeral.push_back((message, slot)),
+            Mail::Ephemeral(message) => self.ephemeral.push_back(message),
             // A consumer of deliveries waits for nothing else.
             Mail::Told(_) => {}
         }

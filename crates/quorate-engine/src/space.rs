@@ -139,7 +139,7 @@ impl Space {
         let mut ephemeral = Vec::new();
         let mut sort = |mail| match mail {
             Mail::Handed(list) => handed.extend(list),
-            Mail::Ephemeral(message, _) => ephemeral.push(message),
+            Mail::Ephemeral(message) => ephemeral.push(message.take()),
             // A claim of deliveries waits for nothing else.
             Mail::Told(_) => {}
         };

@@ -15,6 +15,7 @@ mod resolve;
 mod rollback;
 mod sessions;
 mod tasks;
+mod tokens;
 mod topics;
 mod views;
 

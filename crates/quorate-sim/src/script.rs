@@ -6,7 +6,7 @@
 //!
 //! Statements are separated by `;`. One that begins with a name (or `hub`) is a commit; `&` joins operations of one commit
 //! and `with key K` makes it repeatable. `old bob` acts under the epoch before bob's last start. alice, bob and carol
-//! exist from the start. `m1` is the newest lease of that message, `m1#1` its first, `m1/carol` carol's delivery of it.
+//! exist from the start; `operator`, `admin`, `viewer`, `approver` and `moderator` hold a token. `m1` is the newest lease of that message, `m1#1` its first, `m1/carol` carol's delivery of it.
 //!
 //! | who | does |
 //! |---|---|
@@ -29,6 +29,7 @@
 //! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ] [by A]` |
+//! | | `creates T for A`, `creates T as ROLE`, each `[until T] [showing T]`, `revokes T`
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
 //!
 //! Time: `+31s` moves both clocks and lets time do its work, `quietly +31s` does not; `wall +1d` and `wall -1d` jump the
@@ -36,7 +37,7 @@
 //! `locks`, `budget B`, `subscriptions`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
-//! `task T`, `tasks`.
+//! `task T`, `tasks`. `tokens`, `door T`: what whoever shows the secret of T is told.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
 
@@ -48,6 +49,7 @@ mod rollback;
 mod sessions;
 mod stage;
 mod tasks;
+mod tokens;
 mod told;
 
 use stage::Stage;

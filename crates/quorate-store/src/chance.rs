@@ -1,4 +1,4 @@
-//! Random bytes: identities of spaces and salts of payloads. The only place that asks the system for them.
+//! Random bytes: identities of spaces, salts of payloads and secrets of tokens. The only place that asks the system for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,6 +50,18 @@ impl Chance {
                 }
             };
         }
+        drawn
+    }
+
+    /// Thirty-two random bytes: a secret.
+    ///
+    /// # Panics
+    /// As [`Chance::sixteen`].
+    #[must_use]
+    pub fn thirty_two(&self) -> [u8; 32] {
+        let mut drawn = [0; 32];
+        drawn[..16].copy_from_slice(&self.sixteen());
+        drawn[16..].copy_from_slice(&self.sixteen());
         drawn
     }
 }

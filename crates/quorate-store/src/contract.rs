@@ -44,6 +44,8 @@ pub mod tasks;
 #[allow(missing_docs)]
 pub mod time;
 #[allow(missing_docs)]
+pub mod tokens;
+#[allow(missing_docs)]
 pub mod topics;
 #[allow(missing_docs)]
 pub mod waiting;
@@ -70,6 +72,7 @@ macro_rules! contract_tests {
                 a_space_knows_100_000_agents,
                 c4_a_space_has_10_000_open_tasks,
                 c4_at_most_4096_tasks_are_in_flight,
+                i21_a_space_has_10_000_tokens,
                 d3_a_space_has_10_000_pools,
                 d4_a_space_has_100_000_subscriptions,
             }
@@ -338,6 +341,19 @@ macro_rules! contract_tests {
                 c11_a_rollback_changes_at_most_4096_entries,
                 c11_a_snapshot_is_a_name_for_a_position,
                 c11_entries_say_what_they_were_built_on,
+            }
+            tokens {
+                i19_a_token_is_found_by_its_digest,
+                i19_an_agent_and_its_first_token_are_one_commit,
+                i19_a_revoked_token_is_gone,
+                i19_an_agent_that_is_removed_loses_its_tokens,
+                i19_a_token_lets_nobody_in_after_its_time,
+                i19_every_role_does_what_it_may,
+                i19_a_refused_commit_lets_nobody_in_or_out,
+                i19_a_secret_is_of_one_token,
+                i3_a_repeated_commit_says_which_secret_is_good,
+                i19_tokens_survive_a_restart,
+                i16_tokens_are_of_one_space,
             }
         }
     };

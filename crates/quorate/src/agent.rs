@@ -150,7 +150,7 @@ impl AgentBuilder {
             role: self.role,
             capabilities: self.capabilities.clone(),
             supported_actions: self.handlers.keys().cloned().collect(),
-            heartbeat_ms: self.heartbeat.map_or(0, |every| millis(every)),
+            heartbeat_ms: self.heartbeat.map_or(0, millis),
             ..RegisterAgent::named(id.clone())
         };
         // Whoever holds the hub may say who leads; under supervision an agent may not say so of itself.

@@ -290,6 +290,26 @@ async fn an_ephemeral_message_leaves_no_record_and_finds_whoever_listens() {
     hub.close().await;
 }
 
+// Fails under: a mailbox that takes ephemeral messages without end.
+#[tokio::test]
+async fn i21_who_listens_and_takes_nothing_gets_no_more_than_a_shelf_holds() {
+    let (_directory, hub, _clock) = hub().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let bob = hub.agent("bob").join().await.expect("he joins");
+    let principal = quorate_core::Principal::Agent("bob".parse().expect("an id"));
+    let id = "bob".parse().expect("an id");
+    let mut consumer = hub.space().consume(&principal, None, &id, 1, 30_000).await.expect("it listens");
+    for number in 0..1024 {
+        alice.send("bob", "hint", number).ephemeral().await.expect("there is room");
+    }
+    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("it takes nothing");
+    assert_eq!(full.code(), Code::QueueFull);
+    assert!(consumer.next().await.expect("a message").is_some());
+    alice.send("bob", "hint", 1024).ephemeral().await.expect("one was taken");
+    drop((consumer, bob));
+    hub.close().await;
+}
+
 // Fails under: a claim that leaves the head counting on it once an ephemeral message has ended its wait.
 #[tokio::test]
 async fn a_claim_that_an_ephemeral_message_ended_takes_nothing_more() {

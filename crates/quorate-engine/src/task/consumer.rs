@@ -87,7 +87,7 @@ impl TaskConsumer {
         match mail {
             Mail::Told(told) => self.ready.push_back(told),
             // What is not a task does not come here.
-            Mail::Handed(_) | Mail::Ephemeral(..) => {}
+            Mail::Handed(_) | Mail::Ephemeral(_) => {}
         }
     }
 

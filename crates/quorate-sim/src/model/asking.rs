@@ -187,7 +187,7 @@ impl Asking {
                 question.from = question.from.or_else(|| Some(id(usize::from(letter.content))));
                 let asker = match who {
                     Who::Agent(agent) => agent,
-                    Who::Hub => usize::from(letter.content),
+                    Who::Hub | Who::Holder(_) => usize::from(letter.content),
                 };
                 let to_asker = |one: &&Question| one.to.contains(&id(asker));
                 let by_asker = |one: &&Question| one.from == id(asker);
@@ -237,7 +237,7 @@ impl Asking {
         // Mostly a question that was put to whoever answers.
         let own = |one: &&Question| match who {
             Who::Agent(agent) => *named == 3 || one.to.contains(&id(agent)),
-            Who::Hub => true,
+            Who::Hub | Who::Holder(_) => true,
         };
         let Some(question) = told.asked.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
         let to = if *to_another { id(usize::from(*content)) } else { question.from.clone() };
@@ -245,7 +245,7 @@ impl Asking {
         let by_name = question.name.clone().filter(|_| *named == 0);
         let from = match who {
             Who::Agent(agent) => Some(id(agent)),
-            Who::Hub => Some(id(sight.now.0 as usize % 3)),
+            Who::Hub | Who::Holder(_) => Some(id(sight.now.0 as usize % 3)),
         };
         Op::send(Message {
             from,

@@ -3,12 +3,13 @@
 use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::TokenRole;
 
 use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{chains, locks, rollback, sessions, tasks, topics};
+use super::{chains, locks, rollback, sessions, tasks, tokens, topics};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -64,7 +65,9 @@ fn act() -> BoxedStrategy<Act> {
     ]
     .prop_map(|ops| (Who::Hub, ops));
     let mixed = (agent(), vec(anything(), 1..=5)).prop_map(|(agent, ops)| (Who::Agent(agent), ops));
-    let ops = prop_oneof![12 => by_agent, 6 => by_hub, 1 => mixed];
+    let by_holder = (0..TokenRole::ALL.len(), prop_oneof![vec(anything(), 1..=1), vec(hub_work(), 1..=3)])
+        .prop_map(|(role, ops)| (Who::Holder(role), ops));
+    let ops = prop_oneof![12 => by_agent, 6 => by_hub, 1 => mixed, 2 => by_holder];
     (ops, epoch(), weighted(0.12, 0..3u8))
         .prop_map(|((who, ops), epoch, key)| Act { who, epoch, key, ops })
         .boxed()
@@ -123,6 +126,7 @@ fn hub_work() -> BoxedStrategy<Do> {
             .prop_map(|(agent, shape)| Do::Register { agent, epoch: Named::Nothing, shape }),
         4 => topics::by_hub().prop_map(Do::Topical),
         5 => asking::hub_work().prop_map(Do::Asking),
+        4 => tokens::acts().prop_map(Do::Token),
     ]
     .boxed()
 }

@@ -125,7 +125,7 @@ impl Told {
 
     /// The fences that are meant; fence 1 of the first lock if nobody was given any yet.
     pub(super) fn fences(&self, who: Who, fenced: Fenced) -> Vec<FenceRef> {
-        let mine = |holder: usize| !fenced.own || who == Who::Hub || who == Who::Agent(holder);
+        let mine = |holder: usize| !fenced.own || !matches!(who, Who::Agent(agent) if agent != holder);
         let meant = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
         let off = |one: &FenceRef| {
             let fence = Fence(one.fence.0.saturating_add_signed(fenced.off));

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use quorate_core::TokenRole;
+
 use super::asking::Asking;
 use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
 use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
+use super::tokens::TokenDo;
 use super::topics::{Address, Manner, Topical};
 
 use super::tasks::TaskDo;
@@ -49,6 +52,8 @@ pub(super) struct Act {
 pub(super) enum Who {
     Hub,
     Agent(usize),
+    /// Somebody who holds a token of this role.
+    Holder(usize),
 }
 
 /// Which epoch is named.
@@ -133,6 +138,7 @@ pub(super) enum Do {
     /// Several leases in one operation.
     AckMany(Vec<Lease>),
     Asking(Asking),
+    Token(TokenDo),
 }
 
 #[derive(Clone, Debug)]
@@ -261,6 +267,7 @@ impl fmt::Display for Act {
         let who = match self.who {
             Who::Hub => "hub",
             Who::Agent(agent) => AGENTS[agent],
+            Who::Holder(role) => TokenRole::ALL[role].as_str(),
         };
         let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
         write!(f, "{who}{} {}", named(self.epoch), ops.join(" & "))?;
@@ -323,6 +330,7 @@ impl fmt::Display for Do {
                 write!(f, "acks at once [{}]", leases.join(", "))
             }
             Self::Asking(asking) => asking.fmt(f),
+            Self::Token(what) => what.fmt(f),
         }
     }
 }

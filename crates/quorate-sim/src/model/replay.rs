@@ -40,6 +40,7 @@ pub(super) async fn compare(
             let counts = (by_record(look.counts), by_record(folded.counts()));
             same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
             same(&format!("the tasks after #{seq}"), &look.tasks, &folded.task_counts())?;
+            same(&format!("the tokens after #{seq}"), &look.tokens.list(), &folded.tokens().list())?;
         }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
@@ -51,6 +52,7 @@ pub(super) async fn compare(
     same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
     same("the policy", &published.policy, world.working.in_force())?;
     same("the subscriptions", &published.topics.len(), &world.working.topics().len())?;
+    same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
     deliveries(store, info, &world).await?;
     items(store, info, &world).await?;
     tasks(store, info, &world).await?;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch, ErasePayload,
     Extend, FenceRef, Generation, Handed, IdempotencyKey, Item, Key, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, Version,
-    Waiting,
+    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, TokenId,
+    Version, Waiting,
 };
 
 use super::asking::Question;
@@ -35,6 +35,8 @@ pub(super) struct Told {
     pub(super) tasks: TaskTold,
     /// Every question that was asked.
     pub(super) asked: Vec<Question>,
+    /// Every token that was made.
+    tokens: Vec<TokenId>,
 }
 
 /// How a space looks before a step.
@@ -77,6 +79,7 @@ impl Told {
                     self.learn_locked(agent, locked);
                 }
                 (Op::Send { .. }, OpResult::Sent { id, .. }) => self.sent.push((id.seq, id.n)),
+                (_, OpResult::TokenCreated { id, .. }) => self.tokens.push(*id),
                 _ => {}
             }
         }
@@ -115,6 +118,7 @@ impl Told {
         let principal = match act.who {
             Who::Hub => Principal::System,
             Who::Agent(agent) => Principal::Agent(id(agent)),
+            Who::Holder(role) => super::tokens::holder(role),
         };
         let mut commit = Commit::new(principal, ops);
         if let Who::Agent(agent) = act.who {
@@ -220,12 +224,13 @@ impl Told {
                 if leases.is_empty() { Op::Sweep } else { Op::AckMany(leases) }
             }
             Do::Asking(asking) => asking.op(self, who, sight),
+            Do::Token(what) => what.op(&self.tokens, sight),
         }
     }
 
     /// The operation on the lease that is meant. Who has none yet claims first: a plan should get somewhere.
     fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, what: impl FnOnce(LeaseRef) -> Op) -> Op {
-        let mine = |holder: usize| !lease.own || who == Who::Hub || who == Who::Agent(holder);
+        let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
         let meant = |(holder, one): &&(usize, LeaseRef)| {
             mine(*holder) && (!lease.held || sight.held.contains(&one.token))
         };
@@ -233,7 +238,7 @@ impl Told {
         let found = found.or_else(|| self.leases.iter().rev().find(meant));
         match (found, who) {
             (Some((_, found)), _) => what(self.twisted(*found, lease.twist)),
-            (None, Who::Hub) => Op::Sweep,
+            (None, Who::Hub | Who::Holder(_)) => Op::Sweep,
             (None, Who::Agent(agent)) => {
                 Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: Waiting::No }
             }
@@ -287,8 +292,8 @@ pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
 
 pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
     let from = match (who, letter.as_another) {
-        (Who::Hub, false) => None,
-        (Who::Hub, true) => Some(id(usize::from(letter.content))),
+        (Who::Hub | Who::Holder(_), false) => None,
+        (Who::Hub | Who::Holder(_), true) => Some(id(usize::from(letter.content))),
         (Who::Agent(agent), false) => Some(id(agent)),
         (Who::Agent(agent), true) => Some(id((agent + 1) % AGENTS.len())),
     };

@@ -218,7 +218,7 @@ impl TaskTold {
             |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
             {
                 (Some(found), _) => what(found),
-                (None, Who::Hub) => Op::Sweep,
+                (None, Who::Hub | Who::Holder(_)) => Op::Sweep,
                 (None, Who::Agent(agent)) => claim_op(agent, &[], 3, None, Wait::No),
             };
         match what {
@@ -262,7 +262,7 @@ impl TaskTold {
     }
 
     fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<Token>) -> Option<TaskLeaseRef> {
-        let mine = |holder: usize| !lease.own || who == Who::Hub || who == Who::Agent(holder);
+        let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
         let meant = |(holder, one): &&(usize, TaskLeaseRef)| {
             mine(*holder) && (!lease.held || held.contains(&one.token))
         };

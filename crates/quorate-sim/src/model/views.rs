@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce, Item, ItemKey,
-    ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts, TaskHanded, TaskId,
-    TaskSpec, Timestamp, Told, Version, Waits, Wake,
+    AccessToken, AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce,
+    Item, ItemKey, ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts,
+    TaskHanded, TaskId, TaskSpec, Timestamp, Told, Version, Waits, Wake,
 };
 use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
 
@@ -128,6 +128,7 @@ pub(super) struct State {
     wake: Wake,
     policy: InForce,
     subscriptions: usize,
+    tokens: Vec<Arc<AccessToken>>,
 }
 
 pub(super) fn state(published: &Published) -> State {
@@ -141,6 +142,7 @@ pub(super) fn state(published: &Published) -> State {
         wake: published.wake,
         policy: (*published.policy).clone(),
         subscriptions: published.topics.len(),
+        tokens: published.tokens.list(),
     }
 }
 

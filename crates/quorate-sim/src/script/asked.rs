@@ -13,6 +13,7 @@ use quorate_core::{
 
 use super::cast::id_of;
 use super::stage::Stage;
+use super::tokens;
 
 /// Words of a statement, one after the other.
 pub(super) struct Words<'a>(Peekable<SplitWhitespace<'a>>);
@@ -165,6 +166,8 @@ impl Stage {
             "can" => self.redescribe(who, |new| {
                 new.capabilities = words.must("capabilities").split(',').map(str::to_owned).collect();
             }),
+            "creates" => self.create_token(words),
+            "revokes" => self.revoke_token(words),
             "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),
             other => match self.asked_of_tasks(who, other, words) {
                 Some(op) => op,
@@ -216,7 +219,7 @@ impl Stage {
     pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
         let to = Destination::of_texts(to.split(',')).expect("a good destination");
         let mut message = Message::new(to, "work", payload("{}"));
-        message.from = (who != "hub").then(|| agent(who));
+        message.from = (who != "hub" && tokens::role(who).is_none()).then(|| agent(who));
         while let Some(word) = words.next() {
             let mut value = || words.must(word);
             match word {
@@ -402,5 +405,9 @@ fn policy(words: &mut Words<'_>) -> Policy {
 
 /// Who a statement is about, and under which of its starts.
 pub(super) fn principal(who: &str) -> Principal {
-    if who == "hub" { Principal::System } else { Principal::Agent(agent(who)) }
+    match tokens::role(who) {
+        Some(role) => tokens::holder(role),
+        None if who == "hub" => Principal::System,
+        None => Principal::Agent(agent(who)),
+    }
 }

@@ -24,6 +24,7 @@ mod task_leases;
 mod task_time;
 mod task_waiting;
 mod time;
+mod tokens;
 mod topics;
 mod waiting;
 

@@ -1,14 +1,15 @@
 //! Spaces apart: a foreign id is answered like one that never was, whatever it names, and nothing that is sent crosses over.
 
 use quorate_core::{
-    AcquireLocks, AddKind, AddToSession, AgentNo, BudgetId, CancelTask, ChangeSession, ClaimTasks, Code,
-    CompleteTask, ConsumerId, CreateTasks, DeliveryNo, Fence, FenceRef, ItemKey, ItemKind, LockName,
-    MakeSnapshot, Message, NewTask, Op, OpenSession, Pattern, Principal, Priority, RegisterAgent, Rollback,
-    RollbackTo, RollbackWhat, Seq, SessionChange, SessionId, SetBudget, SnapshotName, Subscribe, TaskId,
-    TaskLeaseRef, Token, Version, Waiting, limits,
+    AcquireLocks, AddKind, AddToSession, AgentNo, Bearer, BudgetId, CancelTask, ChangeSession, ClaimTasks,
+    Code, CompleteTask, ConsumerId, CreateTasks, DeliveryNo, Fence, FenceRef, Generation, ItemKey, ItemKind,
+    LockName, MakeSnapshot, Message, NewTask, Op, OpenSession, Pattern, Principal, Priority, RegisterAgent,
+    Rollback, RollbackTo, RollbackWhat, Seq, SessionChange, SessionId, SetBudget, SnapshotName, Subscribe,
+    TaskId, TaskLeaseRef, Token, TokenId, Version, Waiting, limits,
 };
 
 use super::bench::Bench;
+use super::tokens::create;
 use super::words::{
     agent, claim, deliver_to, erase, id, key, lease_of, payload, put, put_at, redrive, register, send,
     with_client_id,
@@ -88,6 +89,7 @@ fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
         (alice(), vec![Op::OpenSession(open), Op::SetBudget(set)]),
         (alice(), vec![Op::MakeSnapshot(MakeSnapshot { name: snapshot(), prefix: String::new() })]),
         (Principal::System, vec![give_up_first()]),
+        (Principal::System, vec![Op::CreateToken(create(1, Bearer::Agent(id("bob"))))]),
     ]
 }
 
@@ -139,6 +141,7 @@ fn probes() -> Vec<(Principal, Op)> {
         Op::CancelTask(cancel),
         Op::Purge { agent: id("can:x") },
         Op::DropSnapshot { name: snapshot() },
+        Op::RevokeToken { token: TokenId { generation: Generation(0), seq: Seq(15), n: 0 } },
     ];
     let by_bob = by_bob.into_iter().map(|op| (agent("bob"), op));
     by_bob.chain(by_hub.into_iter().map(|op| (Principal::System, op))).collect()

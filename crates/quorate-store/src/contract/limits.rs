@@ -1,11 +1,13 @@
 //! Limits that take many rows to reach: for stores that are made for many rows.
 
 use quorate_core::{
-    ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, Dependency, Message, NewTask, Op, OpResult,
-    Pattern, Principal, RegisterAgent, Subscribe, TaskHanded, TaskStatus, Told, Waiting, limits,
+    Bearer, ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, CreateToken, Dependency, Message,
+    NewTask, Op, OpResult, Pattern, Principal, RegisterAgent, Subscribe, TaskHanded, TaskStatus, TokenDigest,
+    TokenRole, Told, Waiting, limits,
 };
 
 use super::bench::Bench;
+use super::tokens::create;
 use super::words::{agent, deliver_to, id, payload, register, send};
 
 const OPS: usize = limits::OPS_MAX;
@@ -92,6 +94,28 @@ pub async fn c4_at_most_4096_tasks_are_in_flight(bench: Bench) {
     bench.ok(agent("bob"), vec![done(&held[0])]).await;
     let told = bench.told();
     assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "room was made: {told:?}");
+}
+
+pub async fn i21_a_space_has_10_000_tokens(bench: Bench) {
+    let token = |number: usize| {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        let digest = TokenDigest(digest);
+        Op::CreateToken(CreateToken { digest, ..create(0, Bearer::Holder(TokenRole::Viewer)) })
+    };
+    let numbers: Vec<usize> = (0..limits::TOKENS_MAX).collect();
+    let mut last = None;
+    for some in numbers.chunks(OPS) {
+        last = Some(bench.ok(Principal::System, some.iter().map(|number| token(*number)).collect()).await);
+    }
+    let one_more = || vec![token(limits::TOKENS_MAX)];
+    let refused = bench.refused(Principal::System, one_more()).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::TOKENS_MAX as u64)));
+    let last = last.expect("there are some").results.remove(0);
+    let OpResult::TokenCreated { id, .. } = last else { panic!("not a token: {last:?}") };
+    bench.ok(Principal::System, vec![Op::RevokeToken { token: id }]).await;
+    bench.ok(Principal::System, one_more()).await;
+    assert_eq!(bench.published().tokens.len(), limits::TOKENS_MAX);
 }
 
 pub async fn d3_a_space_has_10_000_pools(bench: Bench) {

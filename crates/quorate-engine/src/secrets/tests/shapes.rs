@@ -1,5 +1,8 @@
 //! One behaviour each: where secrets hide, and what must not be taken for one.
 
+use quorate_core::Secret;
+use quorate_store::Chance;
+
 use super::dice::{BASE62, BASE64, Dice, HEX};
 use crate::secrets::prefilter::{Go, Prefilter};
 use crate::{Found, Scanner};
@@ -17,6 +20,17 @@ fn i18_the_place_is_the_one_of_the_secret_in_the_original_bytes() {
     let found = Scanner::new().scan(text.as_bytes());
     let offset = text.find(&token).expect("it is there");
     assert_eq!(found, Some(Found { rule: "github-token", offset, length: 40 }));
+}
+
+// Fails under: a rule for tokens that does not fit what the hub gives out.
+#[test]
+fn i18_every_secret_that_the_hub_draws_is_known_as_one() {
+    let chance = Chance::seeded(7);
+    for _ in 0..1000 {
+        let secret = Secret::of_random(chance.thirty_two());
+        let text = format!("{{\"authorization\":\"Bearer {}\"}}", secret.reveal());
+        assert_eq!(scan(&text), Some(("quorate-token", secret.reveal().to_owned())));
+    }
 }
 
 #[test]

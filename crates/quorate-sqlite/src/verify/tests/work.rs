@@ -2,6 +2,7 @@
 
 mod requests;
 mod sessions;
+pub(crate) mod tokens;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -153,6 +154,7 @@ impl Hub {
         self.sessions();
         self.going_back();
         self.requests();
+        self.tokens();
         self.last_things();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
         let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));

@@ -1,0 +1,70 @@
+//! Tokens in plans, and people and tools that hold one.
+
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    Bearer, CreateToken, Generation, Op, Principal, Seq, Timestamp, TokenDigest, TokenId, TokenRole,
+};
+
+use super::plan::AGENTS;
+use super::resolve::{Sight, id};
+
+/// What is done with tokens.
+#[derive(Clone, Debug)]
+pub(super) enum TokenDo {
+    /// `bearer`: an agent, or a role behind the agents.
+    Create { bearer: usize, secret: u8, expires_ms: Option<i64> },
+    /// Counted back from the newest; one that never was if there are fewer.
+    Revoke { back: usize },
+}
+
+/// Somebody who holds a token of this role.
+pub(super) fn holder(role: usize) -> Principal {
+    let name = if role.is_multiple_of(2) { "anna" } else { "ci" };
+    Principal::Holder { role: TokenRole::ALL[role], name: name.parse().expect("a plain word") }
+}
+
+pub(super) fn acts() -> BoxedStrategy<TokenDo> {
+    let bearer = prop_oneof![3 => 0..AGENTS.len(), 1 => AGENTS.len()..AGENTS.len() + TokenRole::ALL.len()];
+    let expires =
+        weighted(0.5, prop_oneof![Just(-1i64), Just(0), Just(1), Just(1_000), Just(30_000), Just(61_000)]);
+    prop_oneof![
+        3 => (bearer, 0..6u8, expires)
+            .prop_map(|(bearer, secret, expires_ms)| TokenDo::Create { bearer, secret, expires_ms }),
+        1 => (0..4usize).prop_map(|back| TokenDo::Revoke { back }),
+    ]
+    .boxed()
+}
+
+impl TokenDo {
+    pub(super) fn op(&self, made: &[TokenId], sight: &Sight) -> Op {
+        match self {
+            Self::Create { bearer, secret, expires_ms } => Op::CreateToken(CreateToken {
+                digest: TokenDigest([*secret; 32]),
+                bearer: match bearer.checked_sub(AGENTS.len()) {
+                    None => Bearer::Agent(id(*bearer)),
+                    Some(role) => Bearer::Holder(TokenRole::ALL[role]),
+                },
+                name: "laptop".parse().expect("a plain word"),
+                expires_at: expires_ms.map(|ms| Timestamp(sight.now.0.saturating_add_signed(ms))),
+            }),
+            Self::Revoke { back } => {
+                let never = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };
+                Op::RevokeToken { token: made.iter().rev().nth(*back).copied().unwrap_or(never) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for TokenDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { bearer, secret, expires_ms } => {
+                write!(f, "creates a token of secret {secret} for bearer {bearer} expiring {expires_ms:?}")
+            }
+            Self::Revoke { back } => write!(f, "revokes token -{back}"),
+        }
+    }
+}

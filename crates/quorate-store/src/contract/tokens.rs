@@ -1,0 +1,265 @@
+//! Tokens: who is let in, until when, and what whoever came in may do.
+
+use std::sync::Arc;
+
+use quorate_core::{
+    AccessToken, Bearer, Code, Commit, CreateToken, Found, Item, ItemKind, Op, OpResult, Principal, Receipt,
+    Timestamp, TokenDigest, TokenId, TokenRole, TokenState, Wake,
+};
+
+use super::bench::{Bench, START_MS};
+use super::words::{agent, deliver_to, id, put, register, repeat_key, send};
+use crate::{Clock as _, Read, Rows};
+
+/// A token of this secret.
+pub(super) fn create(secret: u8, bearer: Bearer) -> CreateToken {
+    let name = "laptop".parse().expect("a plain word");
+    CreateToken { digest: TokenDigest([secret; 32]), bearer, name, expires_at: None }
+}
+
+fn for_agent(secret: u8, name: &str) -> Op {
+    Op::CreateToken(create(secret, Bearer::Agent(id(name))))
+}
+
+fn for_role(secret: u8, role: TokenRole) -> Op {
+    Op::CreateToken(create(secret, Bearer::Holder(role)))
+}
+
+fn expiring(secret: u8, at_ms: u64) -> Op {
+    let expires_at = Some(Timestamp(at_ms));
+    Op::CreateToken(CreateToken { expires_at, ..create(secret, Bearer::Holder(TokenRole::Viewer)) })
+}
+
+fn revoke(token: TokenId) -> Op {
+    Op::RevokeToken { token }
+}
+
+fn holder(role: TokenRole) -> Principal {
+    Principal::Holder { role, name: "anna".parse().expect("a plain word") }
+}
+
+fn made(receipt: &Receipt, index: usize) -> TokenId {
+    match receipt.results[index] {
+        OpResult::TokenCreated { id, .. } => id,
+        ref other => panic!("not a token: {other:?}"),
+    }
+}
+
+/// Who comes in with this secret now.
+fn at_the_door(bench: &Bench, secret: u8) -> String {
+    let published = bench.published();
+    match published.tokens.find(&TokenDigest([secret; 32]), bench.clock.now().wall) {
+        Found::Active(token) => token.principal().to_string(),
+        Found::Expired(_) => "expired".into(),
+        Found::Unknown => "unknown".into(),
+    }
+}
+
+async fn stored(bench: &Bench) -> Vec<Arc<AccessToken>> {
+    match bench.read(Read::Items { kind: ItemKind::Token, after: None, limit: 1000 }).await {
+        Rows::Items(items) => {
+            let tokens = items.into_iter().map(|item| match item {
+                Item::Token(token) => token,
+                other => panic!("not a token: {other:?}"),
+            });
+            tokens.collect()
+        }
+        other => panic!("not items: {other:?}"),
+    }
+}
+
+pub async fn i19_a_token_is_found_by_its_digest(bench: Bench) {
+    bench.start("bob").await;
+    let admin = holder(TokenRole::Admin);
+    let both = vec![for_agent(1, "bob"), expiring(2, START_MS + 5_000)];
+    let receipt = bench.ok(admin, both).await;
+    let token = |n, secret, bearer, expires_at| AccessToken {
+        id: TokenId { seq: receipt.seq.expect("a record"), n, ..made(&receipt, 0) },
+        digest: TokenDigest([secret; 32]),
+        bearer,
+        name: "laptop".parse().expect("a plain word"),
+        expires_at,
+        created_by: "admin:anna".into(),
+        created_at: receipt.at,
+        state: TokenState::Active,
+    };
+    let tokens = vec![
+        Arc::new(token(0, 1, Bearer::Agent(id("bob")), None)),
+        Arc::new(token(1, 2, Bearer::Holder(TokenRole::Viewer), Some(Timestamp(START_MS + 5_000)))),
+    ];
+    assert_eq!(bench.published().tokens.list(), tokens);
+    assert_eq!(stored(&bench).await, tokens);
+    assert_eq!(tokens[1].id.to_string(), format!("tok_0-{}-1", receipt.seq.expect("a record")));
+    let door = [1, 2, 3].map(|secret| at_the_door(&bench, secret));
+    assert_eq!(door, ["agent:bob", "viewer:laptop", "unknown"]);
+}
+
+pub async fn i19_an_agent_and_its_first_token_are_one_commit(bench: Bench) {
+    bench.refused_with(Code::NotFound, Principal::System, vec![for_agent(1, "bob")]).await;
+    let wrong_way_round = vec![for_agent(1, "bob"), register("bob")];
+    bench.refused_with(Code::NotFound, Principal::System, wrong_way_round).await;
+    assert_eq!(at_the_door(&bench, 1), "unknown");
+    let receipt = bench.ok(Principal::System, vec![register("bob"), for_agent(1, "bob")]).await;
+    assert_eq!((bench.head(), at_the_door(&bench, 1)), (receipt.seq.expect("a record"), "agent:bob".into()));
+    // And the other way round: it comes and goes within a commit.
+    let gone = vec![register("eve"), for_agent(2, "eve"), Op::RemoveAgent { agent: id("eve") }];
+    bench.ok(Principal::System, gone).await;
+    assert_eq!((at_the_door(&bench, 2), stored(&bench).await.len()), ("unknown".into(), 1));
+}
+
+pub async fn i19_a_revoked_token_is_gone(mut bench: Bench) {
+    let receipt = bench.ok(Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
+    let token = made(&receipt, 0);
+    bench.refused_with(Code::NotFound, Principal::System, vec![revoke(TokenId { n: 1, ..token })]).await;
+    bench.ok(holder(TokenRole::Admin), vec![revoke(token)]).await;
+    assert_eq!((at_the_door(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
+    bench.refused_with(Code::NotFound, Principal::System, vec![revoke(token)]).await;
+    bench.reopen().await;
+    assert_eq!((at_the_door(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
+}
+
+pub async fn i19_an_agent_that_is_removed_loses_its_tokens(bench: Bench) {
+    bench.start_all(&["bob", "bobby"]).await;
+    let tokens = vec![for_agent(1, "bob"), for_agent(2, "bobby"), for_agent(3, "bob")];
+    bench.ok(Principal::System, tokens).await;
+    bench.ok(Principal::System, vec![for_role(4, TokenRole::Operator)]).await;
+    let before = bench.head();
+    bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    assert_eq!(bench.head().0, before.0 + 1, "in one record");
+    let door = [1, 2, 3, 4].map(|secret| at_the_door(&bench, secret));
+    assert_eq!(door, ["unknown", "agent:bobby", "unknown", "operator:laptop"]);
+    // Whoever is called like that later is somebody else.
+    bench.start("bob").await;
+    assert_eq!((at_the_door(&bench, 1), stored(&bench).await.len()), ("unknown".into(), 2));
+}
+
+pub async fn i19_a_token_lets_nobody_in_after_its_time(bench: Bench) {
+    let past = [START_MS - 1, START_MS].map(|at| expiring(9, at));
+    for op in past {
+        bench.refused_with(Code::Invalid, Principal::System, vec![op]).await;
+    }
+    bench.ok(Principal::System, vec![expiring(1, START_MS + 5_000), expiring(2, START_MS + 9_000)]).await;
+    let wake = Wake { wall: Some(Timestamp(START_MS + 5_000)), mono: None };
+    assert_eq!((bench.published().wake, at_the_door(&bench, 1)), (wake, "viewer:laptop".into()));
+    bench.pass(5);
+    assert_eq!(at_the_door(&bench, 1), "expired", "also before anybody swept");
+    bench.sweep().await;
+    let door = [1, 2].map(|secret| at_the_door(&bench, secret));
+    assert_eq!((door, stored(&bench).await.len()), (["unknown".into(), "viewer:laptop".into()], 1));
+    assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 9_000)));
+    bench.pass(4);
+    bench.sweep().await;
+    assert_eq!((bench.published().tokens.len(), bench.published().wake), (0, Wake::default()));
+    let head = bench.head();
+    bench.sweep().await;
+    assert_eq!(bench.head(), head, "nothing is left to expire");
+}
+
+pub async fn i19_every_role_does_what_it_may(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let ops = || {
+        [
+            ("work", Op::Put(put("k", "1"))),
+            ("work", send("alice", deliver_to("bob"))),
+            ("work", register("carol")),
+            ("rule", for_role(1, TokenRole::Viewer)),
+            ("rule", Op::SetPolicy(quorate_core::Policy::mesh())),
+            ("rule", Op::send(deliver_to("bob"))),
+            ("hub", Op::Sweep),
+        ]
+    };
+    let may = |role| match role {
+        TokenRole::Admin => &["work", "rule"][..],
+        TokenRole::Operator => &["work"],
+        TokenRole::Approver | TokenRole::Moderator | TokenRole::Viewer => &[],
+    };
+    for role in TokenRole::ALL.iter().copied() {
+        for (index, (deed, op)) in ops().into_iter().enumerate() {
+            if may(role).contains(&deed) {
+                bench.ok(holder(role), vec![op]).await;
+            } else {
+                // Also behind something that is allowed: nothing of it happens.
+                let both = vec![op.clone(), op];
+                let refused = bench.refused(holder(role), both).await;
+                let place = (refused.code, refused.facts.op);
+                assert_eq!(place, (Code::Forbidden, Some(0)), "{role} {index}");
+            }
+        }
+    }
+    let behind = vec![Op::Put(put("k", "2")), for_role(2, TokenRole::Admin)];
+    let refused = bench.refused(holder(TokenRole::Operator), behind.clone()).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::Forbidden, Some(1)));
+    let refused = bench.refused(agent("alice"), behind).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::Forbidden, Some(1)));
+    assert_eq!(at_the_door(&bench, 2), "unknown");
+}
+
+pub async fn i19_a_refused_commit_lets_nobody_in_or_out(bench: Bench) {
+    bench.start("bob").await;
+    let receipt = bench.ok(Principal::System, vec![for_agent(1, "bob"), expiring(2, START_MS + 5_000)]).await;
+    let (before, wake) = (bench.published().tokens.list(), bench.published().wake);
+    let no = || Op::RemoveAgent { agent: id("nobody") };
+    let refused = [
+        vec![for_role(3, TokenRole::Admin), expiring(4, START_MS + 1_000), no()],
+        vec![revoke(made(&receipt, 0)), revoke(made(&receipt, 1)), no()],
+        vec![Op::RemoveAgent { agent: id("bob") }, for_agent(5, "bob")],
+    ];
+    for ops in refused {
+        bench.refused_with(Code::NotFound, Principal::System, ops).await;
+        assert_eq!((bench.published().tokens.list(), bench.published().wake), (before.clone(), wake));
+    }
+    let door = [1, 2, 3, 4, 5].map(|secret| at_the_door(&bench, secret));
+    assert_eq!(door, ["agent:bob", "viewer:laptop", "unknown", "unknown", "unknown"]);
+}
+
+pub async fn i19_a_secret_is_of_one_token(bench: Bench) {
+    bench.ok(Principal::System, vec![for_role(1, TokenRole::Viewer)]).await;
+    bench.refused_with(Code::Duplicate, Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
+    let twice = vec![for_role(2, TokenRole::Viewer), for_role(2, TokenRole::Admin)];
+    bench.refused_with(Code::Duplicate, Principal::System, twice).await;
+    assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["viewer:laptop", "unknown"]);
+}
+
+pub async fn i3_a_repeated_commit_says_which_secret_is_good(mut bench: Bench) {
+    let keyed = |secret| {
+        Commit::new(Principal::System, vec![for_role(secret, TokenRole::Viewer)]).keyed(repeat_key("k1"))
+    };
+    let first = bench.commit(keyed(1)).await.expect("it is accepted");
+    for _ in 0..2 {
+        let again = bench.commit(keyed(2)).await.expect("it is answered");
+        assert_eq!(again, first);
+        let digest = TokenDigest([1; 32]);
+        assert_eq!(again.results, [OpResult::TokenCreated { id: made(&first, 0), digest }]);
+        assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["viewer:laptop", "unknown"]);
+        bench.reopen().await;
+    }
+}
+
+pub async fn i19_tokens_survive_a_restart(mut bench: Bench) {
+    bench.start("bob").await;
+    let receipt = bench.ok(Principal::System, vec![for_agent(1, "bob"), expiring(2, START_MS + 5_000)]).await;
+    let (before, wake) = (bench.published().tokens.list(), bench.published().wake);
+    bench.reopen().await;
+    assert_eq!((bench.published().tokens.list(), bench.published().wake), (before, wake));
+    bench.ok(Principal::System, vec![revoke(made(&receipt, 0))]).await;
+    bench.pass(5);
+    bench.reopen().await;
+    assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["unknown", "expired"]);
+    bench.sweep().await;
+    assert_eq!(bench.published().tokens.len(), 0);
+}
+
+pub async fn i16_tokens_are_of_one_space(mut bench: Bench) {
+    let receipt = bench.ok(Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
+    let (here, there) = (bench.space, bench.other_space("team").await);
+    bench.enter(there);
+    assert_eq!(at_the_door(&bench, 1), "unknown");
+    let never = TokenId { n: 9, ..made(&receipt, 0) };
+    let foreign = bench.refused(Principal::System, vec![revoke(made(&receipt, 0))]).await;
+    let missing = bench.refused(Principal::System, vec![revoke(never)]).await;
+    assert_eq!((foreign.code, &foreign.facts, &foreign.hint), (missing.code, &missing.facts, &missing.hint));
+    bench.ok(Principal::System, vec![for_role(1, TokenRole::Viewer)]).await;
+    assert_eq!(at_the_door(&bench, 1), "viewer:laptop");
+    bench.enter(here);
+    assert_eq!(at_the_door(&bench, 1), "admin:laptop");
+}
