@@ -35,7 +35,7 @@ const QUEUE_MAX: usize = 64;
 /// Ranges that one frame may name.
 const RANGES_MAX: usize = 1_024;
 /// How often a token is looked at again.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(2);
 /// How long the last frame may take to be written before the connection is simply dropped.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Payloads above this are looked through elsewhere; whoever sends one waits, so that the order is kept.
@@ -112,7 +112,7 @@ async fn must_end(
                     .hint("let one connection serve an agent, or give each its own agent")
                     .into();
             }
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(LOOK.min(every)) => {}
         }
         if !pass.is_good() {
             return Refused::new(Code::Unauthenticated, "the token was revoked, or has expired")

@@ -1,7 +1,7 @@
 //! The books of one connection: which number stands for which lease, how much credit there is, and how much of it the
 //! head may hand out.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused};
 use serde::Deserialize;
@@ -159,11 +159,19 @@ impl Ledger {
         self.trim();
     }
 
-    /// These deliveries are somebody else's by now, by name.
+    /// The leases of these deliveries are over, by name. One that came again since may be held under its newest number.
     pub(super) fn forget<'a>(&mut self, stale: impl Iterator<Item = &'a str>) {
-        let stale: HashSet<&str> = stale.collect();
-        let is_stale = |lease: &LeaseRef| stale.contains(lease.delivery.to_string().as_str());
-        self.leases.iter_mut().filter(|one| one.as_ref().is_some_and(is_stale)).for_each(|one| *one = None);
+        for name in stale {
+            let is_named = |lease: &Option<LeaseRef>| {
+                lease.is_some_and(|lease| lease.delivery.to_string() == name)
+            };
+            let mut named: Vec<usize> =
+                self.leases.iter().enumerate().filter(|(_, one)| is_named(one)).map(|(at, _)| at).collect();
+            if named.len() > 1 {
+                named.pop();
+            }
+            named.into_iter().for_each(|at| self.leases[at] = None);
+        }
         self.trim();
     }
 
@@ -231,16 +239,25 @@ mod tests {
     #[test]
     fn numbers_stand_for_leases() {
         let mut ledger = ledger(0);
-        (1..=4).for_each(|number| drop(ledger.send((number != 2).then(|| lease(number)), 1)));
+        for number in 1..=4 {
+            ledger.send((number != 2).then(|| lease(number)), 1);
+        }
         assert_eq!(ledger.leases(&[(1, 4)]).unwrap(), [lease(1), lease(3), lease(4)]);
         ledger.end(&[(3, 3)]);
         assert_eq!(ledger.leases(&[(1, 2), (3, 4)]).unwrap(), [lease(1), lease(4)]);
         ledger.forget([lease(4).delivery.to_string().as_str()].into_iter());
         assert_eq!(ledger.leases(&[(1, 4)]).unwrap(), [lease(1)]);
-        for wrong in [(0, 1), (3, 2), (4, 5)] {
+        // The same delivery came again under another lease.
+        let again = LeaseRef { token: Token(9), ..lease(1) };
+        assert_eq!(ledger.send(Some(again), 1), 5);
+        ledger.forget([again.delivery.to_string().as_str()].into_iter());
+        assert_eq!(ledger.leases(&[(1, 5)]).unwrap(), [again]);
+        for wrong in [(0, 1), (3, 2), (5, 6)] {
             assert_eq!(ledger.leases(&[wrong]).unwrap_err().code, Code::Invalid, "{wrong:?}");
         }
-        (0..NUMBERS_MAX).for_each(|_| drop(ledger.send(None, 1)));
+        for _ in 0..NUMBERS_MAX {
+            ledger.send(None, 1);
+        }
         assert_eq!(ledger.leases(&[(1, 1)]).unwrap_err().code, Code::NotFound);
     }
 }

@@ -22,8 +22,8 @@ use crate::wire::delivery::DeliveryOut;
 
 /// Commits that wait for their answers.
 const PENDING_MAX: usize = 1_024;
-/// How often it is looked whether something got stuck.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether something got stuck, at least.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// What is to be told.
 pub(super) enum Tell {
@@ -117,7 +117,7 @@ impl Teller {
     }
 
     async fn tell(&mut self) -> Over {
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(LOOK.min(self.session.starved_after / 2));
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let event = self.next(&mut look).await;
@@ -244,6 +244,7 @@ impl Teller {
             }
         }
         self.feed(Message::Text(batch.text().into())).await?;
+        self.starved = None;
         if self.session.ledger().runs_low() {
             self.grant().await;
         }
@@ -267,6 +268,7 @@ impl Teller {
             self.grant().await;
             return Ok(());
         }
+        // Counted from one look to the next: what came in between is younger.
         let since = *self.starved.get_or_insert_with(Instant::now);
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
         if since.elapsed() >= self.session.starved_after {
