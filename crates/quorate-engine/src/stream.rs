@@ -1,9 +1,7 @@
 //! For one connection that lasts: a standing consumer that takes up where an earlier one stopped, and commits that keep
 //! their order while their answers are still on the way.
 
-use quorate_core::{
-    AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Receipt, Refused, Waiting,
-};
+use quorate_core::{AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Receipt, Refused, Waiting};
 use quorate_store::{BoxFuture, Outcome, StoreError};
 
 use crate::error::Error;

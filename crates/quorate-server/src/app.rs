@@ -61,7 +61,8 @@ impl App {
     /// # Errors
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
-        let app = Self(Arc::new(Inner { engine, settings, spaces: Mutex::default(), seats: Seats::default() }));
+        let app =
+            Self(Arc::new(Inner { engine, settings, spaces: Mutex::default(), seats: Seats::default() }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             app.make_space(info.name).await?;

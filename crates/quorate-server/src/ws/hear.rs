@@ -15,7 +15,6 @@ use quorate_engine::{Answer, Consumer, Error, Pending};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::frame::{self, Asked, REQUESTS_MAX, Unread};
 use super::ledger::Range;
@@ -98,7 +97,8 @@ async fn must_end(
     queue: &mpsc::Sender<Tell>,
     heard: &AtomicBool,
 ) -> Problem {
-    let (mut ping, mut silent) = (Instant::now() + every, 0);
+    let look = LOOK.min(every);
+    let (mut waited, mut silent) = (Duration::ZERO, 0);
     loop {
         let lost = async {
             match seat.as_mut() {
@@ -112,17 +112,17 @@ async fn must_end(
                     .hint("let one connection serve an agent, or give each its own agent")
                     .into();
             }
-            () = tokio::time::sleep(LOOK.min(every)) => {}
+            () = tokio::time::sleep(look) => waited += look,
         }
         if !pass.is_good() {
             return Refused::new(Code::Unauthenticated, "the token was revoked, or has expired")
                 .hint("connect again with another token")
                 .into();
         }
-        if Instant::now() < ping {
+        if waited < every {
             continue;
         }
-        ping = Instant::now() + every;
+        waited = Duration::ZERO;
         silent = if heard.swap(false, Ordering::Relaxed) { 0 } else { silent + 1 };
         if silent >= 3 {
             return Refused::new(Code::Timeout, "there was no sign of life").into();
@@ -178,8 +178,11 @@ impl Hearer {
 
     async fn numbered(&mut self, n: u64, asked: Asked<'_>, bytes: &Bytes) -> Result<Said, Problem> {
         if self.last.is_some_and(|last| n <= last) {
-            let refused = Refused::new(Code::Invalid, format!("n is {n}, and was at {} before", self.last.unwrap_or(0)))
-                .hint("number frames upwards: answers are told apart by n");
+            let refused = Refused::new(
+                Code::Invalid,
+                format!("n is {n}, and was at {} before", self.last.unwrap_or(0)),
+            )
+            .hint("number frames upwards: answers are told apart by n");
             return Err(refused.into());
         }
         self.last = Some(n);
@@ -202,7 +205,8 @@ impl Hearer {
                 self.end(vec![Op::AckMany(leases)], ranges).await
             }
             Asked::Nack(nack) => {
-                let ops: Vec<_> = self.leases(&nack.deliveries)?.into_iter().map(|lease| nack.op(lease)).collect();
+                let ops: Vec<_> =
+                    self.leases(&nack.deliveries)?.into_iter().map(|lease| nack.op(lease)).collect();
                 if ops.is_empty() {
                     return Err(no_letter().into());
                 }
@@ -224,9 +228,12 @@ impl Hearer {
 
     fn leases(&self, ranges: &[Range]) -> Result<Vec<quorate_core::LeaseRef>, Refused> {
         if ranges.len() > RANGES_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the frame names {} ranges", ranges.len()))
-                .limit(RANGES_MAX as u64)
-                .hint("name fewer at a time"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("the frame names {} ranges", ranges.len()),
+            )
+            .limit(RANGES_MAX as u64)
+            .hint("name fewer at a time"));
         }
         self.session.ledger().leases(ranges)
     }

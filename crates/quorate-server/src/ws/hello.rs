@@ -106,7 +106,8 @@ async fn begin(
     epoch: Option<Epoch>,
 ) -> Result<Epoch, Problem> {
     let published = space.published();
-    let missing = || Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register it first");
+    let missing =
+        || Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register it first");
     let agent = published.agents.by_id(id).ok_or_else(missing)?;
     if let Some(epoch) = epoch {
         if epoch == agent.epoch {

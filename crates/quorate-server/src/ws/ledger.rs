@@ -1,9 +1,9 @@
 //! The books of one connection: which number stands for which lease, how much credit there is, and how much of it the
 //! head may hand out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused};
+use quorate_core::{Code, ConsumerId, DeliveryId, LeaseRef, Op, Refused};
 use serde::Deserialize;
 
 /// Deliveries that the hub may hold for one connection and has not sent yet.
@@ -161,16 +161,18 @@ impl Ledger {
 
     /// The leases of these deliveries are over, by name. One that came again since may be held under its newest number.
     pub(super) fn forget<'a>(&mut self, stale: impl Iterator<Item = &'a str>) {
-        for name in stale {
-            let is_named = |lease: &Option<LeaseRef>| {
-                lease.is_some_and(|lease| lease.delivery.to_string() == name)
-            };
-            let mut named: Vec<usize> =
-                self.leases.iter().enumerate().filter(|(_, one)| is_named(one)).map(|(at, _)| at).collect();
-            if named.len() > 1 {
-                named.pop();
+        let stale: HashSet<DeliveryId> = stale.filter_map(|name| name.parse().ok()).collect();
+        let mut places: HashMap<DeliveryId, Vec<usize>> = HashMap::new();
+        for (at, lease) in self.leases.iter().enumerate() {
+            if let Some(lease) = lease.filter(|lease| stale.contains(&lease.delivery)) {
+                places.entry(lease.delivery).or_default().push(at);
             }
-            named.into_iter().for_each(|at| self.leases[at] = None);
+        }
+        for mut places in places.into_values() {
+            if places.len() > 1 {
+                places.pop();
+            }
+            places.into_iter().for_each(|at| self.leases[at] = None);
         }
         self.trim();
     }
@@ -187,7 +189,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{DeliveryId, DeliveryNo, Generation, Token};
+    use quorate_core::{DeliveryNo, Generation, Token};
 
     use super::*;
 

@@ -8,11 +8,10 @@ use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use futures_util::stream::SplitSink;
 use futures_util::{FutureExt as _, SinkExt as _};
-use quorate_core::{Code, Receipt, Refused};
+use quorate_core::{Code, Mono, Receipt, Refused};
 use quorate_engine::{Consumer, Delivery, Error, Pending};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::frame::{self, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX};
 use super::ledger::Range;
@@ -45,10 +44,15 @@ pub(super) enum Tell {
 pub(super) enum What {
     Commit,
     /// These numbers end; with it goes so much credit.
-    End { ranges: Vec<Range>, credit: u32 },
+    End {
+        ranges: Vec<Range>,
+        credit: u32,
+    },
     Extend,
     /// Credit alone; nobody waits to hear of it.
-    Grant { credit: u32 },
+    Grant {
+        credit: u32,
+    },
 }
 
 /// Why the connection is over.
@@ -68,7 +72,7 @@ pub(super) struct Teller {
     /// Whether something was fed to the sink and not flushed.
     is_dirty: bool,
     /// Since when deliveries lie here that must not be sent.
-    starved: Option<Instant>,
+    starved: Option<Mono>,
 }
 
 /// What waits to be told.
@@ -238,7 +242,10 @@ impl Teller {
             batch.add(ledger.send(delivery.lease, item.len() as u64), &item);
             let may_send = ledger.may_send();
             drop(ledger);
-            if may_send && batch.count < BATCH_MESSAGES_MAX && let Some(consumer) = &mut self.consumer {
+            if may_send
+                && batch.count < BATCH_MESSAGES_MAX
+                && let Some(consumer) = &mut self.consumer
+            {
                 // What cannot be read at once is found by the next wait.
                 next = consumer.at_hand().now_or_never().and_then(Result::ok).flatten();
             }
@@ -269,9 +276,10 @@ impl Teller {
             return Ok(());
         }
         // Counted from one look to the next: what came in between is younger.
-        let since = *self.starved.get_or_insert_with(Instant::now);
+        let now = self.session.app.engine().clock().now().mono;
+        let since = *self.starved.get_or_insert(now);
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
-        if since.elapsed() >= self.session.starved_after {
+        if now >= since.plus_ms(self.session.starved_after.as_millis() as u64) {
             let count = consumer.give_back().await.unwrap_or(0);
             self.session.ledger().take_back(count as u64);
             self.starved = None;

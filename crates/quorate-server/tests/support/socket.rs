@@ -37,7 +37,8 @@ impl Served {
     }
 
     pub(crate) async fn connect(&self) -> Socket {
-        let (stream, _) = connect_async(format!("ws://{}/v1/ws", self.address())).await.expect("a connection");
+        let (stream, _) =
+            connect_async(format!("ws://{}/v1/ws", self.address())).await.expect("a connection");
         Socket { stream, n: 0 }
     }
 

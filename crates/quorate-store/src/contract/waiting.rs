@@ -143,7 +143,8 @@ pub async fn a_resume_gives_the_same_leases_again(mut bench: Bench) {
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
     let held = bench.claim("bob", 2).await;
-    let names = |held: &[Handed]| held.iter().map(|one| (one.delivery, one.token, one.attempt)).collect::<Vec<_>>();
+    let names =
+        |held: &[Handed]| held.iter().map(|one| (one.delivery, one.token, one.attempt)).collect::<Vec<_>>();
     bench.pass(20);
     let again = bench.ok(agent("bob"), vec![resume("bob")]).await;
     assert_eq!((again.seq, names(&claimed(&again))), (None, names(&held)));

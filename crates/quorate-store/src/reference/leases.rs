@@ -1,8 +1,8 @@
 //! What the holder of a delivery may do with it, and how a delivery comes back.
 
 use quorate_core::{
-    AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, Handed, LeaseRef, Nack, NackThen, OpResult, Principal, Refused,
-    Stale,
+    AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, Handed, LeaseRef, Nack, NackThen, OpResult,
+    Principal, Refused, Stale,
 };
 
 use crate::reference::space::Place;
