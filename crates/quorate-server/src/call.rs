@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) uri: Uri,
     pub(crate) body: Bytes,
+    /// For what goes on after the answer has begun.
+    pub(crate) pass: Pass,
 }
 
 /// An answer.
@@ -49,7 +51,7 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
-        let (Known { space, home, principal, bearer }, _) = known(app, &head.headers)?;
+        let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -66,6 +68,7 @@ impl FromRequest<App> for Call {
             key,
             uri: head.uri,
             body,
+            pass,
         })
     }
 }

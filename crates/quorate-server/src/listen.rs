@@ -10,7 +10,7 @@ use axum::Extension;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
@@ -93,7 +93,7 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             continue;
         };
         // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
-        let life = Life { stopped: stopped.clone(), _permit: Arc::new(permit) };
+        let life = Life { stopped: stopped.clone(), cut: Arc::default(), _permit: Arc::new(permit) };
         tokio::spawn(serve(router.clone().layer(Extension(life.clone())), stream, life));
     }
     drop(listener);
@@ -105,6 +105,7 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
 #[derive(Clone)]
 pub(crate) struct Life {
     stopped: watch::Receiver<bool>,
+    cut: Arc<Notify>,
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
@@ -114,6 +115,11 @@ impl Life {
         // If whoever could say so is gone, so is the hub.
         let _ = self.stopped.wait_for(|stop| *stop).await;
     }
+
+    /// Drops the connection as it is: nobody reads what is written to it.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_one();
+    }
 }
 
 async fn serve(router: axum::Router, stream: TcpStream, mut life: Life) {
@@ -122,12 +128,19 @@ async fn serve(router: axum::Router, stream: TcpStream, mut life: Life) {
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = pin!(connection.with_upgrades());
-    // A connection that breaks is the caller's affair: what it asked for is done or not done, as it can find out.
-    tokio::select! {
-        _ = &mut connection => {}
-        () = life.stopped() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+    let cut = Arc::clone(&life.cut);
+    let ended = async {
+        // A connection that breaks is the caller's affair: what it asked for is done or not done, as it can find out.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = life.stopped() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
         }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = cut.notified() => {}
     }
 }
