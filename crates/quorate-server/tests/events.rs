@@ -95,7 +95,7 @@ async fn every_record_is_one_event_in_order_and_without_payloads() {
     );
     let sent = came.last().expect("an event");
     assert_eq!((&sent["kind"], &sent["principal"]), (&"commit".into(), &"agent:alice".into()));
-    assert_eq!(sent["effects"][0]["effect"], "sent");
+    assert_eq!(sent["effects"][0]["effect"], "message.sent");
     assert_eq!((&sent["effects"][0]["from"], &sent["effects"][0]["to"]), (&"alice".into(), &"bob".into()));
     assert!(sent["at"].is_string());
     assert!(!format!("{came:?}").contains("the-content-of-the-payload"));
@@ -129,11 +129,15 @@ async fn i16_an_agent_sees_what_concerns_it_and_what_all_may_see() {
     let last = head(&hub).await;
     let query = format!("?from={start}");
     let seen = Reader::open(&hub, &bob, &query, None).await.until(last).await;
-    assert_eq!(effects(&seen), ["sent", "written"], "{seen:?}");
+    assert_eq!(effects(&seen), ["message.sent", "entry.written"], "{seen:?}");
     let deliveries = &seen[0]["effects"][0]["deliveries"];
     assert_eq!((deliveries.as_array().map(Vec::len), &deliveries[0]["agent"]), (Some(1), &"bob".into()));
     let seen = Reader::open(&hub, &carol, &query, None).await.until(last).await;
-    assert_eq!(effects(&seen), ["sent", "sent", "leased", "written"], "{seen:?}");
+    assert_eq!(
+        effects(&seen),
+        ["message.sent", "message.sent", "delivery.leased", "entry.written"],
+        "{seen:?}"
+    );
     let seen = Reader::open(&hub, &alice, &query, None).await.until(last).await;
     assert_eq!(seen[0]["effects"][0]["deliveries"].as_array().map(Vec::len), Some(2), "the sender sees both");
     let seen = Reader::open(&hub, &viewer, &query, None).await.until(last).await;
@@ -150,12 +154,15 @@ async fn events_are_chosen_by_kind_agent_and_session() {
     hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "content": 1})).await.ok(201);
     let last = head(&hub).await;
     let chosen = async |query: &str| Reader::open(&hub, &hub.admin, query, None).await.next().await;
-    assert_eq!(effects(&[chosen("?from=1&kind=written").await]), ["written"]);
-    let of_bob = chosen("?from=1&kind=sent,written&agent=bob").await;
-    assert_eq!(effects(&[of_bob]), ["sent"]);
+    assert_eq!(effects(&[chosen("?from=1&kind=entry.written").await]), ["entry.written"]);
+    let of_bob = chosen("?from=1&kind=message.sent,entry.written&agent=bob").await;
+    assert_eq!(effects(&[of_bob]), ["message.sent"]);
     let seen = Reader::open(&hub, &hub.admin, "?from=1&session=s1", None).await.until(last).await;
     let names = effects(&seen);
-    assert!(names.contains(&"sent".to_owned()) && !names.contains(&"written".to_owned()), "{names:?}");
+    assert!(
+        names.contains(&"message.sent".to_owned()) && !names.contains(&"entry.written".to_owned()),
+        "{names:?}"
+    );
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
@@ -188,7 +195,7 @@ async fn a_page_can_show_any_moment_and_follow_from_there() {
     let folded = hub.get(&bob, &format!("/v1/state?at={last}")).await.ok(200);
     assert_eq!(folded, now);
     let mut tail = Reader::open(&hub, &bob, &format!("?from={}", last + 1), None).await;
-    assert_eq!(effects(&[tail.next().await]), ["written"]);
+    assert_eq!(effects(&[tail.next().await]), ["entry.written"]);
     hub.get(&bob, "/v1/state?at=99999").await.refused(404, "NOT_FOUND");
     hub.get(&bob, "/v1/state?at=0").await.refused(404, "NOT_FOUND");
 }
