@@ -1,5 +1,7 @@
 //! `quorate bench`: the workloads of the performance page, each waiting for its durable answer.
 
+mod ask;
+mod beats;
 mod cas;
 mod cycle;
 mod fill;
@@ -10,6 +12,7 @@ mod rig;
 mod step;
 mod tasks;
 mod topic;
+mod waits;
 
 use std::path::PathBuf;
 
@@ -23,12 +26,14 @@ use report::Line;
 #[command(after_help = "Example: quorate bench W0 W1 --quick
 
 W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
-W1 durable cycle, W4 topic with 30 subscribers, W5 compare and set, W6 graphs
-of tasks, W7 atomic step, W8 growth and restart.
+W1 durable cycle, W3 request and response, W4 topic with 30 subscribers, W5
+compare and set, W6 graphs of tasks, W7 atomic step, W8 growth and restart.
+BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
+what a look at 10,000 waits for a deadlock takes.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: W0 W1 W4 W5 W6 W7 W8; all if none is named.
+    /// Which workloads: W0 W1 W3 W4 W5 W6 W7 W8 BEATS WAITS; all if none is named.
     workloads: Vec<String>,
     /// Keep each workload under 5 s.
     #[arg(long)]
@@ -62,7 +67,7 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 7] = ["W0", "W1", "W4", "W5", "W6", "W7", "W8"];
+const ALL: [&str; 10] = ["W0", "W1", "W3", "W4", "W5", "W6", "W7", "W8", "BEATS", "WAITS"];
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let wanted: Vec<String> = match args.workloads.as_slice() {
@@ -96,10 +101,13 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
     match name {
         "W0" => cycle::bare(scale),
         "W1" => cycle::measure(scale).await,
+        "W3" => ask::measure(scale).await,
         "W4" => topic::measure(scale).await,
         "W5" => cas::measure(scale).await,
         "W6" => tasks::measure(scale).await,
         "W7" => step::measure(scale).await,
+        "BEATS" => beats::measure(scale).await,
+        "WAITS" => waits::measure(scale).await,
         _ => growth::measure(scale).await,
     }
 }

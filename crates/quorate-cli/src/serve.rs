@@ -104,7 +104,7 @@ async fn admin_token(data: &Path, space: &Space) -> anyhow::Result<PathBuf> {
     }
     let (secret, is_new) = match fs::read_to_string(&path) {
         Ok(text) => (text.trim().parse::<Secret>()?, false),
-        Err(_) => (space.make_secret(), true),
+        Err(_) => (space.draw_secret(), true),
     };
     if is_new {
         write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;

@@ -7,8 +7,8 @@ use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::decide::Handed;
 use crate::ids::{
-    AgentId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId, Seq,
-    SessionId, SnapshotName, TaskId, Token, TokenId, Version,
+    AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId,
+    Seq, SessionId, SnapshotName, TaskId, Token, TokenId, Version,
 };
 use crate::inspect::{Inspect, Inspected};
 use crate::limits::{
@@ -265,6 +265,11 @@ pub enum Op {
     Inspect(Inspect),
     /// Wait until a task is over. Leaves no record.
     AwaitTask(AwaitTask),
+    /// Signs of life in which nothing new was said, of several agents at once. Leaves no record.
+    Heard {
+        /// Whose.
+        agents: Vec<AgentNo>,
+    },
     /// `token.create`: let somebody in who shows the secret.
     CreateToken(CreateToken),
     /// `token.revoke`: do so no more.
@@ -482,7 +487,8 @@ impl Op {
             | Self::CancelRequest { .. }
             | Self::Inspect(_)
             | Self::AwaitTask(_)
-            | Self::RevokeToken { .. } => Ok(()),
+            | Self::RevokeToken { .. }
+            | Self::Heard { .. } => Ok(()),
         }
     }
 }

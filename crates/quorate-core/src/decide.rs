@@ -344,6 +344,7 @@ impl<'a> Draft<'a> {
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
+            Op::Heard { agents } => Ok(self.heard(agents)),
             Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms).map_err(No::Refused),

@@ -472,7 +472,7 @@ impl Verb {
             Self::PoolOpened => "pool.opened",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",
-            Self::RequestTimedOut => "request.timed-out",
+            Self::RequestTimedOut => "request.timedOut",
             Self::RequestCancelled => "request.cancelled",
             Self::RequestFailed => "request.failed",
             Self::RequestRedirected => "request.redirected",

@@ -52,6 +52,8 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
 
         Op::SetPolicy(_) => (Rule, "set the policy"),
         Op::Erase(_) => (Rule, "erase payloads"),
+        // Whoever registers an agent lets it in.
+        Op::CreateToken(new) if new.bearer.agent().is_some() => (Run, "create tokens of agents"),
         Op::CreateToken(_) => (Rule, "create tokens"),
         Op::RevokeToken { .. } => (Rule, "revoke tokens"),
         Op::Send { message, .. } if message.from.is_none() => (Rule, "send as the hub"),
@@ -59,6 +61,7 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
 
         Op::Sweep => (Hub, "sweep"),
         Op::BringHistory(_) => (Hub, "bring a history"),
+        Op::Heard { .. } => (Hub, "give signs of life of others"),
 
         Op::RegisterAgent(_) | Op::RemoveAgent { .. } | Op::Heartbeat(_) => (Work, "act for agents"),
         Op::Subscribe(_) | Op::Unsubscribe { .. } => (Work, "act for agents"),

@@ -89,14 +89,22 @@ pub(crate) fn knots<I>(waits: &[Wait<I>], hands: impl Fn(AgentNo) -> Hands) -> V
 }
 
 /// Waits of one agent that can hold up the same things.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// By age.
-    waits: Vec<usize>,
-    /// Needs that something of this group's agent would meet, with the record since which the agent has that thing.
-    hopes: Vec<(Seq, usize)>,
-    /// How many of the hopes came true.
-    met: usize,
+    /// How many there are.
+    waits: usize,
+    /// The last of them in the order of their ages.
+    youngest: usize,
+    /// The first of its hopes that did not come true yet, and the end of them.
+    hopes: (usize, usize),
+}
+
+/// A need that something of a group's agent would meet, with the record since which the agent has that thing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Hope {
+    group: usize,
+    since: Seq,
+    need: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -113,12 +121,16 @@ struct Graph<'a, I> {
     waits: &'a [Wait<I>],
     groups: Vec<Group>,
     group_of: HashMap<Of, usize, foldhash::fast::RandomState>,
+    /// The two groups that each wait belongs to.
+    groups_of: Vec<[usize; 2]>,
+    /// By group, then by the record.
+    hopes: Vec<Hope>,
     /// Each need: its wait, and whether it can be met.
     needs: Vec<(usize, bool)>,
     /// The first need of each wait.
     first_need: Vec<usize>,
-    /// Needs that are met when a wait ends.
-    behind: Vec<Vec<usize>>,
+    /// Needs that are met when a wait ends: the wait and the need, by wait.
+    behind: Vec<(usize, usize)>,
     /// How many needs of each wait cannot be met yet.
     open: Vec<usize>,
     /// Waits that can end, and whose consequences were not drawn yet.
@@ -127,29 +139,29 @@ struct Graph<'a, I> {
 
 impl<'a, I> Graph<'a, I> {
     fn new(waits: &'a [Wait<I>], hands: impl Fn(AgentNo) -> Hands) -> Self {
+        let count = waits.len();
         let mut graph = Self {
             waits,
-            groups: Vec::new(),
-            group_of: HashMap::default(),
-            needs: Vec::new(),
-            first_need: Vec::with_capacity(waits.len()),
-            behind: vec![Vec::new(); waits.len()],
+            groups: Vec::with_capacity(2 * count),
+            group_of: HashMap::with_capacity_and_hasher(2 * count, foldhash::fast::RandomState::default()),
+            groups_of: Vec::with_capacity(count),
+            hopes: Vec::with_capacity(count),
+            needs: Vec::with_capacity(count),
+            first_need: Vec::with_capacity(count),
+            behind: Vec::new(),
             open: waits.iter().map(|wait| wait.needs.len()).collect(),
-            ended: Vec::new(),
+            ended: Vec::with_capacity(count),
         };
         for (index, wait) in waits.iter().enumerate() {
-            for of in of_wait(wait) {
-                let group = graph.group(of);
-                graph.groups[group].waits.push(index);
-            }
+            let groups = of_wait(wait).map(|of| graph.join(of, index));
+            graph.groups_of.push(groups);
         }
         for (index, wait) in waits.iter().enumerate() {
             graph.first_need.push(graph.needs.len());
             for need in &wait.needs {
                 let number = graph.needs.len();
                 graph.needs.push((index, false));
-                let free = need.sources.iter().any(|source| graph.is_free(wait, source, &hands));
-                if free {
+                if need.sources.iter().any(|source| graph.is_free(wait, source, &hands)) {
                     graph.meet(number);
                 } else {
                     graph.hope(number, &need.sources);
@@ -159,21 +171,37 @@ impl<'a, I> Graph<'a, I> {
                 graph.ended.push(index);
             }
         }
-        graph.groups.iter_mut().for_each(|group| group.hopes.sort_unstable());
+        graph.in_order();
         graph
     }
 
-    fn group(&mut self, of: Of) -> usize {
+    /// Takes a wait into a group. They come in the order of their ages.
+    fn join(&mut self, of: Of, wait: usize) -> usize {
         let next = self.groups.len();
         let group = *self.group_of.entry(of).or_insert(next);
         if group == next {
             self.groups.push(Group::default());
         }
+        self.groups[group].waits += 1;
+        self.groups[group].youngest = wait;
         group
     }
 
+    /// Puts hopes together that come true together.
+    fn in_order(&mut self) {
+        self.hopes.sort_unstable();
+        self.behind.sort_unstable();
+        for (index, hope) in self.hopes.iter().enumerate() {
+            let hopes = &mut self.groups[hope.group].hopes;
+            if hopes.1 == 0 {
+                hopes.0 = index;
+            }
+            hopes.1 = index + 1;
+        }
+    }
+
     fn size(&self, of: Of) -> usize {
-        self.group_of.get(&of).map_or(0, |group| self.groups[*group].waits.len())
+        self.group_of.get(&of).map_or(0, |group| self.groups[*group].waits)
     }
 
     /// Whether no wait holds a source up.
@@ -181,24 +209,29 @@ impl<'a, I> Graph<'a, I> {
         let (agent, since) = match *source {
             Source::Wait(_) => return false,
             Source::Held { agent, since, .. } => (agent, since),
-            Source::Inbox(agent) if hands(agent).takes_more => return true,
             Source::Inbox(agent) => (agent, Seq(0)),
         };
         // An agent that waits for itself does two things at once, or gives up when its time is over: only it can know.
         if agent == wait.agent {
             return true;
         }
-        // More work than waits: some of it goes on, and unless a wait says what it belongs to, nobody knows which.
-        let goes_on = match self.group_of(source) {
-            Of::Agent(agent) | Of::Loose(agent) => hands(agent).works > self.size(Of::Agent(agent)),
+        let of = self.holds_up(source);
+        let begun_since = |youngest: usize| self.waits[youngest].age.0 >= since;
+        if !self.youngest(of).is_some_and(begun_since) {
+            return true;
+        }
+        let Hands { works, takes_more } = hands(agent);
+        match of {
+            _ if takes_more && matches!(source, Source::Inbox(_)) => true,
+            // More work than waits: some of it goes on, and unless a wait says what it belongs to, nobody knows which.
+            Of::Agent(agent) | Of::Loose(agent) => works > self.size(Of::Agent(agent)),
             Of::Work(..) => false,
-        };
-        goes_on || self.youngest(source).is_none_or(|youngest| self.waits[youngest].age.0 < since)
+        }
     }
 
     /// Which waits hold a source up. A thing that belongs to a delivery is held up by the waits of that delivery; if
     /// there are none, by those that say nothing.
-    fn group_of(&self, source: &Source) -> Of {
+    fn holds_up(&self, source: &Source) -> Of {
         match *source {
             Source::Held { agent, within: Some(work), .. } => {
                 let own = Of::Work(agent, work);
@@ -209,10 +242,9 @@ impl<'a, I> Graph<'a, I> {
         }
     }
 
-    /// The youngest wait that holds a source up.
-    fn youngest(&self, source: &Source) -> Option<usize> {
-        let group = self.group_of.get(&self.group_of(source))?;
-        self.groups[*group].waits.last().copied()
+    /// The youngest wait of a group.
+    fn youngest(&self, of: Of) -> Option<usize> {
+        self.group_of.get(&of).map(|group| self.groups[*group].youngest)
     }
 
     /// The need is met as soon as one of its sources is no longer held up.
@@ -220,14 +252,16 @@ impl<'a, I> Graph<'a, I> {
         for source in sources {
             let since = match *source {
                 Source::Wait(wait) => {
-                    self.behind[wait].push(need);
+                    self.behind.push((wait, need));
                     continue;
                 }
                 Source::Held { since, .. } => since,
                 Source::Inbox(_) => Seq(0),
             };
-            let group = self.group(self.group_of(source));
-            self.groups[group].hopes.push((since, need));
+            // Somebody holds it up, so there is such a group.
+            if let Some(group) = self.group_of.get(&self.holds_up(source)).copied() {
+                self.hopes.push(Hope { group, since, need });
+            }
         }
     }
 
@@ -246,19 +280,20 @@ impl<'a, I> Graph<'a, I> {
     fn ease(&mut self) {
         while let Some(wait) = self.ended.pop() {
             self.open[wait] = 0;
-            for need in std::mem::take(&mut self.behind[wait]) {
-                self.meet(need);
+            let mut next = self.behind.partition_point(|(before, _)| *before < wait);
+            while let Some((_, need)) = self.behind.get(next).filter(|(before, _)| *before == wait) {
+                self.meet(*need);
+                next += 1;
             }
             let since = self.waits[wait].age.0;
-            for of in of_wait(&self.waits[wait]) {
-                let Some(group) = self.group_of.get(&of).copied() else { continue };
+            for group in self.groups_of[wait] {
                 // What the agent had in its hands when this wait began is not held up by it any more.
-                while let Some((_, need)) =
-                    self.groups[group].hopes.get(self.groups[group].met).filter(|(had, _)| *had <= since)
+                while let (next, end) = self.groups[group].hopes
+                    && next < end
+                    && self.hopes[next].since <= since
                 {
-                    let need = *need;
-                    self.groups[group].met += 1;
-                    self.meet(need);
+                    self.groups[group].hopes.0 += 1;
+                    self.meet(self.hopes[next].need);
                 }
             }
         }
@@ -272,7 +307,7 @@ impl<'a, I> Graph<'a, I> {
         let need = unmet.next()?;
         let next = match need.sources.first()? {
             Source::Wait(other) => Some(*other),
-            held => self.youngest(held),
+            held => self.youngest(self.holds_up(held)),
         };
         next.map(|next| (next, need.what))
     }

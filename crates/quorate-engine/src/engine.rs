@@ -12,8 +12,15 @@ use crate::door::{Door, Options};
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::post::Post;
+use crate::signs::Signs;
 use crate::space::Space;
 use crate::sweep;
+
+/// How time passes in one space.
+struct Sweeping {
+    signs: Arc<Signs>,
+    task: JoinHandle<()>,
+}
 
 /// The engine of one hub.
 pub struct Engine {
@@ -23,7 +30,7 @@ pub struct Engine {
     pub(crate) guard: Guard,
     pub(crate) door: Arc<Door>,
     post: Arc<Post>,
-    sweeps: Mutex<HashMap<SpaceNo, JoinHandle<()>>>,
+    sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
     pub(crate) checks: Checks,
 }
 
@@ -68,18 +75,22 @@ impl Engine {
         let number = self.store.space(name).await?;
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
         let subscribed = !published.borrow().topics.is_empty();
-        let space = Space::new(Arc::clone(self), number, published.clone(), Arc::clone(&self.post));
         let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-        sweeps.entry(number).or_insert_with(|| {
-            if subscribed {
-                let space = space.clone();
-                // What fails here is tried again when the agent subscribes again.
-                tokio::spawn(async move { drop(space.catch_up_all().await) });
-            }
-            let sweep = sweep::run(Arc::clone(&self.store), Arc::clone(&self.clock), number, published);
-            tokio::spawn(sweep)
+        let is_new = !sweeps.contains_key(&number);
+        let sweeping = sweeps.entry(number).or_insert_with(|| {
+            let signs = Arc::new(Signs::default());
+            let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+            let sweep = sweep::run(store, clock, number, published.clone(), Arc::clone(&signs));
+            Sweeping { signs, task: tokio::spawn(sweep) }
         });
+        let (post, signs) = (Arc::clone(&self.post), Arc::clone(&sweeping.signs));
         drop(sweeps);
+        let space = Space::new(Arc::clone(self), number, published, post, signs);
+        if is_new && subscribed {
+            let space = space.clone();
+            // What fails here is tried again when the agent subscribes again.
+            tokio::spawn(async move { drop(space.catch_up_all().await) });
+        }
         Ok(space)
     }
 
@@ -104,7 +115,7 @@ impl Engine {
     /// Writes what is queued, then stops.
     pub async fn close(&self) {
         for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-            sweep.abort();
+            sweep.task.abort();
         }
         self.checks.stop();
         self.store.close().await;
@@ -115,7 +126,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-            sweep.abort();
+            sweep.task.abort();
         }
         self.checks.stop();
     }

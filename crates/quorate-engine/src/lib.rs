@@ -22,6 +22,7 @@ mod request;
 mod rollback;
 mod secrets;
 mod sessions;
+mod signs;
 mod space;
 mod stream;
 mod sweep;

@@ -149,7 +149,11 @@ impl Space {
         status: Status,
         health: Health,
     ) -> Result<(), Error> {
-        let op = Op::Heartbeat(Heartbeat { agent: agent.clone(), status, health });
+        let heartbeat = Heartbeat { agent: agent.clone(), status, health };
+        if self.signs().take(&self.published(), &heartbeat, epoch) {
+            return Ok(());
+        }
+        let op = Op::Heartbeat(heartbeat);
         let commit = Commit { epoch, ..Commit::new(Principal::Agent(agent.clone()), vec![op]) };
         self.commit(commit).await.map(drop)
     }

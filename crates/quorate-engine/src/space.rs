@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
-    Principal, Receipt, Refused, Secret, SpaceNo, Waiting,
+    Principal, Receipt, Refused, SpaceNo, Waiting,
 };
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
 use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
+use crate::signs::Signs;
 
 /// A space of a hub. Cheap to clone.
 #[derive(Clone)]
@@ -23,6 +24,7 @@ pub struct Space {
     number: SpaceNo,
     published: watch::Receiver<Arc<Published>>,
     post: Arc<Post>,
+    signs: Arc<Signs>,
 }
 
 impl Space {
@@ -31,8 +33,13 @@ impl Space {
         number: SpaceNo,
         published: watch::Receiver<Arc<Published>>,
         post: Arc<Post>,
+        signs: Arc<Signs>,
     ) -> Self {
-        Self { engine, number, published, post }
+        Self { engine, number, published, post, signs }
+    }
+
+    pub(crate) fn signs(&self) -> &Signs {
+        &self.signs
     }
 
     /// Its number.
@@ -72,16 +79,6 @@ impl Space {
     /// A fresh random salt.
     pub(crate) fn salt(&self) -> [u8; 16] {
         self.engine.chance.sixteen()
-    }
-
-    /// A fresh secret for a token. The hub keeps its digest only: whoever makes one shows it once.
-    #[must_use]
-    pub fn make_secret(&self) -> Secret {
-        let (first, second) = (self.salt(), self.salt());
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(&first);
-        bytes[16..].copy_from_slice(&second);
-        Secret::of_random(bytes)
     }
 
     /// Commits: all or nothing, on disk before this returns.
@@ -171,10 +168,11 @@ impl Space {
 
     /// Waits until that much time has passed on the hub's clock.
     pub async fn pass(&self, wait: Duration) {
-        let until = self.engine.clock.now().plus(wait).mono;
-        while self.engine.clock.now().mono < until {
-            let left = until.0 - self.engine.clock.now().mono.0;
-            self.engine.clock.pass(Duration::from_millis(left)).await;
+        let mut now = self.engine.clock.now();
+        let until = now.plus(wait).mono;
+        while now.mono < until {
+            self.engine.clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
+            now = self.engine.clock.now();
         }
     }
 

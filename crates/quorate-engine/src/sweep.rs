@@ -4,14 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{Commit, Now, Op, Principal, SpaceNo, Wake};
+use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceNo, Wake};
 use quorate_store::{Clock, Published, Store, StoreError};
 use tokio::sync::watch;
+
+use crate::signs::Signs;
 
 /// Looks again after so long at the latest, whatever the clocks say.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// How long to wait after a sweep that could not be written.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// How long signs of life are gathered.
+const GATHER_MS: u64 = 1_000;
 
 /// Sweeps one space for as long as the store is open.
 pub(crate) async fn run(
@@ -19,12 +23,22 @@ pub(crate) async fn run(
     clock: Arc<dyn Clock>,
     space: SpaceNo,
     mut published: watch::Receiver<Arc<Published>>,
+    signs: Arc<Signs>,
 ) {
+    let mut tell_at: Option<Mono> = None;
     loop {
         let wake = published.borrow_and_update().wake;
         let now = clock.now();
-        if wake.is_due(now) {
-            match store.transact(space, vec![Commit::new(Principal::System, vec![Op::Sweep])]).await {
+        let (sweeps, tells) = (wake.is_due(now), tell_at.is_some_and(|at| at <= now.mono));
+        if sweeps || tells {
+            tell_at = None;
+            let sweep = sweeps.then(|| Commit::new(Principal::System, vec![Op::Sweep]));
+            // Whoever gave a sign of life is not missed.
+            let commits: Vec<_> = signs.commit().into_iter().chain(sweep).collect();
+            if commits.is_empty() {
+                continue;
+            }
+            match store.transact(space, commits).await {
                 Ok(_) => continue,
                 Err(
                     StoreError::Failed(_) | StoreError::Closed | StoreError::Damaged(_) | StoreError::NoSpace,
@@ -35,9 +49,10 @@ pub(crate) async fn run(
                 }
             }
         }
-        let timer = clock.pass(until(wake, now));
+        let timer = clock.pass(until(wake, tell_at, now));
         tokio::select! {
             () = timer => {}
+            () = signs.first() => tell_at = Some(clock.now().mono.plus_ms(GATHER_MS)),
             changed = published.changed() => {
                 if changed.is_err() {
                     return;
@@ -47,9 +62,9 @@ pub(crate) async fn run(
     }
 }
 
-fn until(wake: Wake, now: Now) -> Duration {
+fn until(wake: Wake, tell_at: Option<Mono>, now: Now) -> Duration {
     let wall = wake.wall.map(|at| at.0.saturating_sub(now.wall.0));
-    let mono = wake.mono.map(|at| at.0.saturating_sub(now.mono.0));
+    let mono = [wake.mono, tell_at].into_iter().flatten().min().map(|at| at.0.saturating_sub(now.mono.0));
     let ms = [wall, mono].into_iter().flatten().min();
     // One more millisecond, so that the clock has passed the mark when we look.
     ms.map_or(LONGEST, |ms| Duration::from_millis(ms.saturating_add(1))).min(LONGEST)

@@ -1,7 +1,7 @@
 //! What all requests share: the engine with its spaces, and the table of routes.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use axum::Router;
@@ -50,7 +50,7 @@ struct Inner {
     engine: Arc<Engine>,
     settings: Settings,
     /// Spaces that were asked for: opening one starts its sweep.
-    spaces: Mutex<HashMap<SpaceName, Space>>,
+    spaces: RwLock<BTreeMap<SpaceName, Space>>,
     /// The WebSocket of each agent that has one.
     seats: Seats,
 }
@@ -62,7 +62,7 @@ impl App {
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let app =
-            Self(Arc::new(Inner { engine, settings, spaces: Mutex::default(), seats: Seats::default() }));
+            Self(Arc::new(Inner { engine, settings, spaces: RwLock::default(), seats: Seats::default() }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             app.make_space(info.name).await?;
@@ -84,21 +84,18 @@ impl App {
 
     /// A space that exists.
     pub(crate) fn space(&self, name: &SpaceName) -> Option<Space> {
-        self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.spaces().get(name).cloned()
     }
 
-    /// All spaces.
-    pub(crate) fn spaces(&self) -> Vec<(SpaceName, Space)> {
-        let spaces = self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut spaces: Vec<_> = spaces.iter().map(|(name, space)| (name.clone(), space.clone())).collect();
-        spaces.sort_by(|(one, _), (other, _)| one.cmp(other));
-        spaces
+    /// All spaces, by name.
+    pub(crate) fn spaces(&self) -> RwLockReadGuard<'_, BTreeMap<SpaceName, Space>> {
+        self.0.spaces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A space; made if there is none.
     pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
-        self.0.spaces.lock().unwrap_or_else(PoisonError::into_inner).insert(name, space.clone());
+        self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name, space.clone());
         Ok(space)
     }
 

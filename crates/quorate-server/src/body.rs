@@ -1,6 +1,7 @@
 //! Reading what a caller sent: bounded, checked once, and refused with the path of what is wrong.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -10,9 +11,12 @@ use quorate_core::{Code, Refused};
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 
 /// Bytes of a request.
 pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// How long a caller may take to send it.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// How deep JSON may be nested.
 pub(crate) const DEPTH_MAX: usize = 64;
 
@@ -22,7 +26,12 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refus
         return Err(Refused::new(Code::Invalid, "the body is compressed")
             .hint("send it as it is; the hub takes no Content-Encoding"));
     }
-    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+    let Ok(collected) = timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
+        return Err(Refused::new(Code::Timeout, "the body of the request did not come in time")
+            .limit(BODY_WITHIN.as_millis() as u64)
+            .hint("nothing was changed; send it again, faster"));
+    };
+    match collected {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
             Err(Refused::new(Code::TooLarge, "the request is too large")

@@ -116,22 +116,24 @@ pub(crate) fn known(app: &App, headers: &HeaderMap) -> Result<(Known, Pass), Ref
 pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result<(Known, Pass), Refused> {
     let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
-    for (name, space) in app.spaces() {
+    let found = app.spaces().iter().find_map(|(name, space)| {
         let published = space.published();
-        let token = match published.tokens.find(&digest, now) {
-            Found::Active(token) => token,
-            Found::Expired(_) => return Err(unknown("the token has expired")),
-            Found::Unknown => continue,
-        };
-        let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
-        let pass = Pass { home: space.clone(), digest };
-        let space = match wanted {
-            Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
-            _ => space,
-        };
-        return Ok((Known { space, home, principal, bearer }, pass));
-    }
-    Err(unknown("the token is not known here; it may have been revoked"))
+        match published.tokens.find(&digest, now) {
+            Found::Active(token) => {
+                Some(Ok((name.clone(), space.clone(), token.principal(), token.bearer.clone())))
+            }
+            Found::Expired(_) => Some(Err(unknown("the token has expired"))),
+            Found::Unknown => None,
+        }
+    });
+    let unfound = || unknown("the token is not known here; it may have been revoked");
+    let (name, home, principal, bearer) = found.ok_or_else(unfound)??;
+    let space = match wanted {
+        Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
+        _ => home.clone(),
+    };
+    let known = Known { space, home: home.number(), principal, bearer };
+    Ok((known, Pass { home, digest }))
 }
 
 /// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.

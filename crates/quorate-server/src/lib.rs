@@ -8,6 +8,7 @@ mod body;
 mod call;
 mod guard;
 mod listen;
+mod patience;
 mod problem;
 mod routes;
 mod wire;

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::patience::Patient;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -126,7 +127,8 @@ async fn serve(router: axum::Router, stream: TcpStream, mut life: Life) {
     let _ = stream.set_nodelay(true);
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection =
+        builder.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
     let mut connection = pin!(connection.with_upgrades());
     let cut = Arc::clone(&life.cut);
     let ended = async {

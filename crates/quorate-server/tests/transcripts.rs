@@ -240,6 +240,21 @@ async fn i19_a_revoked_token_is_worth_nothing_at_once() {
 }
 
 #[tokio::test]
+async fn i19_an_operator_lets_agents_in_and_lays_down_no_rules() {
+    let hub = Hub::new().await;
+    let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "operator", "name": "ops"})).await.ok(201);
+    let operator = made["token"].as_str().expect("a token").to_owned();
+    let bob = hub.put(&operator, "/v1/agents/bob", &json!({})).await.ok(201);
+    let bob = bob["token"].as_str().expect("a token").to_owned();
+    hub.post(&operator, "/v1/messages", &json!({"from": "bob", "to": "bob", "payload": 1})).await.ok(200);
+    hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
+    let admin = json!({"role": "admin", "name": "me"});
+    hub.post(&operator, "/v1/tokens", &admin).await.refused(403, "FORBIDDEN");
+    hub.get(&operator, "/v1/admin/stats").await.ok(200);
+    hub.get(&bob, "/v1/admin/stats").await.refused(403, "FORBIDDEN");
+}
+
+#[tokio::test]
 async fn i16_spaces_do_not_see_each_other() {
     let hub = Hub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);

@@ -27,7 +27,7 @@
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
 //! | | `asks Q to A,B [query] [within T] [told C] [again Q]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
-//! | hub | all of it, and `sweeps`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
+//! | hub | all of it, and `sweeps`, `hears A,B`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ] [by A]` |
 //! | | `creates T for A`, `creates T as ROLE`, each `[until T] [showing T]`, `revokes T`
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |

@@ -98,12 +98,12 @@ impl Line {
             Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
             _ => String::new(),
         };
-        let extra: Vec<String> = ["readyMs", "slower"]
+        let extra: Vec<String> = ["readyMs", "slower", "corePercent"]
             .iter()
             .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
             .collect();
         format!(
-            "{:<3} {:<34} {:>10} {latency} {:>8.1} {:>8} {:>7.0} MB  {verdict}{share}{}{}",
+            "{:<5} {:<34} {:>10} {latency} {:>8.1} {:>8} {:>7.0} MB  {verdict}{share}{}{}",
             self.workload,
             self.variant,
             thousands(self.per_second),
@@ -124,7 +124,7 @@ pub(crate) fn head(as_json: bool) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(
         out,
-        "{:<3} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
+        "{:<5} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
         "", "workload", "per second", "p50", "p99", "per sync", "a sync", "memory"
     );
 }

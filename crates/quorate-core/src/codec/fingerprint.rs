@@ -184,8 +184,9 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         // It is alone in its commit and leaves no record, so nobody ever compares it.
         Op::Inspect(_) => out.number(56),
-        // A wait leaves no record either.
+        // These leave no record either.
         Op::AwaitTask(_) => out.number(57),
+        Op::Heard { .. } => out.number(59),
         // Without the digest: whoever asks again has drawn a new secret.
         Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at }) => {
             out.number(60);

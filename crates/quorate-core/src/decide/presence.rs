@@ -34,6 +34,17 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
+    /// Signs of life that the hub was given without any news.
+    pub(super) fn heard(&mut self, agents: &[AgentNo]) -> OpResult {
+        for number in agents {
+            if self.working.agents().get(*number).is_some_and(|agent| !agent.removed) {
+                self.bring_back(*number);
+                self.working.hear_of(*number, self.now);
+            }
+        }
+        OpResult::Done
+    }
+
     /// Whoever acts is there: if it was thought to be away, it is back.
     pub(super) fn bring_back(&mut self, number: AgentNo) {
         if let Some(presence) = self.presence(number).filter(Presence::is_away) {

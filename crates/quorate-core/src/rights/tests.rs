@@ -18,6 +18,7 @@ fn message(from: Option<&str>) -> Op {
 /// Operations of every kind: those that change nothing, work, run, rule, and what the hub does.
 fn ops() -> [(&'static str, Vec<Op>); 5] {
     let agent: AgentId = "bob".parse().unwrap();
+    let bob = agent.clone();
     let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
     let filter = AgentFilter::default();
     let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
@@ -42,7 +43,14 @@ fn ops() -> [(&'static str, Vec<Op>); 5] {
                 Op::RemoveAgent { agent },
             ],
         ),
-        ("run", vec![Op::Redrive { delivery }, Op::Purge { agent: "can:review".parse().unwrap() }]),
+        (
+            "run",
+            vec![
+                Op::Redrive { delivery },
+                Op::Purge { agent: "can:review".parse().unwrap() },
+                Op::CreateToken(CreateToken { bearer: Bearer::Agent(bob), ..new.clone() }),
+            ],
+        ),
         (
             "rule",
             vec![

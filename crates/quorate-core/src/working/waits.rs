@@ -7,7 +7,7 @@ use crate::limits::WAITS_LOOK_MS;
 use crate::recipient::Home;
 use crate::request::Reply;
 use crate::time::{Mono, Timestamp};
-use crate::waits::{Hands, Need, Source, Wait};
+use crate::waits::{Age, Hands, Need, Source, Wait};
 use crate::working::{Map, OpenState, Working};
 
 /// Questions are part of their record; all other waits begin after theirs, in their turn.
@@ -77,10 +77,8 @@ impl Working {
         let index: Map<_, _> = all.iter().enumerate().map(|(at, (id, _))| (*id, begin + at)).collect();
         let mut before: Map<(ConsumerId, &str), usize> = Map::default();
         for name in locks.awaited() {
-            let queue: Vec<_> = locks.queue(name).collect();
-            for pair in queue.windows(2) {
-                before.insert((pair[1], name.as_str()), index[&pair[0]]);
-            }
+            let pairs = locks.queue(name).zip(locks.queue(name).skip(1));
+            before.extend(pairs.map(|(first, next)| ((next, name.as_str()), index[&first])));
         }
         for (id, waiter) in all {
             let mut needs = Vec::new();
@@ -153,16 +151,16 @@ fn has_lain(since: Timestamp, now: Timestamp) -> bool {
 
 /// The waits in the order of their ages, and what names one of them by its place still does.
 fn in_order(mut waits: Vec<Wait<WaitId>>) -> Vec<Wait<WaitId>> {
-    let mut order: Vec<usize> = (0..waits.len()).collect();
-    order.sort_by_key(|wait| waits[*wait].age);
+    let mut order: Vec<(Age, usize)> = waits.iter().map(|wait| wait.age).zip(0..).collect();
+    order.sort_unstable();
     let mut place = vec![0; waits.len()];
-    order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+    order.iter().enumerate().for_each(|(new, (_, old))| place[*old] = new);
     let sources = waits.iter_mut().flat_map(|wait| &mut wait.needs).flat_map(|need| &mut need.sources);
     for source in sources {
         if let Source::Wait(other) = source {
             *other = place[*other];
         }
     }
-    waits.sort_by_key(|wait| wait.age);
-    waits
+    let mut unordered: Vec<_> = waits.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|(_, old)| unordered[old].take()).collect()
 }

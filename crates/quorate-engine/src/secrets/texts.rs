@@ -103,8 +103,9 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
         | Op::AwaitTask(_)
-        | Op::Resume { .. }
-        | Op::RevokeToken { .. } => Ok(()),
+        | Op::RevokeToken { .. }
+        | Op::Heard { .. }
+        | Op::Resume { .. } => Ok(()),
     }
 }
 

@@ -27,7 +27,7 @@ struct TokenIn {
 pub(crate) async fn create_token(call: Call) -> Answer {
     call.only(&[])?;
     let asked: TokenIn = body::parse(&call.body)?;
-    let secret = call.space.make_secret();
+    let secret = call.space.draw_secret();
     let create = CreateToken {
         digest: secret.digest(),
         bearer: Bearer::new(&asked.role, asked.agent.map(AgentId::new).transpose()?)?,

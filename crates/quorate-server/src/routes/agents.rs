@@ -20,7 +20,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::for_agent(id)?;
     let new = body::parse::<AgentIn>(&call.body)?.read(Some(&id))?;
     let is_new = call.space.published().agents.number(&id).is_none();
-    let secret = is_new.then(|| call.space.make_secret());
+    let secret = is_new.then(|| call.space.draw_secret());
     let mut ops = vec![Op::RegisterAgent(new)];
     if let Some(secret) = &secret {
         ops.push(Op::CreateToken(CreateToken {

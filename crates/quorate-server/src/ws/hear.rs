@@ -193,9 +193,12 @@ impl Hearer {
         match asked {
             Asked::Commit(commit) => self.commit(commit, bytes).await,
             Asked::Credit(credit) => {
-                self.session.ledger().credit(credit)?;
-                self.grant().await?;
-                Ok(Said::Now(frame::ok(n, &json!({}))))
+                self.session.ledger().check(credit)?;
+                // Told before anything is sent for it.
+                let _ = self.queue.send(Tell::InTurn(frame::ok(n, &json!({})))).await;
+                self.session.ledger().credit(credit);
+                self.grant().await;
+                Ok(Said::Elsewhere)
             }
             Asked::Ack(ranges) => {
                 let leases = self.leases(&ranges)?;
@@ -268,21 +271,20 @@ impl Hearer {
         }
     }
 
-    async fn grant(&self) -> Result<(), Problem> {
+    /// Lets the head hand out what there is credit for. What fails here is tried again at the next look.
+    async fn grant(&self) {
         let granted = self.session.ledger().grant();
-        if let Some((op, credit)) = granted {
-            match self.session.space.enqueue(self.session.commit(vec![op])).await {
-                Ok(pending) => {
-                    let tell = Tell::Answer { n: 0, pending, what: What::Grant { credit } };
-                    let _ = self.queue.send(tell).await;
-                }
-                Err(error) => {
-                    self.session.ledger().take_back(u64::from(credit));
-                    return Err(error.into());
-                }
+        let Some((op, credit)) = granted else {
+            let _ = self.queue.send(Tell::Wake).await;
+            return;
+        };
+        match self.session.space.enqueue(self.session.commit(vec![op])).await {
+            Ok(pending) => {
+                let tell = Tell::Answer { n: 0, pending, what: What::Grant { credit } };
+                let _ = self.queue.send(tell).await;
             }
+            Err(_) => self.session.ledger().take_back(u64::from(credit)),
         }
-        Ok(())
     }
 
     /// A message that lives in memory only. Whatever is to last goes into a commit.

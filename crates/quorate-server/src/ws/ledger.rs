@@ -58,8 +58,9 @@ impl Ledger {
         }
     }
 
-    /// Takes credit. It is counted from the beginning, so it never falls; saying the same again changes nothing.
-    pub(super) fn credit(&mut self, credit: Credit) -> Result<(), Refused> {
+    /// Refuses credit that is none: it is counted from the beginning, so it never falls. Saying the same again changes
+    /// nothing.
+    pub(super) fn check(&self, credit: Credit) -> Result<(), Refused> {
         if self.consumer.is_none() {
             return Err(Refused::new(Code::Invalid, "no deliveries come over this connection")
                 .hint("name an agent in hello"));
@@ -72,8 +73,12 @@ impl Ledger {
             )
             .hint("count from the beginning of the connection"));
         }
-        self.credit = credit;
         Ok(())
+    }
+
+    /// Takes credit.
+    pub(super) fn credit(&mut self, credit: Credit) {
+        self.credit = credit;
     }
 
     /// Whether the next delivery may be sent. The last one may be larger than what is left.
@@ -211,25 +216,25 @@ mod tests {
     fn the_head_is_granted_what_the_client_gave_and_no_more() {
         let mut ledger = ledger(2);
         assert_eq!(granted(&mut ledger), 0);
-        ledger.credit(Credit { messages: 5, bytes: 1_000_000 }).unwrap();
+        ledger.credit(Credit { messages: 5, bytes: 1_000_000 });
         assert_eq!((granted(&mut ledger), granted(&mut ledger)), (3, 0), "two come again");
         for number in 1..=5 {
             assert!(ledger.may_send());
             assert_eq!(ledger.send(Some(lease(number)), 100), number);
         }
         assert!(!ledger.may_send());
-        ledger.credit(Credit { messages: 1_000, bytes: 1_000_000 }).unwrap();
+        ledger.credit(Credit { messages: 1_000, bytes: 1_000_000 });
         assert_eq!(u64::from(granted(&mut ledger)), IN_HAND_MAX, "not all at once");
         ledger.take_back(6);
         assert_eq!(granted(&mut ledger), 6);
-        assert!(ledger.credit(Credit { messages: 999, bytes: 1_000_000 }).is_err(), "it never falls");
+        assert!(ledger.check(Credit { messages: 999, bytes: 1_000_000 }).is_err(), "it never falls");
     }
 
     // Fails under: bytes that are not counted, or a limit that what is larger can never pass.
     #[test]
     fn bytes_bound_as_messages_do() {
         let mut ledger = ledger(0);
-        ledger.credit(Credit { messages: 100, bytes: 3_000 }).unwrap();
+        ledger.credit(Credit { messages: 100, bytes: 3_000 });
         assert_eq!(granted(&mut ledger), 3, "guessed at a kilobyte each");
         ledger.send(Some(lease(1)), 2_500);
         assert!(ledger.may_send());

@@ -32,6 +32,8 @@ pub(super) enum Tell {
     InTurn(String),
     /// What comes of something that is in line.
     Answer { n: u64, pending: Pending, what: What },
+    /// There is credit for what lies here.
+    Wake,
     /// A sign of life is asked for.
     Ping,
     /// The last thing, and why.
@@ -181,6 +183,7 @@ impl Teller {
                 self.pending.push_back(Line::Pending(n, pending, what));
                 Ok(())
             }
+            Tell::Wake => Ok(()),
             Tell::Ping => self.feed(Message::Ping(Bytes::new())).await,
             Tell::End(problem) => Err(Over::Said(problem)),
             Tell::Stop => Err(Over::Stopped),

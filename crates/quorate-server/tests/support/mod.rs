@@ -54,7 +54,7 @@ impl Hub {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
         let space = library.space();
-        let secret = space.make_secret();
+        let secret = space.draw_secret();
         let create = CreateToken {
             digest: secret.digest(),
             bearer: Bearer::Holder(TokenRole::Admin),

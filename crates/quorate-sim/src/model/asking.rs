@@ -84,6 +84,10 @@ pub(super) enum Asking {
         what: u8,
         number: u64,
     },
+    /// Signs of life of several at once; of some who are not there, too.
+    Heard {
+        agents: Vec<u64>,
+    },
 }
 
 /// An agent as it is at the start: it can do what the others can, and all but alice are watched.
@@ -127,6 +131,7 @@ pub(super) fn hub_work() -> BoxedStrategy<Asking> {
         2 => register(agent()),
         1 => beat(agent()),
         2 => (0..6u8, 0..6u64).prop_map(|(what, number)| Asking::Look { what, number }),
+        1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| Asking::Heard { agents }),
         1 => recent().prop_map(|back| Asking::Cancel { back }),
     ]
     .boxed()
@@ -226,6 +231,9 @@ impl Asking {
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
             Self::Look { what, number } => Op::Inspect(look(told, *what, *number)),
+            Self::Heard { agents } => {
+                Op::Heard { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
+            }
         }
     }
 
@@ -332,6 +340,7 @@ impl fmt::Display for Asking {
                 write!(f, "registers {}{skilled} beating {heartbeat_ms}ms {epoch:?}", AGENTS[*agent])
             }
             Self::Look { what, number } => write!(f, "looks at {what} {number}"),
+            Self::Heard { agents } => write!(f, "hears of {agents:?}"),
         }
     }
 }

@@ -140,6 +140,11 @@ impl Stage {
             "rejoins" => self.await_request(words),
             "withdraws" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
             "pulses" => super::requests::beat(who, words),
+            "hears" => {
+                let names = words.must("agents").split(',');
+                let agents = names.map(|name| self.agent_no(name)).collect();
+                Op::Heard { agents }
+            }
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
             "purges" => Op::Purge { agent: agent(words.next().unwrap_or(who)) },

@@ -5,7 +5,7 @@ use quorate_core::{
     Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence, Reply,
     Request, RequestState, Status, Verb, Why,
 };
-use quorate_store::{Read, Rows};
+use quorate_store::{Read, Rows, Store as _};
 
 use super::asked::{Words, agent, principal, span};
 use super::stage::Stage;
@@ -84,6 +84,13 @@ impl Stage {
             other => format!(", {}: {}", other.as_str(), other.note()),
         };
         format!("{} is {}{away}{health}", self.agent_name(number), presence.status.as_str())
+    }
+
+    /// The number of an agent that is known.
+    pub(super) fn agent_no(&self, name: &str) -> AgentNo {
+        let published = self.store().published(self.space()).expect("the space is there");
+        let number = published.borrow().agents.number(&agent(name));
+        number.expect("the agent is known")
     }
 
     async fn inspected(&mut self, what: Inspect) -> Inspected {

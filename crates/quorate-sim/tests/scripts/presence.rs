@@ -105,7 +105,7 @@ fn d6_a_timeout_means_temporarily_unavailable() {
             #3 q1 goes to bob
             #3 request.made q1: waiting; bob
             #4 q1 of bob expired
-            #4 request.timed-out q1: timed out; bob
+            #4 request.timedOut q1: timed out; bob
             #4 bob is idle, unavailable
             a is refused TIMEOUT
             alice: idle, 0 open, 0 held, 0 asked
@@ -310,5 +310,24 @@ fn d2_an_agent_says_what_it_does_and_how_it_is() {
             carol: idle, 0 open, 0 held, 0 asked
             refused FORBIDDEN
             bob: working, 0 open, 0 held, 0 asked"#]],
+    );
+}
+
+// Fails under: a sign of life that is told together with others and does not count, or brings nobody back.
+#[test]
+fn d6_signs_of_life_may_be_told_together() {
+    check(
+        "bob starts beating 10s; carol starts beating 10s; +29s; hub hears bob,carol; bob hears carol; +29s; +1s; hub hears bob; agents",
+        expect![[r#"
+            #3 bob starts epoch 5
+            #4 carol starts epoch 6
+            hub: nothing to write
+            refused FORBIDDEN
+            #5 bob is offline, unavailable
+            #5 carol is offline, unavailable
+            #6 bob is idle
+            alice: idle, 0 open, 0 held, 0 asked
+            bob: idle, 0 open, 0 held, 0 asked
+            carol: offline (unavailable), 0 open, 0 held, 0 asked"#]],
     );
 }

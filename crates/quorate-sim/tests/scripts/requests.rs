@@ -54,14 +54,14 @@ fn d5_a_command_waits_30_s_a_query_5_s_a_broadcast_1_s() {
             #5 request.made q3: waiting; bob, carol
             #6 q3 of bob expired
             #6 q3 of carol expired
-            #6 request.timed-out q3: timed out; bob, carol
+            #6 request.timedOut q3: timed out; bob, carol
             c is refused TIMEOUT
             #7 q2 of bob expired
-            #7 request.timed-out q2: timed out; bob
+            #7 request.timedOut q2: timed out; bob
             #7 bob is idle, unavailable
             b is refused TIMEOUT
             #8 q1 of bob expired
-            #8 request.timed-out q1: timed out; bob
+            #8 request.timedOut q1: timed out; bob
             a is refused TIMEOUT"#]],
     );
 }
@@ -120,7 +120,7 @@ fn d5_some_may_answer_in_time_and_others_not() {
             a hears 1 from bob (#4), more may come
             #5 q1 of bob expired
             #5 q1 of carol expired
-            #5 request.timed-out q1: timed out; bob answered, carol
+            #5 request.timedOut q1: timed out; bob answered, carol
             a is refused TIMEOUT
             q1: timed out; bob answered, carol; chain msg_0-3-0
             alice: idle, 0 open, 0 held, 0 asked

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, Home, IfUnavailable, Message, MessageId,
-    OpResult, Presence, Recipient, Refused, Status, limits,
+    OpResult, Presence, Principal, Recipient, Refused, Status, limits,
 };
 
 use crate::reference::space::{Place, Space};
@@ -60,6 +60,20 @@ impl Step<'_> {
         let health = if same_health { now.health.clone() } else { beat.health.clone() };
         self.set_presence(number, Presence { status: beat.status, health, available: true });
         self.hear_of(number);
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn heard(&mut self, agents: &[AgentNo]) -> Result<OpResult, Refused> {
+        if let Principal::Agent(_) = self.commit.principal {
+            return Err(Refused::new(Code::Forbidden, "only the hub hears everybody"));
+        }
+        for number in agents {
+            let known = self.space.agents.get((number.0 as usize).wrapping_sub(1));
+            if known.is_some_and(|agent| !agent.removed) {
+                self.come_back_online(*number);
+                self.hear_of(*number);
+            }
+        }
         Ok(OpResult::Done)
     }
 

@@ -64,18 +64,7 @@ impl Step<'_> {
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
-        let unanswered = match ask.again {
-            Some(earlier) => !matches!(
-                self.own_request(earlier)?.state,
-                RequestState::Waiting | RequestState::Answered | RequestState::Cancelled
-            ),
-            None => false,
-        };
-        if unanswered {
-            ask.message.check_hops()?;
-        } else {
-            self.check_chain(&ask.message)?;
-        }
+        self.not_too_often(ask)?;
         self.well_shaped(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
@@ -128,6 +117,15 @@ impl Step<'_> {
             self.warn(&budget, &ask.message);
         }
         Ok(OpResult::Requested { id, first, count, is_open: true })
+    }
+
+    /// A question that was not answered may be asked again; else a chain says the same only so often.
+    fn not_too_often(&self, ask: &Ask) -> Result<(), Refused> {
+        let Some(earlier) = ask.again else { return self.check_chain(&ask.message) };
+        match self.own_request(earlier)?.state {
+            RequestState::TimedOut | RequestState::Failed { .. } => ask.message.check_hops(),
+            _ => self.check_chain(&ask.message),
+        }
     }
 
     /// Says who is told. Whether there is anything left to wait for.

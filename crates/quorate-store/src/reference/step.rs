@@ -207,6 +207,7 @@ impl<'a> Step<'a> {
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
+            Op::Heard { agents } => self.heard(agents),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms),

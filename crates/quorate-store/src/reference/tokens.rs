@@ -34,10 +34,12 @@ impl Step<'_> {
         let keeps_going = match op {
             Op::Redrive { .. } => true,
             Op::Purge { agent } => agent.as_str().starts_with("can:"),
+            Op::CreateToken(new) => matches!(new.bearer, Bearer::Agent(_)),
             _ => false,
         };
         let rules = match op {
-            Op::SetPolicy(_) | Op::Erase(_) | Op::CreateToken(_) | Op::RevokeToken { .. } => true,
+            Op::SetPolicy(_) | Op::Erase(_) | Op::RevokeToken { .. } => true,
+            Op::CreateToken(_) => !keeps_going,
             Op::Send { message, .. } => message.from.is_none(),
             Op::Request(ask) => ask.message.from.is_none(),
             _ => false,

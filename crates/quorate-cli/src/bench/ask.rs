@@ -1,0 +1,130 @@
+//! W3: request and response in process. Ephemeral: 64 callers, each waiting for its answer. Durable: one caller; question,
+//! answer and ack are on disk before the next question.
+
+use std::time::Instant;
+
+use quorate_core::{
+    AgentId, Ask, Commit, Destination, Durability, Message, MessageType, Op, Payload, Principal,
+};
+use quorate_engine::{Consumer, Delivery, Error, Space};
+use tokio::task::JoinSet;
+
+use crate::bench::Scale;
+use crate::bench::cycle::register;
+use crate::bench::measure::{Latencies, Meter};
+use crate::bench::report::Line;
+use crate::bench::rig::Rig;
+
+const CALLERS: usize = 64;
+/// Agents that answer.
+const ANSWERING: usize = 4;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let rig = Rig::new(scale.data.as_deref()).await?;
+    let agents = register(&rig.space, ANSWERING + CALLERS).await?;
+    let (answering, callers) = agents.split_at(ANSWERING);
+    let mut at_work = JoinSet::new();
+    for agent in answering {
+        let principal = Principal::Agent(agent.clone());
+        let consumer = rig.space.consume(&principal, None, agent, 1, 30_000).await?;
+        at_work.spawn(answer(rig.space.clone(), agent.clone(), consumer));
+    }
+    let lines = vec![
+        in_memory(&rig, answering, callers, scale.count(2_000_000) / CALLERS as u64 + 1).await?,
+        on_disk(&rig, &answering[0], &callers[0], scale.count(20_000)).await?,
+    ];
+    at_work.abort_all();
+    rig.close().await;
+    Ok(lines)
+}
+
+async fn in_memory(
+    rig: &Rig,
+    answering: &[AgentId],
+    callers: &[AgentId],
+    share: u64,
+) -> anyhow::Result<Line> {
+    let meter = Meter::start(&rig.store);
+    let mut asking = JoinSet::new();
+    for (index, from) in callers.iter().enumerate() {
+        let to = answering[index % ANSWERING].clone();
+        asking.spawn(ask_in_memory(rig.space.clone(), from.clone(), to, share));
+    }
+    let mut latencies = Latencies::new();
+    while let Some(finished) = asking.join_next().await {
+        latencies.add(&finished??);
+    }
+    let taken = meter.stop(&rig.store);
+    let line = Line::new("W3", "ephemeral, in-process", latencies.count(), taken).latencies(&latencies);
+    let line = line.set("callers", CALLERS).set("answering", ANSWERING).set("bytes", 256);
+    Ok(line.target(500_000.0, "500k/s"))
+}
+
+async fn on_disk(rig: &Rig, to: &AgentId, from: &AgentId, count: u64) -> anyhow::Result<Line> {
+    let principal = Principal::Agent(from.clone());
+    let meter = Meter::start(&rig.store);
+    let mut latencies = Latencies::new();
+    for _ in 0..count.max(1) {
+        let start = Instant::now();
+        let question = question(from, to, rig.space.seal(content()));
+        let mut asking = rig.space.request(&principal, None, Ask::new(question, None, None)).await?;
+        asking.answer().await?;
+        latencies.record(start.elapsed());
+    }
+    let taken = meter.stop(&rig.store);
+    let line = Line::new("W3", "durable, 1 caller, in-process", latencies.count(), taken);
+    let line = line.latencies(&latencies).set("callers", 1).set("bytes", 256);
+    // Two syncs follow each other; p50 of 700 µs is this many a second.
+    Ok(line.target(1_430.0, "p50 ≤ 700 µs"))
+}
+
+fn content() -> bytes::Bytes {
+    bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)))
+}
+
+fn question(from: &AgentId, to: &AgentId, payload: Payload) -> Message {
+    let mut message = Message::new(Destination::Agent(to.clone()), "ask", payload);
+    message.from = Some(from.clone());
+    message.kind = MessageType::Query;
+    message
+}
+
+async fn ask_in_memory(space: Space, from: AgentId, to: AgentId, count: u64) -> Result<Latencies, Error> {
+    let principal = Principal::Agent(from.clone());
+    let content = content();
+    let mut latencies = Latencies::new();
+    for _ in 0..count {
+        let start = Instant::now();
+        let message = question(&from, &to, Payload::unsealed(content.clone()));
+        space.request_ephemeral(&principal, None, message, None).await?;
+        latencies.record(start.elapsed());
+    }
+    Ok(latencies)
+}
+
+/// Answers whatever comes, as durably as it was asked.
+async fn answer(space: Space, agent: AgentId, mut consumer: Consumer) -> Result<(), Error> {
+    let principal = Principal::Agent(agent.clone());
+    while let Some(Delivery { lease, id, message, .. }) = consumer.next().await? {
+        let Some(asker) = &message.from else { continue };
+        let payload = match lease {
+            Some(_) => space.seal(message.payload.bytes.clone()),
+            None => Payload::unsealed(message.payload.bytes.clone()),
+        };
+        let mut answer = Message::new(Destination::Agent(asker.clone()), "ask", payload);
+        answer.from = Some(agent.clone());
+        answer.kind = MessageType::Response;
+        answer.in_reply_to = Some(id.to_string());
+        match lease {
+            Some(lease) => {
+                let ops = vec![Op::send(answer), Op::Ack(lease), consumer.grant(1)];
+                space.commit(Commit::new(principal.clone(), ops)).await?;
+            }
+            None => {
+                answer.durability = Durability::Ephemeral;
+                space.send_ephemeral(&principal, None, answer)?;
+            }
+        }
+    }
+    Ok(())
+}

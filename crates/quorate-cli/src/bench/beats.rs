@@ -1,0 +1,58 @@
+//! What it costs to know who is there: 3,000 agents, each of which gives a sign of life every 10 s.
+
+use std::time::Duration;
+
+use quorate_core::{AgentId, Commit, Health, Op, Principal, RegisterAgent, Status};
+use quorate_engine::Space;
+use tokio::task::JoinSet;
+
+use crate::bench::Scale;
+use crate::bench::measure::Meter;
+use crate::bench::report::Line;
+use crate::bench::rig::Rig;
+
+const AGENTS: u64 = 3_000;
+const EVERY: Duration = Duration::from_secs(10);
+/// How long it is watched.
+const ROUNDS: u32 = 3;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let rig = Rig::new(scale.data.as_deref()).await?;
+    let count = scale.count(AGENTS).max(1);
+    // A part of the agents beats so much more often that as many beats come in a second.
+    let every = EVERY.mul_f64(count as f64 / AGENTS as f64).max(Duration::from_millis(100));
+    let mut beating = JoinSet::new();
+    for index in 0..count {
+        let id = AgentId::new(format!("a{index}"))?;
+        let heartbeat_ms = u64::try_from(every.as_millis())?;
+        let new = RegisterAgent { heartbeat_ms, ..RegisterAgent::named(id.clone()) };
+        let commit = Commit::new(Principal::System, vec![Op::RegisterAgent(new)]);
+        rig.space.commit(commit).await?;
+        let first = every.mul_f64(index as f64 / count as f64);
+        beating.spawn(beat(rig.space.clone(), id, first, every));
+    }
+    let meter = Meter::start(&rig.store);
+    let head = rig.space.published().head.seq;
+    tokio::time::sleep(every * ROUNDS).await;
+    let taken = meter.stop(&rig.store);
+    anyhow::ensure!(
+        rig.space.published().head.seq == head,
+        "a heartbeat left a record, or somebody was missed"
+    );
+    beating.abort_all();
+    rig.close().await;
+    let percent = 100.0 * taken.cpu_seconds / taken.seconds;
+    let beats = count * u64::from(ROUNDS);
+    let line = Line::new("BEATS", format!("{count} agents, heartbeats"), beats, taken);
+    Ok(vec![line.set("agents", count).set("corePercent", (percent * 100.0).round() / 100.0)])
+}
+
+async fn beat(space: Space, agent: AgentId, first: Duration, every: Duration) {
+    tokio::time::sleep(first).await;
+    let mut ticks = tokio::time::interval(every);
+    loop {
+        ticks.tick().await;
+        // What fails is missed; two more may be.
+        let _ = space.heartbeat(&agent, None, Status::Idle, Health::Healthy).await;
+    }
+}
