@@ -54,7 +54,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     })?;
     fs::set_permissions(&args.data, Permissions::from_mode(0o700))
         .with_context(|| format!("cannot close {} to others", args.data.display()))?;
-    let settings = Settings { hosts: args.host };
+    let settings = Settings { hosts: args.host, ..Settings::default() };
     let app = App::new(Arc::clone(&engine), settings).await?;
     let space = engine.space("default".parse()?).await?;
     let token_file = admin_token(&args.data, &space).await?;

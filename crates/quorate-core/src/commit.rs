@@ -277,6 +277,14 @@ pub enum Op {
         /// Which one.
         token: TokenId,
     },
+    /// What an agent holds, after its connection broke: the same leases with the same tokens, and they run from now
+    /// again. Leaves no record.
+    Resume {
+        /// Which agent.
+        agent: AgentId,
+        /// How long the leases last from now on.
+        lease_ms: u64,
+    },
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -432,10 +440,13 @@ impl Op {
         match self {
             Self::RegisterAgent(agent) => agent.check(),
             Self::Send { message, .. } => message.check(),
+            // Somebody who stays may give its first credit later.
+            Self::Claim { max: 0, lease_ms, waiting: Waiting::Standing(_), .. } => check_lease(*lease_ms),
             Self::Claim { max, lease_ms, .. } => {
                 check_claim("deliveries", *max)?;
                 check_lease(*lease_ms)
             }
+            Self::Resume { lease_ms, .. } => check_lease(*lease_ms),
             Self::Nack(nack) => nack.check(),
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),

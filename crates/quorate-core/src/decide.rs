@@ -347,6 +347,7 @@ impl<'a> Draft<'a> {
             Op::Heard { agents } => Ok(self.heard(agents)),
             Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
+            Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms).map_err(No::Refused),
         }
     }
 

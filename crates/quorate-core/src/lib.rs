@@ -11,6 +11,7 @@ pub mod chain;
 pub mod codec;
 mod commit;
 mod decide;
+pub mod describe;
 mod destination;
 mod effect;
 mod entry;

@@ -80,6 +80,7 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
         Op::ClaimTasks(_) | Op::HeartbeatTask(_) | Op::CompleteTask(_) => (Work, "work on tasks"),
         Op::FailTask(_) | Op::ReleaseTask(_) => (Work, "work on tasks"),
         Op::AwaitTask(_) => (Work, "wait for tasks"),
+        Op::Resume { .. } => (Work, "take messages"),
     }
 }
 

@@ -24,6 +24,7 @@ mod secrets;
 mod sessions;
 mod signs;
 mod space;
+mod stream;
 mod sweep;
 mod task;
 mod tokens;
@@ -43,6 +44,7 @@ pub use rollback::{BuiltOn, RolledBack, Turned};
 pub use secrets::{Found, Scanner, Secrets};
 pub use sessions::{Addition, Happening, TimelineLine};
 pub use space::Space;
+pub use stream::Pending;
 pub use task::{
     PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
 };

@@ -287,7 +287,26 @@ impl Consumer {
         Op::Grant { consumer: self.id, credit }
     }
 
-    /// The next delivery. `None` when the agent was started again elsewhere, or the hub is closed.
+    /// Gives what came and was not looked at back untouched, and says how many they were. The consumer stays.
+    ///
+    /// # Errors
+    /// When the storage fails; the leases then lapse by themselves.
+    pub async fn give_back(&mut self) -> Result<usize, Error> {
+        while let Ok(mail) = self.mail.try_recv() {
+            self.sort(mail);
+        }
+        let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
+        let count = leases.len();
+        self.space.release(leases).await.map(|()| count)
+    }
+
+    /// How many deliveries under leases came and were not looked at.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next delivery. Nothing is lost if the wait for it is given up. `None` when the agent was started again elsewhere, or the hub is closed.
     ///
     /// # Errors
     /// When the message cannot be read.
@@ -314,10 +333,11 @@ impl Consumer {
         if let Some(message) = self.ephemeral.pop_front() {
             return Ok(Some(message.take().into_delivery()));
         }
-        match self.ready.pop_front() {
-            Some(handed) => self.space.open_letter(handed).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(handed) = self.ready.front().cloned() else { return Ok(None) };
+        // It stays in front until it was read: whoever gives up meanwhile finds it there again.
+        let opened = self.space.open_letter(handed).await;
+        self.ready.pop_front();
+        opened.map(Some)
     }
 
     fn sort(&mut self, mail: Mail) {

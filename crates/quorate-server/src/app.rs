@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -10,6 +11,7 @@ use quorate_core::SpaceName;
 use quorate_engine::{Engine, Error, Space};
 use tower::ServiceExt as _;
 
+use crate::ws::Seats;
 use crate::{guard, routes};
 
 /// How to serve a hub.
@@ -18,6 +20,26 @@ pub struct Settings {
     /// Names under which the hub may be called, besides `localhost` and loopback addresses. Whoever asks for another one
     /// was led here by somebody else's name server.
     pub hosts: Vec<String>,
+    /// How long the hub waits for those who are slow.
+    pub patience: Patience,
+}
+
+/// How long the hub waits for those who are slow.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the first frame of a WebSocket.
+    pub hello: Duration,
+    /// For a reader to take what was written. Then it is cut off.
+    pub reader: Duration,
+    /// How often a silent WebSocket is pinged; after three without a sign of life it is cut off.
+    pub ping: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let ten = Duration::from_secs(10);
+        Self { hello: ten, reader: ten, ping: Duration::from_secs(20) }
+    }
 }
 
 /// A hub that answers requests.
@@ -29,6 +51,8 @@ struct Inner {
     settings: Settings,
     /// Spaces that were asked for: opening one starts its sweep.
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
+    /// The WebSocket of each agent that has one.
+    seats: Seats,
 }
 
 impl App {
@@ -37,7 +61,8 @@ impl App {
     /// # Errors
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
-        let app = Self(Arc::new(Inner { engine, settings, spaces: RwLock::default() }));
+        let app =
+            Self(Arc::new(Inner { engine, settings, spaces: RwLock::default(), seats: Seats::default() }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             app.make_space(info.name).await?;
@@ -51,6 +76,10 @@ impl App {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(crate) fn seats(&self) -> &Seats {
+        &self.0.seats
     }
 
     /// A space that exists.

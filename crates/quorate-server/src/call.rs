@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, TokenRole,
+    SpaceName, SpaceNo, TokenDigest, TokenRole,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) uri: Uri,
     pub(crate) body: Bytes,
+    /// For what goes on after the answer has begun.
+    pub(crate) pass: Pass,
 }
 
 /// An answer.
@@ -49,7 +51,7 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
-        let Known { space, home, principal, bearer } = known(app, &head.headers)?;
+        let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -66,47 +68,72 @@ impl FromRequest<App> for Call {
             key,
             uri: head.uri,
             body,
+            pass,
         })
     }
 }
 
 /// Somebody who is known.
-struct Known {
-    space: Space,
-    home: SpaceNo,
-    principal: Principal,
-    bearer: Bearer,
+pub(crate) struct Known {
+    pub(crate) space: Space,
+    pub(crate) home: SpaceNo,
+    pub(crate) principal: Principal,
+    pub(crate) bearer: Bearer,
+}
+
+/// What the hub remembers of a token that keeps a connection open.
+#[derive(Clone)]
+pub(crate) struct Pass {
+    home: Space,
+    digest: TokenDigest,
+}
+
+impl Pass {
+    /// Whether the token still lets its bearer in.
+    pub(crate) fn is_good(&self) -> bool {
+        let now = self.home.engine().clock().now().wall;
+        matches!(self.home.published().tokens.find(&self.digest, now), Found::Active(_))
+    }
+}
+
+fn unknown(detail: &str) -> Refused {
+    Refused::new(Code::Unauthenticated, detail)
+        .hint("send Authorization: Bearer TOKEN with a token of this hub")
 }
 
 /// Who holds the token of a request.
-fn known(app: &App, headers: &HeaderMap) -> Result<Known, Refused> {
-    let unknown = |detail: &str| {
-        Refused::new(Code::Unauthenticated, detail)
-            .hint("send Authorization: Bearer TOKEN with a token of this hub")
-    };
+pub(crate) fn known(app: &App, headers: &HeaderMap) -> Result<(Known, Pass), Refused> {
     let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
         .ok_or_else(|| unknown("the request bears no token"))?;
     let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unknown("the request bears no token"));
     }
+    bearer_of(app, secret, text_of(headers, SPACE)?.as_deref())
+}
+
+/// Who holds a token. An admin of the hub may name another space.
+pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result<(Known, Pass), Refused> {
     let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
-    for (name, space) in app.spaces().iter() {
+    let found = app.spaces().iter().find_map(|(name, space)| {
         let published = space.published();
-        let token = match published.tokens.find(&digest, now) {
-            Found::Active(token) => token,
-            Found::Expired(_) => return Err(unknown("the token has expired")),
-            Found::Unknown => continue,
-        };
-        let (home, principal, bearer) = (space.number(), token.principal(), token.bearer.clone());
-        let space = match text_of(headers, SPACE)? {
-            Some(other) if other != name.as_str() => other_space(app, name, &bearer, &other)?,
-            _ => space.clone(),
-        };
-        return Ok(Known { space, home, principal, bearer });
-    }
-    Err(unknown("the token is not known here; it may have been revoked"))
+        match published.tokens.find(&digest, now) {
+            Found::Active(token) => {
+                Some(Ok((name.clone(), space.clone(), token.principal(), token.bearer.clone())))
+            }
+            Found::Expired(_) => Some(Err(unknown("the token has expired"))),
+            Found::Unknown => None,
+        }
+    });
+    let unfound = || unknown("the token is not known here; it may have been revoked");
+    let (name, home, principal, bearer) = found.ok_or_else(unfound)??;
+    let space = match wanted {
+        Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
+        _ => home.clone(),
+    };
+    let known = Known { space, home: home.number(), principal, bearer };
+    Ok((known, Pass { home, digest }))
 }
 
 /// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.

@@ -12,6 +12,7 @@ mod patience;
 mod problem;
 mod routes;
 mod wire;
+mod ws;
 
-pub use app::{App, Settings};
+pub use app::{App, Patience, Settings};
 pub use listen::{Listening, ServeError};

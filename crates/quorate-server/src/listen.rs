@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
@@ -79,7 +80,6 @@ impl Listening {
 }
 
 async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
-    let graceful = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let router = app.router();
     loop {
@@ -93,20 +93,56 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             tokio::task::yield_now().await;
             continue;
         };
-        let connection = graceful.watch(serve(router.clone(), stream));
-        tokio::spawn(async move {
-            // A connection that breaks is the caller's affair: what it asked for is done or not done, as it can find out.
-            let _ = connection.await;
-            drop(permit);
-        });
+        // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
+        let life = Life { stopped: stopped.clone(), cut: Arc::default(), _permit: Arc::new(permit) };
+        tokio::spawn(serve(router.clone().layer(Extension(life.clone())), stream, life));
     }
     drop(listener);
-    let _ = tokio::time::timeout(DRAIN_WITHIN, graceful.shutdown()).await;
+    // Until the last one has gone.
+    let _ = tokio::time::timeout(DRAIN_WITHIN, room.acquire_many(CONNECTIONS_MAX as u32)).await;
 }
 
-fn serve(router: axum::Router, stream: TcpStream) -> impl hyper_util::server::graceful::GracefulConnection {
+/// What a connection lives with. What goes on after a request was answered holds on to it.
+#[derive(Clone)]
+pub(crate) struct Life {
+    stopped: watch::Receiver<bool>,
+    cut: Arc<Notify>,
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
+impl Life {
+    /// Ends when the hub is told to stop.
+    pub(crate) async fn stopped(&mut self) {
+        // If whoever could say so is gone, so is the hub.
+        let _ = self.stopped.wait_for(|stop| *stop).await;
+    }
+
+    /// Drops the connection as it is: nobody reads what is written to it.
+    pub(crate) fn cut(&self) {
+        self.cut.notify_one();
+    }
+}
+
+async fn serve(router: axum::Router, stream: TcpStream, mut life: Life) {
     let _ = stream.set_nodelay(true);
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);
-    builder.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router))
+    let connection =
+        builder.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+    let mut connection = pin!(connection.with_upgrades());
+    let cut = Arc::clone(&life.cut);
+    let ended = async {
+        // A connection that breaks is the caller's affair: what it asked for is done or not done, as it can find out.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = life.stopped() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = cut.notified() => {}
+    }
 }

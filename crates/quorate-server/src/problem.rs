@@ -18,6 +18,21 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// Its code.
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The status under which it is told.
+    pub(crate) fn status(&self) -> StatusCode {
+        status_of(self.code)
+    }
+
+    /// What is stale, by name.
+    pub(crate) fn stale(&self) -> impl Iterator<Item = &str> {
+        self.facts.stale.iter().map(|one| one.item.as_str())
+    }
+
     /// What the caller is told, as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut told = json!({

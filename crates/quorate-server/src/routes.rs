@@ -15,6 +15,9 @@ mod sessions;
 mod subscriptions;
 mod tasks;
 
+mod events;
+mod state;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
@@ -107,6 +110,9 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/tokens/{id}", delete(admin::revoke_token))
         .route("/v1/spaces", post(admin::create_space).get(admin::list_spaces))
         .route("/v1/violations", get(admin::violations))
+        .route("/v1/ws", get(crate::ws::upgrade))
+        .route("/v1/events", get(events::events))
+        .route("/v1/state", get(state::state))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
 }

@@ -9,6 +9,8 @@ pub(crate) mod result;
 pub(crate) mod task;
 pub(crate) mod time;
 
+pub(crate) mod effect;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;

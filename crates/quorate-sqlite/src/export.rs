@@ -1,8 +1,6 @@
 //! The log for people and for other programs: record by record, offline and read-only, with everything that is needed
 //! to compute the hashes again. Payloads are not part of it; their digests are, inside the body.
 
-mod describe;
-
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +14,7 @@ use quorate_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _};
 
-pub use describe::{Fields, Value, describe};
+pub use quorate_core::describe::{Fields, Value, describe};
 
 use crate::directory::OpenError;
 use crate::load;

@@ -197,6 +197,10 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
+        Op::Resume { agent, lease_ms } => {
+            write_named(out, 70, agent);
+            out.number(*lease_ms);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the holder of a delivery may do with it: ack, nack, extend. A stale token is refused and changes nothing.
 
 use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
-use crate::decide::{Draft, EndedOpen, No};
+use crate::decide::{Draft, EndedOpen, Handed, No};
 use crate::effect::{Effect, EndState, Next, ReturnCause};
-use crate::ids::{DeliveryId, DeliveryNo, Seq};
+use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
 use crate::refused::{Code, Refused, Stale};
 use crate::working::Open;
 
@@ -96,12 +96,31 @@ impl Draft<'_> {
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(extend.lease.delivery)?;
         self.held_or_ended(extend.lease, number)?;
+        self.prolong(number, extend.lease_ms);
+        Ok(OpResult::Done)
+    }
+
+    /// What an agent holds, as it was handed over, oldest first. Its leases run from now again.
+    pub(super) fn resume(&mut self, agent: &AgentId, lease_ms: u64) -> Result<OpResult, Refused> {
+        self.require_own(agent, "take up the deliveries of")?;
+        let number = self.known(agent)?;
+        let mut held = Vec::new();
+        for delivery in self.working.inbox(number).leased.clone() {
+            let Some(open) = self.working.open(delivery).copied() else { continue };
+            let Some(token) = open.token() else { continue };
+            self.prolong(delivery, lease_ms);
+            let (seq, n, attempt) = (open.seq, open.n(), open.attempt);
+            held.push(Handed { delivery, token, attempt, lease_ms, seq, n, message: None });
+        }
+        Ok(OpResult::Claimed(held))
+    }
+
+    fn prolong(&mut self, number: DeliveryNo, lease_ms: u64) {
         let length = self.working.lease_ms(number).unwrap_or(0);
-        self.working.prolong(number, extend.lease_ms, self.now);
-        if extend.lease_ms > length {
+        self.working.prolong(number, lease_ms, self.now);
+        if lease_ms > length {
             self.prolonged.push(number);
         }
-        Ok(OpResult::Done)
     }
 
     fn held_or_ended(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), No> {

@@ -104,7 +104,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::Inspect(_)
         | Op::AwaitTask(_)
         | Op::RevokeToken { .. }
-        | Op::Heard { .. } => Ok(()),
+        | Op::Heard { .. }
+        | Op::Resume { .. } => Ok(()),
     }
 }
 

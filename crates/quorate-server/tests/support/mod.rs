@@ -1,4 +1,8 @@
 //! A hub on a new data directory, and people who talk to it.
+// Not every test binary needs all of it.
+#![allow(dead_code)]
+
+pub(crate) mod socket;
 
 use std::sync::Arc;
 
@@ -43,6 +47,10 @@ impl Answer {
 
 impl Hub {
     pub(crate) async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
         let space = library.space();
@@ -55,7 +63,7 @@ impl Hub {
         };
         let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
         space.commit(commit).await.expect("a token");
-        let app = App::new(Arc::clone(space.engine()), Settings::default()).await.expect("an app");
+        let app = App::new(Arc::clone(space.engine()), settings).await.expect("an app");
         Self { app, admin: secret.reveal().to_owned(), _directory: directory }
     }
 

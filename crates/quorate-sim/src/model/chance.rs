@@ -90,7 +90,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         10 => claim(Just(agent).boxed()),
         6 => lease().prop_map(Do::Ack),
         6 => nack(),
-        2 => extend(),
+        2 => prop_oneof![3 => extend(), 1 => resume(agent)],
         4 => put(),
         5 => sessions::acts().prop_map(Do::Session),
         3 => rollback::acts(expect()).prop_map(Do::Memory),
@@ -227,6 +227,10 @@ fn extend() -> BoxedStrategy<Do> {
     (lease(), prop_oneof![Just(1_000u64), Just(60_000), Just(3_600_000)])
         .prop_map(|(lease, ms)| Do::Extend { lease, ms })
         .boxed()
+}
+
+fn resume(agent: usize) -> BoxedStrategy<Do> {
+    prop_oneof![Just(1_000u64), Just(60_000)].prop_map(move |ms| Do::Resume { agent, ms }).boxed()
 }
 
 fn target() -> BoxedStrategy<Target> {

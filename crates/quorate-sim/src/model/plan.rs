@@ -101,6 +101,10 @@ pub(super) enum Do {
         lease: Lease,
         ms: u64,
     },
+    Resume {
+        agent: usize,
+        ms: u64,
+    },
     Redrive(Target),
     Purge {
         agent: usize,
@@ -298,6 +302,7 @@ impl fmt::Display for Do {
                 Then::Dead => write!(f, "gives up {lease} {reason:?}"),
             },
             Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
+            Self::Resume { agent, ms } => write!(f, "resumes {} for {}", AGENTS[*agent], span(*ms)),
             Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead letter {back}"),
             Self::Redrive(Target::Delivery(number)) => write!(f, "redrives delivery {number}"),
             Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),

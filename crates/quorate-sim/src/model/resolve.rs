@@ -177,6 +177,7 @@ impl Told {
                 let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
                 self.with_lease(who, *lease, sight, extend)
             }
+            Do::Resume { agent, ms } => Op::Resume { agent: id(*agent), lease_ms: *ms },
             Do::Redrive(target) => {
                 let number = match target {
                     Target::Dead(back) => sight.dead.iter().rev().cycle().nth(*back).copied(),

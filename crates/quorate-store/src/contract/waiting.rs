@@ -1,6 +1,6 @@
 //! Whoever waits gets what comes, in turn and within its credit.
 
-use quorate_core::{Code, ConsumerId, Message, Op, Principal, Priority, Waiting, limits};
+use quorate_core::{Code, Commit, ConsumerId, Handed, Message, Op, Principal, Priority, Waiting, limits};
 
 use super::bench::{Bench, claimed};
 use super::words::{ack, agent, claim, deliver_to, expiring, retry, send, with_priority};
@@ -131,6 +131,57 @@ pub async fn one_commit_serves_in_the_order_of_its_messages(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 1), (1, 2)], "each at the instant at which it came");
     bench.ok(agent("bob"), vec![Op::Grant { consumer: FIRST, credit: 2 }]).await;
     assert_eq!(whose(&bench), [(1, 4), (1, 3)], "what waited goes by priority");
+}
+
+fn resume(name: &str) -> Op {
+    Op::Resume { agent: name.parse().expect("an id"), lease_ms: 30_000 }
+}
+
+// Fails under: a resume that takes new tokens, leaves the leases as they were, or writes a record.
+pub async fn a_resume_gives_the_same_leases_again(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.send("alice", "bob").await;
+    let held = bench.claim("bob", 2).await;
+    let names =
+        |held: &[Handed]| held.iter().map(|one| (one.delivery, one.token, one.attempt)).collect::<Vec<_>>();
+    bench.pass(20);
+    let again = bench.ok(agent("bob"), vec![resume("bob")]).await;
+    assert_eq!((again.seq, names(&claimed(&again))), (None, names(&held)));
+    bench.pass(20);
+    bench.sweep().await;
+    bench.ok(agent("bob"), vec![ack(&held[0])]).await;
+    bench.reopen().await;
+    let left = bench.ok(agent("bob"), vec![resume("bob")]).await;
+    assert_eq!(names(&claimed(&left)), names(&held[1..]));
+    bench.pass(31);
+    bench.sweep().await;
+    assert_eq!(claimed(&bench.ok(agent("bob"), vec![resume("bob")]).await), vec![]);
+    assert_eq!(bench.claim_one("bob").await.attempt, 2);
+}
+
+pub async fn only_the_same_start_resumes(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.send("alice", "bob").await;
+    bench.claim_one("bob").await;
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![resume("bob")]).await;
+    bench.refused_with(Code::NotFound, Principal::System, vec![resume("carol")]).await;
+    bench.start("bob").await;
+    assert_eq!(claimed(&bench.ok(agent("bob"), vec![resume("bob")]).await), vec![]);
+}
+
+pub async fn a_standing_consumer_may_begin_without_credit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.wait("bob", 0, Waiting::Standing(FIRST)).await;
+    bench.send("alice", "bob").await;
+    assert_eq!(whose(&bench), []);
+    bench.ok(agent("bob"), vec![Op::Grant { consumer: FIRST, credit: 1 }]).await;
+    assert_eq!(whose(&bench), [(1, 1)]);
+    let none = claim("bob", 0, Waiting::Once(SECOND));
+    assert!(
+        Commit::new(agent("bob"), vec![none]).check().is_err(),
+        "a claim that waits once wants something"
+    );
 }
 
 pub async fn at_most_256_wait_for_an_inbox(bench: Bench) {

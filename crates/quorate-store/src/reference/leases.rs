@@ -1,8 +1,8 @@
 //! What the holder of a delivery may do with it, and how a delivery comes back.
 
 use quorate_core::{
-    Code, DeliveryId, DeliveryNo, EndState, Extend, LeaseRef, Nack, NackThen, OpResult, Principal, Refused,
-    Stale,
+    AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, Handed, LeaseRef, Nack, NackThen, OpResult,
+    Principal, Refused, Stale,
 };
 
 use crate::reference::space::Place;
@@ -69,6 +69,24 @@ impl Step<'_> {
             *lease_ms = extend.lease_ms.max(*lease_ms);
         }
         Ok(OpResult::Done)
+    }
+
+    /// What an agent holds, as it was given out, and for as long again. Leaves no record.
+    pub(super) fn resume(&mut self, agent: &AgentId, length_ms: u64) -> Result<OpResult, Refused> {
+        let number = self.own(agent)?;
+        let until = self.now.mono.plus_ms(length_ms);
+        let mut held = Vec::new();
+        for delivery in self.space.held_by(number) {
+            let one = self.space.delivery_mut(delivery);
+            let (attempt, seq, n) = (one.attempt, one.seq, one.n);
+            if let Place::Leased { token, deadline, lease_ms, .. } = &mut one.place {
+                *deadline = until;
+                *lease_ms = length_ms.max(*lease_ms);
+                let token = *token;
+                held.push(Handed { delivery, token, attempt, lease_ms: length_ms, seq, n, message: None });
+            }
+        }
+        Ok(OpResult::Claimed(held))
     }
 
     /// The lease ended without the holder: at its time, or because its agent was started again.

@@ -210,6 +210,7 @@ impl<'a> Step<'a> {
             Op::Heard { agents } => self.heard(agents),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
+            Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A task in words and numbers.
 
-use quorate_core::{AgentNo, Completion, Escalate, Setback, Task, TaskId, TaskSpec, TaskState, TaskStatus};
+use crate::{AgentNo, Completion, Escalate, Setback, Task, TaskId, TaskSpec, TaskState, TaskStatus};
 
 use super::{Fields, Value, number, shown_priority, text};
 

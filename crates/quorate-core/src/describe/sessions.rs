@@ -1,6 +1,6 @@
 //! Sessions in words and numbers.
 
-use quorate_core::{AddKind, Effect, Session};
+use crate::{AddKind, Effect, Session};
 
 use super::{Fields, Value, number, text};
 

@@ -1,6 +1,6 @@
 //! Requests and presence in words and numbers.
 
-use quorate_core::{AgentNo, Presence, Reply, Request, RequestState};
+use crate::{AgentNo, Presence, Reply, Request, RequestState};
 
 use super::{Fields, Value, number, recipient, text};
 

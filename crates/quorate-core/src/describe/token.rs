@@ -1,6 +1,6 @@
 //! A token in words and numbers. The digest is left out: it is in the body, and helps nobody who reads.
 
-use quorate_core::AccessToken;
+use crate::AccessToken;
 
 use super::{Fields, number, text};
 

@@ -1,6 +1,6 @@
 //! A budget, for reading.
 
-use quorate_core::{AgentNo, Budget};
+use crate::{AgentNo, Budget};
 
 use super::{Fields, number, text};
 

@@ -1,6 +1,6 @@
 //! A lock, for reading.
 
-use quorate_core::{AgentNo, Grant, Lock};
+use crate::{AgentNo, Grant, Lock};
 
 use super::{Fields, Value, number, text};
 

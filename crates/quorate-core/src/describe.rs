@@ -1,14 +1,13 @@
-//! An effect in words and numbers, for reading. Never the content of a payload.
+//! What the log says, in words and numbers, for reading: for the audit and for whoever follows. Never the content of a payload.
 
 mod budget;
 mod lock;
 mod requests;
 mod sessions;
-
 mod task;
 mod token;
 
-use quorate_core::{
+use crate::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
     Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers,
     Timestamp, Token, Version,
@@ -93,7 +92,7 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::Written { .. } => written(effect),
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
-        Effect::Changed { item, .. } => item_fields(item, agents),
+        Effect::Changed { item, .. } => self::item(item, agents),
         Effect::WaitAborted { cycle } => {
             let one = |(agent, what): &(AgentNo, String)| {
                 Value::Group(vec![("agent", text(agents(*agent))), ("waitsFor", text(what))])
@@ -135,7 +134,8 @@ fn written(effect: &Effect) -> Fields {
 }
 
 /// The state of an item.
-fn item_fields(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+#[must_use]
+pub fn item(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
     match item {
         Item::Lock(lock) => lock::fields(lock, agents),
         Item::Budget(budget) => budget::fields(budget, agents),

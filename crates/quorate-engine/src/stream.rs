@@ -1,0 +1,79 @@
+//! For one connection that lasts: a standing consumer that takes up where an earlier one stopped, and commits that keep
+//! their order while their answers are still on the way.
+
+use quorate_core::{AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Receipt, Refused, Waiting};
+use quorate_store::{BoxFuture, Outcome, StoreError};
+
+use crate::error::Error;
+use crate::post::Consumer;
+use crate::space::{Closing, Space};
+
+/// A commit that is in line at the head.
+pub struct Pending {
+    space: Space,
+    principal: Principal,
+    answer: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>,
+}
+
+impl Pending {
+    /// What came of it. The wait may be given up and begun again; the commit takes effect or not regardless.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn answer(&mut self) -> Result<Receipt, Error> {
+        let outcome = (&mut self.answer).await?.into_iter().next().ok_or(StoreError::Closed)?;
+        Ok(self.space.noting(&self.principal, outcome)?)
+    }
+}
+
+impl Space {
+    /// Puts a commit in line. Those that one caller puts in line one after the other are decided in this order, whether it
+    /// waits for the answers in between or not.
+    ///
+    /// # Errors
+    /// The refusal, if it does not even get there.
+    pub async fn enqueue(&self, commit: Commit) -> Result<Pending, Error> {
+        let principal = commit.principal.clone();
+        let policy = std::sync::Arc::clone(&self.published().policy);
+        let admitted = self.engine().door.admit(commit, policy).await?;
+        let commit = self.noting(&principal, admitted)?;
+        let answer = self.engine().store.transact(self.number(), vec![commit]);
+        Ok(Pending { space: self.clone(), principal, answer })
+    }
+
+    /// Opens a standing consumer without credit. If it resumes, what the agent holds comes again before anything else, under
+    /// the same leases, which run from now again.
+    ///
+    /// # Errors
+    /// The refusal, or a failure of the storage.
+    pub async fn take_up(
+        &self,
+        principal: &Principal,
+        epoch: Epoch,
+        agent: &AgentId,
+        lease_ms: u64,
+        resumes: bool,
+    ) -> Result<Consumer, Error> {
+        let number = self.published().agents.number(agent).ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
+        })?;
+        let (id, mail) = self.post().open(self.number(), number);
+        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
+        let mut ops =
+            vec![Op::Claim { agent: agent.clone(), max: 0, lease_ms, waiting: Waiting::Standing(id) }];
+        if resumes {
+            ops.push(Op::Resume { agent: agent.clone(), lease_ms });
+        }
+        let commit = Commit { epoch: Some(epoch), ..Commit::new(principal.clone(), ops) };
+        let receipt = self.commit(commit).await?;
+        let held = receipt.results.into_iter().filter_map(|result| match result {
+            OpResult::Claimed(held) => Some(held),
+            _ => None,
+        });
+        let held = held.flatten().collect();
+        // From here on the consumer looks after itself.
+        closing.waits = false;
+        closing.mailbox = false;
+        Ok(Consumer::new(self.clone(), id, mail, held))
+    }
+}

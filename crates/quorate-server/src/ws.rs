@@ -1,0 +1,117 @@
+//! `GET /v1/ws`: one connection for everything that an agent does. It sends frames of JSON, each with a number; the hub
+//! answers by number, and brings deliveries within the credit that it was given.
+//!
+//! Two tasks serve a connection. One hears (`hear.rs`): it reads frames and puts what they ask for in line, in their order.
+//! The other tells (`tell.rs`): it alone writes, answers and deliveries alike, and if nobody reads it is cut off.
+
+mod frame;
+mod hear;
+mod hello;
+mod ledger;
+mod seats;
+mod tell;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use quorate_core::{AgentId, Code, Commit, Epoch, Op, Principal, Refused};
+use quorate_engine::Space;
+
+use crate::app::App;
+use crate::body::BODY_BYTES_MAX;
+use crate::listen::Life;
+use crate::problem::Problem;
+use ledger::Ledger;
+pub(crate) use seats::Seats;
+
+/// Bytes read from a connection at once; held by every idle one.
+const READ_BUFFER_BYTES: usize = 8 * 1024;
+/// Bytes gathered before they are written; held by every idle one.
+const WRITE_BUFFER_BYTES: usize = 8 * 1024;
+/// Bytes that may wait to be written: a few of the largest frames.
+const WRITE_BUFFER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
+
+/// What both tasks of a connection know.
+struct Session {
+    app: App,
+    space: Space,
+    principal: Principal,
+    /// The agent that acts, if the token is one of an agent.
+    by: Option<AgentId>,
+    /// The start of the agent whose deliveries come here.
+    epoch: Option<Epoch>,
+    /// How long deliveries may lie here that must not be sent.
+    starved_after: Duration,
+    ledger: Mutex<Ledger>,
+}
+
+impl Session {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit(&self, ops: Vec<Op>) -> Commit {
+        Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) }
+    }
+}
+
+/// Takes a connection over. `Host` and `Origin` were looked at as with every request.
+pub(crate) async fn upgrade(
+    State(app): State<App>,
+    life: Option<Extension<Life>>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    let upgrade = upgrade.map_err(|wrong| {
+        Refused::new(Code::Invalid, format!("this is no beginning of a WebSocket: {}", wrong.body_text()))
+            .hint("connect with a WebSocket client; see docs/guides/websocket.md")
+    })?;
+    let life = life.map(|Extension(life)| life);
+    let upgrade = upgrade
+        .max_message_size(BODY_BYTES_MAX)
+        .max_frame_size(BODY_BYTES_MAX)
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
+    Ok(upgrade.on_upgrade(move |socket| serve(app, life, socket)))
+}
+
+async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
+    let patience = app.settings().patience.hello;
+    let hello = match tokio::time::timeout(patience, hello::hear(&app, &mut socket)).await {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(problem)) => return turn_away(&app, socket, &problem).await,
+        Err(_) => {
+            let late = Refused::new(Code::Timeout, "the first frame did not come in time")
+                .limit(patience.as_millis() as u64)
+                .hint("say hello first");
+            return turn_away(&app, socket, &late.into()).await;
+        }
+    };
+    let hello::Known { session, pass, consumer, seat } = hello;
+    let session = Arc::new(session);
+    hear::run(session, pass, consumer, seat, life, socket).await;
+}
+
+/// Tells why, and closes.
+async fn turn_away(app: &App, mut socket: WebSocket, problem: &Problem) {
+    let told = async {
+        socket.send(Message::Text(frame::problem(None, problem).into())).await?;
+        socket.send(Message::Close(Some(closing(problem)))).await
+    };
+    let _ = tokio::time::timeout(app.settings().patience.reader, told).await;
+}
+
+fn no_letter() -> Refused {
+    Refused::new(Code::StaleLease, "none of these deliveries is held any more")
+        .hint("they have ended, or never had a lease")
+}
+
+/// How a connection is closed over a problem: 4000 and the status that HTTP has for it.
+fn closing(problem: &Problem) -> CloseFrame {
+    CloseFrame { code: 4000 + problem.status().as_u16(), reason: problem.code().as_str().into() }
+}

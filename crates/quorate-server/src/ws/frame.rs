@@ -1,0 +1,187 @@
+//! The frames in JSON: what a client says with a number, and what it is told.
+
+use bytes::Bytes;
+use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackThen, Op, Receipt, Refused};
+use quorate_engine::{Answer, Space};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Session;
+use super::ledger::{Credit, IN_HAND_MAX, NUMBERS_MAX, Range};
+use crate::body::{self, BODY_BYTES_MAX, Fields};
+use crate::problem::Problem;
+use crate::wire::delivery::LEASE_MS;
+use crate::wire::message::{MessageIn, MessageOut};
+use crate::wire::op::CommitIn;
+use crate::wire::{result, time};
+
+/// Deliveries in one frame.
+pub(super) const BATCH_MESSAGES_MAX: usize = 64;
+/// Bytes of deliveries in one frame. A larger delivery has a frame of its own.
+pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Requests of one connection that wait for their answers.
+pub(super) const REQUESTS_MAX: usize = 256;
+
+/// A frame as a client writes it: a number, and one thing that it asks for.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct FrameIn<'a> {
+    pub(super) n: u64,
+    #[serde(borrow)]
+    commit: Option<CommitIn<'a>>,
+    credit: Option<Credit>,
+    ack: Option<Vec<Range>>,
+    nack: Option<NackIn>,
+    extend: Option<ExtendIn>,
+    #[serde(borrow)]
+    send: Option<MessageIn<'a>>,
+    #[serde(borrow)]
+    request: Option<Fields<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NackIn {
+    pub(super) deliveries: Vec<Range>,
+    delay_ms: Option<u64>,
+    reason: Option<String>,
+    #[serde(default)]
+    untried: bool,
+    #[serde(default)]
+    hopeless: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct ExtendIn {
+    pub(super) deliveries: Vec<Range>,
+    lease_ms: Option<u64>,
+}
+
+/// What a frame asks for.
+pub(super) enum Asked<'a> {
+    Commit(CommitIn<'a>),
+    Credit(Credit),
+    Ack(Vec<Range>),
+    Nack(NackIn),
+    Extend(ExtendIn),
+    Send(Box<MessageIn<'a>>),
+    Request(Fields<'a>),
+}
+
+/// Why a frame was not understood; with its number, if that at least was.
+pub(super) struct Unread {
+    pub(super) n: Option<u64>,
+    pub(super) refused: Refused,
+}
+
+/// Reads a frame.
+pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
+    let frame: FrameIn<'_> = body::parse(bytes).map_err(|refused| {
+        // Whoever counts gets its answer by number, whatever else is wrong.
+        let fields = body::parse::<Fields<'_>>(bytes).ok();
+        let n = fields.and_then(|mut fields| fields.take_number("n").ok().flatten());
+        Unread { n, refused }
+    })?;
+    let FrameIn { n, commit, credit, ack, nack, extend, send, request } = frame;
+    let asked = [
+        commit.map(Asked::Commit),
+        credit.map(Asked::Credit),
+        ack.map(Asked::Ack),
+        nack.map(Asked::Nack),
+        extend.map(Asked::Extend),
+        send.map(|message| Asked::Send(Box::new(message))),
+        request.map(Asked::Request),
+    ];
+    let mut asked = asked.into_iter().flatten();
+    match (asked.next(), asked.next()) {
+        (Some(one), None) => Ok((n, one)),
+        _ => {
+            let refused = Refused::new(Code::Invalid, "a frame asks for one thing at a time")
+                .hint("say commit, credit, ack, nack, extend, send or request");
+            Err(Unread { n: Some(n), refused })
+        }
+    }
+}
+
+impl NackIn {
+    pub(super) fn op(&self, lease: LeaseRef) -> Op {
+        let then = match (self.hopeless, self.untried) {
+            (true, _) => NackThen::Dead,
+            (false, true) => NackThen::Release,
+            (false, false) => NackThen::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+        };
+        Op::Nack(Nack { lease, then, reason: self.reason.clone().unwrap_or_default() })
+    }
+}
+
+impl ExtendIn {
+    pub(super) fn op(&self, lease: LeaseRef) -> Op {
+        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) })
+    }
+}
+
+/// Frames are text.
+pub(super) fn no_text() -> Refused {
+    Refused::new(Code::Invalid, "a frame of bytes is not understood").hint("send frames of text, in JSON")
+}
+
+/// All is well: what came of the frame with this number.
+pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Frame<'a, T> {
+        n: u64,
+        ok: &'a T,
+    }
+    // Only a type of our own that is no JSON could fail here.
+    serde_json::to_string(&Frame { n, ok: value }).unwrap_or_default()
+}
+
+/// What a commit came to.
+pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
+    let results: Vec<_> = receipt.results.iter().map(|one| result::shown(space, one)).collect();
+    json!({"seq": receipt.seq.map(|seq| seq.0), "results": results})
+}
+
+/// The answer to a request.
+pub(super) fn answered(n: u64, answer: &Answer) -> String {
+    #[derive(Serialize)]
+    struct Answered {
+        message: MessageOut,
+    }
+    let message = MessageOut::new(answer.id.to_string(), answer.at, &answer.message);
+    ok(n, &Answered { message })
+}
+
+/// Something went wrong; without a number it is the connection that ends.
+pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
+    match n {
+        Some(n) => json!({"n": n, "problem": problem.to_json()}).to_string(),
+        None => json!({"problem": problem.to_json()}).to_string(),
+    }
+}
+
+/// The answer to hello.
+pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize, lease_ms: u64) -> String {
+    let head = session.space.published().head;
+    let hash: String = head.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let patience = session.app.settings().patience;
+    json!({"welcome": {
+        "head": {"seq": head.seq.0, "hash": hash, "at": time::shown(head.at)},
+        "agent": agent.map(AgentId::as_str),
+        "epoch": session.epoch.map(|epoch| epoch.0),
+        "resumed": resumed,
+        "limits": {
+            "frameBytes": BODY_BYTES_MAX,
+            "batchMessages": BATCH_MESSAGES_MAX,
+            "batchBytes": BATCH_BYTES_MAX,
+            "inHand": IN_HAND_MAX,
+            "numbers": NUMBERS_MAX,
+            "requests": REQUESTS_MAX,
+            "leaseMs": lease_ms,
+            "readWithinMs": patience.reader.as_millis() as u64,
+            "pingMs": patience.ping.as_millis() as u64,
+        },
+    }})
+    .to_string()
+}

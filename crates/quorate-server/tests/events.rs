@@ -1,0 +1,288 @@
+//! `GET /v1/events` and `GET /v1/state`: follow what happens, from any moment on.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
+use quorate_server::Patience;
+use serde_json::{Value, json};
+use support::Hub;
+use support::socket::Served;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Somebody who follows.
+struct Reader {
+    body: Body,
+    text: String,
+}
+
+impl Reader {
+    async fn open(hub: &Hub, token: &str, query: &str, seen: Option<u64>) -> Self {
+        let uri = format!("/v1/events{query}");
+        let mut request = Request::builder().uri(uri).header("host", "localhost");
+        request = request.header("authorization", format!("Bearer {token}"));
+        if let Some(seen) = seen {
+            request = request.header("last-event-id", seen);
+        }
+        let response = hub.app.answer(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { body: response.into_body(), text: String::new() }
+    }
+
+    /// The next piece that is not a comment; `None` at the end.
+    async fn piece(&mut self) -> Option<String> {
+        loop {
+            if let Some((piece, rest)) = self.text.split_once("\n\n") {
+                let (piece, rest) = (piece.to_owned(), rest.to_owned());
+                self.text = rest;
+                if !piece.starts_with(':') {
+                    return Some(piece);
+                }
+                continue;
+            }
+            let next = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await;
+            let frame = next.expect("in time")?.expect("a frame").into_data().expect("data");
+            self.text.push_str(std::str::from_utf8(&frame).expect("text"));
+        }
+    }
+
+    async fn next(&mut self) -> Value {
+        let piece = self.piece().await.expect("an event");
+        let lines: Vec<&str> = piece.lines().collect();
+        assert_eq!((lines.len(), lines[1]), (3, "event: record"), "{piece}");
+        let event: Value = serde_json::from_str(&lines[2]["data: ".len()..]).expect("JSON");
+        assert_eq!(lines[0], format!("id: {}", event["seq"]));
+        event
+    }
+
+    /// The events up to a record.
+    async fn until(&mut self, seq: u64) -> Vec<Value> {
+        let mut came = Vec::new();
+        while came.last().is_none_or(|last: &Value| last["seq"].as_u64() < Some(seq)) {
+            came.push(self.next().await);
+        }
+        came
+    }
+}
+
+async fn head(hub: &Hub) -> u64 {
+    hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number")
+}
+
+fn effects(events: &[Value]) -> Vec<String> {
+    let effects = events.iter().flat_map(|event| event["effects"].as_array().expect("a list"));
+    effects.map(|effect| effect["effect"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn every_record_is_one_event_in_order_and_without_payloads() {
+    let hub = Hub::new().await;
+    let mut live = Reader::open(&hub, &hub.admin, "?from=1", None).await;
+    let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
+    let message = json!({"to": "bob", "action": "x", "payload": "the-content-of-the-payload"});
+    hub.post(&alice, "/v1/messages", &message).await.ok(200);
+    let last = head(&hub).await;
+    let came = live.until(last).await;
+    assert_eq!(
+        came.iter().map(|event| event["seq"].as_u64().expect("a number")).collect::<Vec<_>>(),
+        (1..=last).collect::<Vec<_>>()
+    );
+    let sent = came.last().expect("an event");
+    assert_eq!((&sent["kind"], &sent["principal"]), (&"commit".into(), &"agent:alice".into()));
+    assert_eq!(sent["effects"][0]["effect"], "message.sent");
+    assert_eq!((&sent["effects"][0]["from"], &sent["effects"][0]["to"]), (&"alice".into(), &"bob".into()));
+    assert!(sent["at"].is_string());
+    assert!(!format!("{came:?}").contains("the-content-of-the-payload"));
+    // Whoever comes back says where it stopped; the header counts more than the address.
+    let mut again = Reader::open(&hub, &hub.admin, "?from=1", Some(last - 1)).await;
+    assert_eq!(again.next().await, *sent);
+    // Without a place it begins now.
+    let mut now = Reader::open(&hub, &hub.admin, "", None).await;
+    hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
+    assert_eq!(now.next().await["seq"], last + 1);
+    hub.get(&hub.admin, "/v1/events?from=x").await.refused(400, "INVALID");
+}
+
+#[tokio::test]
+async fn i16_an_agent_sees_what_concerns_it_and_what_all_may_see() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let carol = hub.register("carol").await;
+    let start = head(&hub).await + 1;
+    hub.post(&alice, "/v1/messages", &json!({"to": ["bob", "carol"], "action": "both", "payload": 1}))
+        .await
+        .ok(200);
+    hub.post(&alice, "/v1/messages", &json!({"to": "carol", "action": "secret", "payload": 2})).await.ok(200);
+    hub.post(&carol, "/v1/agents/carol/inbox/claim", &json!({"max": 9})).await.ok(200);
+    let token = json!({"role": "viewer", "name": "looker"});
+    let viewer = hub.post(&hub.admin, "/v1/tokens", &token).await.ok(201)["token"]
+        .as_str()
+        .expect("a token")
+        .to_owned();
+    hub.put(&carol, "/v1/context/plan", &json!({"content": 1})).await;
+    let last = head(&hub).await;
+    let query = format!("?from={start}");
+    let seen = Reader::open(&hub, &bob, &query, None).await.until(last).await;
+    assert_eq!(effects(&seen), ["message.sent", "entry.written"], "{seen:?}");
+    let deliveries = &seen[0]["effects"][0]["deliveries"];
+    assert_eq!((deliveries.as_array().map(Vec::len), &deliveries[0]["agent"]), (Some(1), &"bob".into()));
+    let seen = Reader::open(&hub, &carol, &query, None).await.until(last).await;
+    assert_eq!(
+        effects(&seen),
+        ["message.sent", "message.sent", "delivery.leased", "entry.written"],
+        "{seen:?}"
+    );
+    let seen = Reader::open(&hub, &alice, &query, None).await.until(last).await;
+    assert_eq!(seen[0]["effects"][0]["deliveries"].as_array().map(Vec::len), Some(2), "the sender sees both");
+    let seen = Reader::open(&hub, &viewer, &query, None).await.until(last).await;
+    assert_eq!(seen.len() as u64, last - start + 1, "whoever watches the hub sees all");
+}
+
+#[tokio::test]
+async fn events_are_chosen_by_kind_agent_and_session() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
+    hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1, "sessionId": "s1"})).await.ok(200);
+    hub.put(&bob, "/v1/context/plan", &json!({"content": 1})).await;
+    hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "content": 1})).await.ok(201);
+    let last = head(&hub).await;
+    let chosen = async |query: &str| Reader::open(&hub, &hub.admin, query, None).await.next().await;
+    assert_eq!(effects(&[chosen("?from=1&kind=entry.written").await]), ["entry.written"]);
+    let of_bob = chosen("?from=1&kind=message.sent,entry.written&agent=bob").await;
+    assert_eq!(effects(&[of_bob]), ["message.sent"]);
+    let seen = Reader::open(&hub, &hub.admin, "?from=1&session=s1", None).await.until(last).await;
+    let names = effects(&seen);
+    assert!(
+        names.contains(&"message.sent".to_owned()) && !names.contains(&"entry.written".to_owned()),
+        "{names:?}"
+    );
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[tokio::test]
+async fn a_page_can_show_any_moment_and_follow_from_there() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
+    let before = head(&hub).await;
+    hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
+    hub.post(&alice, "/v1/locks/l/acquire", &json!({"ttlMs": 60_000})).await.ok(200);
+    hub.post(&alice, "/v1/tasks", &json!({"id": "t", "type": "x"})).await;
+    hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
+    let now = hub.get(&bob, "/v1/state").await.ok(200);
+    let then = hub.get(&bob, &format!("/v1/state?at={before}")).await.ok(200);
+    assert_eq!(
+        (&then["seq"], &then["deliveries"]["ready"], &then["sessions"]),
+        (&before.into(), &1.into(), &json!([]))
+    );
+    assert_eq!((&now["deliveries"]["ready"], &now["deliveries"]["leased"]), (&0.into(), &1.into()));
+    assert_eq!(
+        (&now["sessions"][0]["session"], &now["locks"][0]["grants"][0]["holder"]),
+        (&"s1".into(), &"alice".into())
+    );
+    assert_eq!(now["tasks"]["ready"], 1, "{now}");
+    assert_eq!(then["agents"].as_array().map(Vec::len), Some(2));
+    // Folded and current are the same thing.
+    let last = now["seq"].as_u64().expect("a number");
+    hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
+    let folded = hub.get(&bob, &format!("/v1/state?at={last}")).await.ok(200);
+    assert_eq!(folded, now);
+    let mut tail = Reader::open(&hub, &bob, &format!("?from={}", last + 1), None).await;
+    assert_eq!(effects(&[tail.next().await]), ["entry.written"]);
+    hub.get(&bob, "/v1/state?at=99999").await.refused(404, "NOT_FOUND");
+    hub.get(&bob, "/v1/state?at=0").await.refused(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn i19_a_revoked_token_ends_what_it_follows() {
+    let hub = Hub::new().await;
+    let bob = hub.register("bob").await;
+    let mut live = Reader::open(&hub, &bob, "", None).await;
+    let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
+    let id =
+        tokens["tokens"].as_array().expect("a list").iter().find(|one| one["agent"] == "bob").expect("bob's");
+    hub.delete(&hub.admin, &format!("/v1/tokens/{}", id["id"].as_str().expect("an id"))).await.ok(200);
+    // What ended it is nothing for Bob to see: the stream simply ends.
+    while let Some(piece) = live.piece().await {
+        assert!(piece.contains("\"token\""), "{piece}");
+    }
+}
+
+#[tokio::test]
+async fn i21_who_does_not_read_is_cut() {
+    let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
+    let served = Served::with(patience).await;
+    let hub = &served.hub;
+    let alice = hub.register("alice").await;
+    hub.register("bob").await;
+    let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
+    let request = format!(
+        "GET /v1/events?from=1 HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
+        hub.admin
+    );
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    // Long words, so that a socket is full soon.
+    let many: Vec<_> =
+        (0..60).map(|n| json!({"to": "bob", "payload": n, "rationale": "x".repeat(900)})).collect();
+    for _ in 0..250 {
+        hub.post(&alice, "/v1/messages", &json!(many)).await.ok(200);
+    }
+    // Only now somebody reads, and finds an end that is none: the last piece is missing.
+    let mut all = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut all)).await;
+    assert!(ended.is_ok(), "the connection was cut");
+    assert!(!all.ends_with(b"0\r\n\r\n"), "it did not end in peace");
+}
+
+/// The status of a request over a socket of its own.
+async fn status(served: &Served, path: &str, host: &str, origin: Option<&str>) -> u16 {
+    let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
+    let origin = origin.map(|origin| format!("origin: {origin}\r\n")).unwrap_or_default();
+    let upgrade = match path {
+        "/v1/ws" => {
+            "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        }
+        _ => "",
+    };
+    let token = &served.hub.admin;
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {host}\r\n{origin}{upgrade}authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).await.expect("an answer");
+    String::from_utf8_lossy(&line[9..]).parse().expect("a status")
+}
+
+#[tokio::test]
+async fn i19_host_and_origin_are_checked_on_every_transport() {
+    let served = Served::new().await;
+    let own = served.address().to_string();
+    let localhost = format!("localhost:{}", served.address().port());
+    for (path, well) in [("/v1/info", 200), ("/v1/events", 200), ("/v1/ws", 101)] {
+        for host in [own.as_str(), localhost.as_str(), "evil.example", "127.0.0.1.evil.example"] {
+            let is_ours = !host.contains("evil");
+            let same = format!("http://{host}");
+            for (origin, may) in [
+                (None, true),
+                (Some(same.as_str()), true),
+                (Some("http://evil.example:1"), false),
+                (Some("null"), false),
+                (Some("http://127.0.0.1:1"), false),
+            ] {
+                let wanted = if is_ours && may { well } else { 403 };
+                let got = status(&served, path, host, origin).await;
+                assert_eq!(got, wanted, "{path} at {host} from {origin:?}");
+            }
+        }
+    }
+    assert_eq!(status(&served, "/v1/ws?x", &own, None).await, 400);
+}
