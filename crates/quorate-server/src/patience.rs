@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// How long a caller may take nothing of what it is sent.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ impl<S> Patient<S> {
         }
         if !self.waits {
             self.waits = true;
-            self.until.as_mut().reset(Instant::now() + self.within);
+            self.until.set(sleep(self.within));
         }
         ready!(self.until.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the caller takes nothing")))
