@@ -28,7 +28,11 @@ impl Step<'_> {
             }
             Inspect::Inbox { agent, after, limit } => {
                 let number = self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
-                let here = |one: &Delivery| one.is_open() && one.to.home() == Home::Agent(number);
+                // What it took from a pool is in its hands as well.
+                let here = |one: &Delivery| {
+                    let holds = one.is_leased() && one.to.agent_no() == Some(number);
+                    one.is_open() && (holds || one.to.home() == Home::Agent(number))
+                };
                 let open = self.space.deliveries_where(here).into_iter();
                 let shown = open.filter(|number| number > after).take(*limit);
                 Inspected::Inbox(shown.filter_map(|number| self.look(number)).collect())

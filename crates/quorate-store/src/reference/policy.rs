@@ -40,7 +40,7 @@ impl Step<'_> {
     pub(super) fn may_lead(&self, known: Option<AgentNo>, role: Role) -> Result<(), Refused> {
         let leads = known.is_some_and(|number| self.space.agent(number).role == Role::Coordinator);
         let supervised = self.space.policy().rules.preset == Preset::Supervised;
-        let by_itself = self.commit.principal != Principal::System;
+        let by_itself = matches!(self.commit.principal, Principal::Agent(_));
         if supervised && by_itself && role == Role::Coordinator && !leads {
             return Err(violation("supervised", "role"));
         }

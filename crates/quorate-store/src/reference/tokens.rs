@@ -29,7 +29,7 @@ impl Step<'_> {
     /// Agents work for themselves; operators keep the work going, admins lay down the rules, the hub alone does what time
     /// brings about, and everybody else looks.
     pub(super) fn may(&self, op: &Op) -> Result<(), Refused> {
-        let by_itself = matches!(op, Op::Sweep | Op::BringHistory(_));
+        let by_itself = matches!(op, Op::Sweep | Op::BringHistory(_) | Op::Heard { .. });
         let looks = matches!(op, Op::Inspect(_));
         let keeps_going = match op {
             Op::Redrive { .. } => true,
