@@ -43,7 +43,9 @@ struct Session {
     principal: Principal,
     /// The agent that acts, if the token is one of an agent.
     by: Option<AgentId>,
-    /// The start of the agent whose deliveries come here.
+    /// The agent whose deliveries come here.
+    agent: Option<AgentId>,
+    /// Its start.
     epoch: Option<Epoch>,
     /// How long deliveries may lie here that must not be sent.
     starved_after: Duration,
@@ -53,6 +55,12 @@ struct Session {
 impl Session {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the agent was started again, or removed.
+    fn is_over(&self) -> bool {
+        let epoch = |agent: &AgentId| self.space.published().agents.by_id(agent).map(|one| one.epoch);
+        self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
     }
 
     fn commit(&self, ops: Vec<Op>) -> Commit {

@@ -390,6 +390,29 @@ fn in_ms(ms: i64) -> String {
 }
 
 #[tokio::test]
+async fn i21_who_gives_no_sign_of_life_is_let_go() {
+    let patience = Patience { ping: Duration::from_millis(100), ..Patience::default() };
+    let served = Served::with(patience).await;
+    let (bob, carol) = (served.hub.register("bob").await, served.hub.register("carol").await);
+    let (mut bob, mut carol) = (served.open(&bob).await, served.open(&carol).await);
+    // Whoever does not even read answers no ping.
+    while listening(&served, "bob").await > 0 {
+        carol.hears_nothing().await;
+    }
+    assert_eq!(bob.end().await, ("TIMEOUT".to_owned(), 4408));
+    carol.hears_nothing().await;
+}
+
+#[tokio::test]
+async fn a_start_that_is_over_is_told_so_without_credit_too() {
+    let served = Served::new().await;
+    let token = served.hub.register("bob").await;
+    let (mut bob, _) = served.hello(json!({"token": token, "leaseMs": 1_000})).await;
+    served.hub.put(&served.hub.admin, "/v1/agents/bob", &json!({})).await.ok(200);
+    assert_eq!(bob.end().await, ("STALE_EPOCH".to_owned(), 4409));
+}
+
+#[tokio::test]
 async fn the_hub_says_goodbye_when_it_stops() {
     let served = Served::new().await;
     let bob = served.hub.register("bob").await;

@@ -66,6 +66,7 @@ pub(super) async fn hear(app: &App, socket: &mut WebSocket) -> Result<Known, Pro
         space: known.space,
         principal: known.principal,
         by,
+        agent: agent.clone(),
         epoch,
         starved_after: Duration::from_millis(lease_ms / 2),
         ledger: Mutex::new(Ledger::new(consumer.as_ref().map(|one| one.grant(0)), resumed as u64)),

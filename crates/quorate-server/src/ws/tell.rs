@@ -273,6 +273,10 @@ impl Teller {
 
     /// What lies here and must not be sent is given back before its lease is over: nobody has seen it, so nobody tried.
     async fn look(&mut self) -> Result<(), Over> {
+        // Without credit nobody waits for deliveries, and so nobody hears that there will be none.
+        if self.session.is_over() {
+            return Err(Over::Said(Box::new(started_again().into())));
+        }
         if self.session.ledger().may_send() {
             self.starved = None;
             self.grant().await;
