@@ -42,7 +42,7 @@ impl Problem {
             "detail": self.detail,
             "code": self.code.as_str(),
             "hint": self.hint,
-            "retryable": self.code.retryable(),
+            "retryable": self.code.retryable() || self.facts.retry_after_ms.is_some(),
             "applied": if self.nothing_applied { "no" } else { "unknown" },
         });
         if let Some(told) = told.as_object_mut() {
@@ -66,6 +66,7 @@ fn add_facts(told: &mut Map<String, Value>, facts: &Facts) {
     add("rule", facts.rule.clone().map(Value::from));
     add("place", facts.place.clone().map(Value::from));
     add("offset", facts.offset.map(Value::from));
+    add("retryAfterMs", facts.retry_after_ms.map(Value::from));
     let stale = facts.stale.iter();
     let stale = stale.map(|one| json!({"op": one.op, "item": one.item, "code": one.code.as_str()}));
     add("stale", (!facts.stale.is_empty()).then(|| stale.collect()));
@@ -102,6 +103,10 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+        }
+        if let Some(wait_ms) = self.facts.retry_after_ms {
+            // In whole seconds, as HTTP has it; the body is more exact.
+            response.headers_mut().insert(header::RETRY_AFTER, wait_ms.div_ceil(1_000).into());
         }
         response
     }

@@ -18,11 +18,15 @@ use quorate_core::{Code, Payload, Refused};
 use quorate_engine::Space;
 use serde_json::value::RawValue;
 
+use crate::settings::Times;
+
 /// What comes in as JSON and goes to the log: sealed, and bytes of another type decoded.
 pub(crate) struct Sealing<'a> {
     pub(crate) space: &'a Space,
     /// The request, of which payloads are parts: they are not copied.
     pub(crate) body: &'a Bytes,
+    /// What holds where no time is named.
+    pub(crate) times: Times,
 }
 
 impl Sealing<'_> {

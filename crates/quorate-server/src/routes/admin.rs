@@ -9,6 +9,7 @@ use quorate_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::sign_in::{is_page, pages_of};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
 use crate::call::{Answer, Call, answer, ok};
@@ -72,7 +73,13 @@ fn token_shown(token: &AccessToken) -> Value {
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
     call.only(&[])?;
     let token: TokenId = id.parse()?;
-    let receipt = call.commit(vec![Op::RevokeToken { token }]).await?;
+    let mut ops = vec![Op::RevokeToken { token }];
+    // With it go the pages that its bearer is signed in to.
+    if let Some(whole) = call.space.tokens().list().iter().find(|one| one.id == token && !is_page(one)) {
+        let pages = pages_of(&call.space, &whole.bearer, &whole.name);
+        ops.extend(pages.iter().map(|page| Op::RevokeToken { token: page.id }));
+    }
+    let receipt = call.commit(ops).await?;
     ok(&json!({"id": id, "seq": receipt.seq.map(|seq| seq.0)}))
 }
 

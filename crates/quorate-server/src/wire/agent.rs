@@ -5,6 +5,7 @@ use quorate_engine::{AgentView, Space};
 use serde::{Deserialize, Serialize};
 
 use super::time;
+use crate::settings::{Times, whole_ms};
 
 /// An agent as it describes itself.
 #[derive(Deserialize)]
@@ -23,7 +24,7 @@ pub(crate) struct AgentIn {
 }
 
 impl AgentIn {
-    pub(crate) fn read(self, id: Option<&AgentId>) -> Result<RegisterAgent, Refused> {
+    pub(crate) fn read(self, id: Option<&AgentId>, times: &Times) -> Result<RegisterAgent, Refused> {
         let id = named(id, self.agent)?;
         let mut new = RegisterAgent::named(id);
         new.name = self.name.unwrap_or(new.name);
@@ -31,7 +32,7 @@ impl AgentIn {
         new.capabilities = self.capabilities;
         new.supported_actions = self.supported_actions;
         new.epoch = self.epoch.map(Epoch);
-        new.heartbeat_ms = self.heartbeat_ms.unwrap_or(new.heartbeat_ms);
+        new.heartbeat_ms = self.heartbeat_ms.unwrap_or(whole_ms(times.heartbeat));
         Ok(new)
     }
 }

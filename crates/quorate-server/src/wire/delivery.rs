@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::MessageOut;
 use super::time;
-
-/// How long a delivery is held if nothing is said.
-pub(crate) const LEASE_MS: u64 = 30_000;
+use crate::settings::Times;
 
 /// A delivery and its lease, and what is said of it.
 #[derive(Deserialize)]
@@ -43,11 +41,11 @@ impl LeaseIn {
         Ok(LeaseRef { delivery, token: Token(self.lease_token) })
     }
 
-    pub(crate) fn read(self, what: Settle) -> Result<Op, Refused> {
+    pub(crate) fn read(self, what: Settle, times: &Times) -> Result<Op, Refused> {
         let lease = self.lease()?;
         Ok(match what {
             Settle::Ack => Op::Ack(lease),
-            Settle::Extend => Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) }),
+            Settle::Extend => Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) }),
             Settle::Nack => {
                 let then = match (self.hopeless, self.untried) {
                     (true, _) => NackThen::Dead,

@@ -50,9 +50,9 @@ pub(crate) fn read(
     let name = fields.take_text("op")?;
     Ok(match name.as_str() {
         "send" => Op::send(fields.read::<MessageIn<'_>>()?.read(sealing, by)?),
-        "ack" => fields.read::<LeaseIn>()?.read(Settle::Ack)?,
-        "nack" => fields.read::<LeaseIn>()?.read(Settle::Nack)?,
-        "extend" => fields.read::<LeaseIn>()?.read(Settle::Extend)?,
+        "ack" => fields.read::<LeaseIn>()?.read(Settle::Ack, &sealing.times)?,
+        "nack" => fields.read::<LeaseIn>()?.read(Settle::Nack, &sealing.times)?,
+        "extend" => fields.read::<LeaseIn>()?.read(Settle::Extend, &sealing.times)?,
         "put" => Op::Put(fields.read::<EntryIn<'_>>()?.read(sealing, None)?),
         "delete" => Op::Delete(fields.read::<DeleteIn>()?.read(None)?),
         "redrive" => {
@@ -60,7 +60,7 @@ pub(crate) fn read(
             Op::Redrive { delivery }
         }
         "purge" => Op::Purge { agent: named(by, fields.read::<AgentOnly>()?.agent)? },
-        "agent.register" => Op::RegisterAgent(fields.read::<AgentIn>()?.read(None)?),
+        "agent.register" => Op::RegisterAgent(fields.read::<AgentIn>()?.read(None, &sealing.times)?),
         "agent.remove" => Op::RemoveAgent { agent: named(None, fields.read::<AgentOnly>()?.agent)? },
         "agent.heartbeat" => Op::Heartbeat(fields.read::<HeartbeatIn>()?.read(by)?),
         "task.heartbeat" => fields.read::<HolderIn<'_>>()?.read(Say::Heartbeat, sealing, None)?,
@@ -69,7 +69,8 @@ pub(crate) fn read(
         "task.release" => fields.read::<HolderIn<'_>>()?.read(Say::Release, sealing, None)?,
         "task.cancel" => fields.read::<HolderIn<'_>>()?.read(Say::Cancel, sealing, None)?,
         "task.create" => {
-            let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter().map(TaskIn::read);
+            let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter();
+            let tasks = tasks.map(|task: TaskIn<'_>| task.read(&sealing.times));
             sealing.space.task_op(tasks.collect::<Result<Vec<_>, _>>()?)
         }
         "payload.erase" => {

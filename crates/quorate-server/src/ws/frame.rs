@@ -10,7 +10,7 @@ use super::Session;
 use super::ledger::{Credit, IN_HAND_MAX, NUMBERS_MAX, Range};
 use crate::body::{self, BODY_BYTES_MAX, Fields};
 use crate::problem::Problem;
-use crate::wire::delivery::LEASE_MS;
+use crate::settings::Times;
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::op::CommitIn;
 use crate::wire::{result, time};
@@ -116,8 +116,8 @@ impl NackIn {
 }
 
 impl ExtendIn {
-    pub(super) fn op(&self, lease: LeaseRef) -> Op {
-        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) })
+    pub(super) fn op(&self, lease: LeaseRef, times: &Times) -> Op {
+        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
     }
 }
 
