@@ -3,6 +3,7 @@
 mod audit;
 mod backup;
 mod bench;
+mod cert;
 mod demo;
 mod exit;
 mod explain;
@@ -47,6 +48,9 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Say what an error code means and what to do about it. [ro]
     Explain(explain::ExplainArgs),
+    /// Make a certificate for development. [rw]
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     #[command(hide = true)]
     DemoHub(demo::HubArgs),
     #[command(hide = true)]
@@ -72,6 +76,7 @@ async fn main() -> ExitCode {
         Command::Backup(command) => backup::run(command).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),
+        Command::Cert(command) => cert::run(command),
         Command::DemoHub(args) => demo::hub(args).await,
         Command::BenchChild(args) => bench::child(args).await,
     };
