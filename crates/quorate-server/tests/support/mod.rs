@@ -2,6 +2,7 @@
 // Not every test binary needs all of it.
 #![allow(dead_code)]
 
+pub(crate) mod raw;
 pub(crate) mod socket;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, TokenName, TokenRole};
 use quorate_server::{App, Settings};
+use quorate_store::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -51,8 +53,14 @@ impl Hub {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
+        Self::at(SystemClock::new(), settings).await
+    }
+
+    /// A hub whose time is told by a clock.
+    pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let library = Library::open(directory.path().join("data")).await.expect("a hub");
+        let opening = quorate::Settings { clock, ..quorate::Settings::default() };
+        let library = Library::open_with(directory.path().join("data"), opening).await.expect("a hub");
         let space = library.space();
         let secret = space.draw_secret();
         let create = CreateToken {
@@ -101,6 +109,25 @@ impl Hub {
 
     pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
         self.send_text(token, "PUT", path, &body.to_string()).await
+    }
+
+    /// Makes a token.
+    pub(crate) async fn token(&self, role: &str, name: &str) -> String {
+        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// The id of the first token that is like this.
+    pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
+        let tokens = self.get(&self.admin, "/v1/tokens").await.ok(200);
+        let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
+        found.expect("such a token")["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Revokes the first token that is like this.
+    pub(crate) async fn revoke(&self, field: &str, value: &str) {
+        let id = self.token_id(field, value).await;
+        self.delete(&self.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     }
 
     pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
