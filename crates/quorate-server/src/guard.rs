@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_host_is_named_once_and_in_one_way() {
         let mut twice = headers("localhost", None);
-        let of = |headers, uri| of_headers(headers, &Uri::from_static(uri), &[], false).is_ok();
+        let of = |headers: &HeaderMap, uri| of_headers(headers, &Uri::from_static(uri), &[], false).is_ok();
         assert!(of(&twice, "http://localhost/v1/info"));
         assert!(!of(&twice, "http://evil.example/v1/info"));
         twice.append(header::HOST, HeaderValue::from_static("localhost"));

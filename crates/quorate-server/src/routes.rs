@@ -28,6 +28,8 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::problem::Problem;
+#[cfg(test)]
+pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
 
 /// How many a list shows if nothing is said, and at most.
 const LIMIT_DEFAULT: usize = 100;

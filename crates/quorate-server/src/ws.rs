@@ -29,6 +29,8 @@ use crate::body::BODY_BYTES_MAX;
 use crate::listen::Life;
 use crate::problem::Problem;
 use crate::wire::Sealing;
+#[cfg(test)]
+pub(crate) use frame::REQUESTS_MAX;
 use ledger::Ledger;
 pub(crate) use seats::Seats;
 

@@ -427,7 +427,7 @@ async fn the_hub_says_goodbye_when_it_stops() {
 async fn i21_a_frame_that_is_too_large_ends_the_connection() {
     let served = Served::new().await;
     let bob = served.hub.register("bob").await;
-    let mut bob = served.open(&bob).await;
+    let bob = served.open(&bob).await;
     let large = format!(r#"{{"n":2,"ack":[],"x":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
     // Written by halves: whoever writes all of it before it reads hears nothing if the hub has gone meanwhile.
     let (mut sink, mut stream) = bob.stream.split();

@@ -20,7 +20,7 @@ pub(super) const BATCH_MESSAGES_MAX: usize = 64;
 /// Bytes of deliveries in one frame. A larger delivery has a frame of its own.
 pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Requests of one connection that wait for their answers.
-pub(super) const REQUESTS_MAX: usize = 256;
+pub(crate) const REQUESTS_MAX: usize = 256;
 
 /// A frame as a client writes it: a number, and one thing that it asks for.
 #[derive(Deserialize)]
