@@ -126,7 +126,5 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
 async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
-    let mut response = Problem::from(refused).into_response();
-    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
-    response
+    Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED).into_response()
 }
