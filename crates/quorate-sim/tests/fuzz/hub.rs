@@ -150,7 +150,7 @@ fn check(case: &[u8], status: u16, text: &str) {
 }
 
 #[test]
-fn i20_requests_from_outside() {
+fn i21_requests_from_outside() {
     let seed = seed::of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz requests");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -177,7 +177,7 @@ fn i20_requests_from_outside() {
 }
 
 #[test]
-fn i20_frames_from_outside() {
+fn i21_frames_from_outside() {
     let seed = seed::of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz frames");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

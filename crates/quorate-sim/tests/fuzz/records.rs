@@ -22,7 +22,7 @@ fn records() -> Vec<Record> {
 }
 
 #[test]
-fn i20_records_from_disk() {
+fn i21_records_from_disk() {
     let seed = seed::of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz records");
     let records = records();
@@ -45,7 +45,7 @@ fn i20_records_from_disk() {
 }
 
 #[test]
-fn i20_items_from_disk() {
+fn i21_items_from_disk() {
     let seed = seed::of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz items");
     let mut corpus = Vec::new();

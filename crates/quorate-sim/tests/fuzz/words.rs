@@ -40,7 +40,7 @@ fn round<T: FromStr + Display + PartialEq + Debug>(text: &str) {
 }
 
 #[test]
-fn i20_words_from_outside() {
+fn i21_words_from_outside() {
     let seed = seed::of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz words");
     let corpus = CORPUS.iter().map(|word| word.as_bytes().to_vec()).collect();
