@@ -33,7 +33,10 @@ fn every_operation_is_described_in_full() {
         let about = told["summary"].as_str().expect("a summary");
         assert!(about.ends_with('.') && about.len() < 120, "{id}: {about}");
         let answers = told["responses"].as_object().expect("answers");
-        assert!(answers.keys().any(|status| status.starts_with('2') || status == "101"), "{id} never ends well");
+        assert!(
+            answers.keys().any(|status| status.starts_with('2') || status == "101"),
+            "{id} never ends well"
+        );
         let parameters: Vec<_> = told["parameters"].as_array().expect("parameters").iter().collect();
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
             assert!(parameters.iter().any(|one| one["in"] == "path" && one["name"] == name), "{id}: {name}");
@@ -78,16 +81,18 @@ fn look(value: &Value, found: &mut impl FnMut(&str)) {
 // Fails under: a list without a limit on its pages, unless what it lists is bounded itself.
 #[test]
 fn i21_every_list_has_pages_or_is_bounded() {
-    let bounded = [
-        "inbox.claim", "messages.send", "tasks.claim", "violations.list", "subscriptions.list",
-    ];
+    let bounded = ["inbox.claim", "messages.send", "tasks.claim", "violations.list", "subscriptions.list"];
     for (_, _, told) in operations() {
         let id = told["operationId"].as_str().expect("a name");
         let schema = &told["responses"]["200"]["content"]["application/json"]["schema"];
-        let lists = schema["properties"].as_object().is_some_and(|all| all.values().any(|one| one["type"] == "array"));
-        let has_limit = told["parameters"].as_array().expect("parameters").iter().any(|one| {
-            one["name"] == "limit" && one["schema"]["maximum"] == 1000
-        });
+        let lists = schema["properties"]
+            .as_object()
+            .is_some_and(|all| all.values().any(|one| one["type"] == "array"));
+        let has_limit = told["parameters"]
+            .as_array()
+            .expect("parameters")
+            .iter()
+            .any(|one| one["name"] == "limit" && one["schema"]["maximum"] == 1000);
         assert!(!lists || has_limit || bounded.contains(&id), "{id} has no limit");
     }
 }

@@ -137,7 +137,9 @@ fn needs_something(schema: &Value, shapes: &SchemaGenerator) -> bool {
     let any = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
     match any {
         Some(any) => any.iter().all(|one| needs_something(one, shapes)),
-        None => schema["type"] != "object" || schema["required"].as_array().is_some_and(|all| !all.is_empty()),
+        None => {
+            schema["type"] != "object" || schema["required"].as_array().is_some_and(|all| !all.is_empty())
+        }
     }
 }
 

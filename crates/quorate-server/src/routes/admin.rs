@@ -24,11 +24,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<TokenIn>()
             .answers::<TokenMadeOut>(201, "The token.")
             .to(create_token),
-        get("/v1/tokens", "tokens.list", "The tokens of the space that let somebody in, by age; never the secrets.")
-            .is(Deed::Rule)
-            .query::<Page>()
-            .lists::<TokenOut>("tokens")
-            .to(list_tokens),
+        get(
+            "/v1/tokens",
+            "tokens.list",
+            "The tokens of the space that let somebody in, by age; never the secrets.",
+        )
+        .is(Deed::Rule)
+        .query::<Page>()
+        .lists::<TokenOut>("tokens")
+        .to(list_tokens),
         get("/v1/tokens/{id}", "tokens.get", "One token; never its secret.")
             .is(Deed::Rule)
             .path::<words::TokenId>("id")

@@ -45,12 +45,16 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<HeartbeatIn>()
             .answers::<AgentOut>(200, "The agent.")
             .to(heartbeat),
-        get("/v1/agents/{id}/inbox", "inbox.list", "What lies in an inbox and has not ended. Looking takes nothing.")
-            .path::<words::Id>("id")
-            .for_itself()
-            .query::<Page>()
-            .lists::<LetterOut>("deliveries")
-            .to(inbox),
+        get(
+            "/v1/agents/{id}/inbox",
+            "inbox.list",
+            "What lies in an inbox and has not ended. Looking takes nothing.",
+        )
+        .path::<words::Id>("id")
+        .for_itself()
+        .query::<Page>()
+        .lists::<LetterOut>("deliveries")
+        .to(inbox),
         get("/v1/agents/{id}/outbox", "outbox.list", "What an agent sent, newest first.")
             .path::<words::Id>("id")
             .for_itself()

@@ -29,10 +29,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<EntryOut>(200, "The entry.")
             .to_at(SERVED, show)
             .and(
-                get("/v1/context/{key}/history", "context.history", "All versions of an entry, oldest first.")
-                    .path::<words::LongId>("key")
-                    .query::<Page>()
-                    .lists::<EntryOut>("versions"),
+                get(
+                    "/v1/context/{key}/history",
+                    "context.history",
+                    "All versions of an entry, oldest first.",
+                )
+                .path::<words::LongId>("key")
+                .query::<Page>()
+                .lists::<EntryOut>("versions"),
             ),
         put_at(ONE, "context.put", "Writes an entry.")
             .path::<words::LongId>("key")

@@ -15,15 +15,23 @@ use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/dead-letters", "dead-letters.list", "What was given up, oldest first. An agent sees its own.")
-            .query::<Filter>()
-            .lists::<DeadOut>("deadLetters")
-            .to(list),
-        post("/v1/dead-letters/{id}/redrive", "dead-letters.redrive", "Gives a dead letter out again, with all its tries.")
-            .path::<words::DeliveryId>("id")
-            .is(Deed::Run)
-            .answers::<RedrivenOut>(200, "It is in its inbox again.")
-            .to(redrive),
+        get(
+            "/v1/dead-letters",
+            "dead-letters.list",
+            "What was given up, oldest first. An agent sees its own.",
+        )
+        .query::<Filter>()
+        .lists::<DeadOut>("deadLetters")
+        .to(list),
+        post(
+            "/v1/dead-letters/{id}/redrive",
+            "dead-letters.redrive",
+            "Gives a dead letter out again, with all its tries.",
+        )
+        .path::<words::DeliveryId>("id")
+        .is(Deed::Run)
+        .answers::<RedrivenOut>(200, "It is in its inbox again.")
+        .to(redrive),
     ]
 }
 

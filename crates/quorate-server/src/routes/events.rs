@@ -33,10 +33,14 @@ const LOOKS_IN_SILENCE: u32 = 5;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/events", "events.follow", "What happens in the space, one event a record, for as long as somebody reads.")
-            .query::<Wanted>()
-            .answers_with(200, "Server-sent events.", "text/event-stream")
-            .to(events),
+        get(
+            "/v1/events",
+            "events.follow",
+            "What happens in the space, one event a record, for as long as somebody reads.",
+        )
+        .query::<Wanted>()
+        .answers_with(200, "Server-sent events.", "text/event-stream")
+        .to(events),
         get("/v1/ws", "ws.connect", "Becomes a WebSocket; its first frame bears the token.")
             .open()
             .answers_with(101, "From here on frames are exchanged.", "")

@@ -18,10 +18,14 @@ use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/context:rollback", "context.rollback", "Brings back what was there before, as new versions.")
-            .body::<RollbackIn>()
-            .answers::<RolledBackOut>(200, "What it changed, and what was built on that.")
-            .to(rollback),
+        post(
+            "/v1/context:rollback",
+            "context.rollback",
+            "Brings back what was there before, as new versions.",
+        )
+        .body::<RollbackIn>()
+        .answers::<RolledBackOut>(200, "What it changed, and what was built on that.")
+        .to(rollback),
         post("/v1/context:snapshot", "snapshots.make", "Gives the position in the history a name.")
             .body::<SnapshotIn>()
             .answers::<SnapshotMadeOut>(201, "It has the name.")

@@ -25,12 +25,16 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<Changed>(200, "All of them.")
     };
     vec![
-        post("/v1/agents/{id}/inbox/claim", "inbox.claim", "Takes deliveries under a lease, and waits for one if asked to.")
-            .path::<words::Id>("id")
-            .for_itself()
-            .body::<ClaimIn>()
-            .lists_all::<DeliveryOut>("deliveries")
-            .to(claim),
+        post(
+            "/v1/agents/{id}/inbox/claim",
+            "inbox.claim",
+            "Takes deliveries under a lease, and waits for one if asked to.",
+        )
+        .path::<words::Id>("id")
+        .for_itself()
+        .body::<ClaimIn>()
+        .lists_all::<DeliveryOut>("deliveries")
+        .to(claim),
         settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.").to(ack),
         settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.").to(nack),
         settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.").to(extend),

@@ -16,16 +16,23 @@ use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/locks", "locks.list", "The locks, by name.").query::<Page>().lists::<LockOut>("locks").to(list),
+        get("/v1/locks", "locks.list", "The locks, by name.")
+            .query::<Page>()
+            .lists::<LockOut>("locks")
+            .to(list),
         get("/v1/locks/{name}", "locks.get", "A lock and who holds it.")
             .path::<words::LongId>("name")
             .answers::<LockOut>(200, "The lock. One that nobody ever held is free.")
             .to(show),
-        post("/v1/locks/{name}/acquire", "locks.acquire", "Takes a lock, or several at once, and waits for them if asked to.")
-            .path::<words::LongId>("name")
-            .body::<AcquireIn>()
-            .answers::<HeldOut>(200, "It is held.")
-            .to(acquire),
+        post(
+            "/v1/locks/{name}/acquire",
+            "locks.acquire",
+            "Takes a lock, or several at once, and waits for them if asked to.",
+        )
+        .path::<words::LongId>("name")
+        .body::<AcquireIn>()
+        .answers::<HeldOut>(200, "It is held.")
+        .to(acquire),
         post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for its time again, from now.")
             .path::<words::LongId>("name")
             .body::<FenceOnly>()

@@ -19,7 +19,10 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(send),
         get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
             .path::<words::Id>("id")
-            .answers::<MessageStateOut>(200, "The message, for its sender, its recipients and those who run the hub.")
+            .answers::<MessageStateOut>(
+                200,
+                "The message, for its sender, its recipients and those who run the hub.",
+            )
             .to(show),
     ]
 }

@@ -14,15 +14,21 @@ use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
-    let why_of = |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<WhyOut>(200, "Why.");
+    let why_of =
+        |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<WhyOut>(200, "Why.");
     vec![
         post("/v1/request", "requests.ask", "Asks, and waits for the answer.")
             .body::<AskIn>()
             .answers::<MessageOut>(200, "The answer.")
             .to(request),
-        why_of("/v1/messages/{id}/why", "messages.why", "Where a message is, what it waits for, what happens next.")
+        why_of(
+            "/v1/messages/{id}/why",
+            "messages.why",
+            "Where a message is, what it waits for, what happens next.",
+        )
+        .to(why),
+        why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.")
             .to(why),
-        why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.").to(why),
     ]
 }
 
@@ -137,7 +143,9 @@ fn waits_for(what: &WaitsFor) -> Option<WaitOut> {
         WaitsFor::Ack(agent) => WaitOut::Ack { agent: agent.to_string() },
         WaitsFor::Return(agent) => WaitOut::Return { agent: agent.to_string() },
         WaitsFor::Resume => WaitOut::Resume,
-        WaitsFor::Answers(agents) => WaitOut::Answers { agents: agents.iter().map(ToString::to_string).collect() },
+        WaitsFor::Answers(agents) => {
+            WaitOut::Answers { agents: agents.iter().map(ToString::to_string).collect() }
+        }
         WaitsFor::Redrive => WaitOut::Redrive,
         WaitsFor::Tasks(tasks) => WaitOut::Tasks { tasks: tasks.iter().map(ToString::to_string).collect() },
         WaitsFor::Approval(approval) => WaitOut::Approval { approval: approval.to_string() },

@@ -40,11 +40,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .answers::<SessionOut>(200, "The session.")
             .to(show),
-        post("/v1/sessions/{id}/add", "sessions.add", "Adds a decision, an artifact, a finding, a blocker or a note.")
-            .path::<words::Id>("id")
-            .body::<AddIn<'_>>()
-            .answers::<AddedOut>(201, "It is added.")
-            .to(add),
+        post(
+            "/v1/sessions/{id}/add",
+            "sessions.add",
+            "Adds a decision, an artifact, a finding, a blocker or a note.",
+        )
+        .path::<words::Id>("id")
+        .body::<AddIn<'_>>()
+        .answers::<AddedOut>(201, "It is added.")
+        .to(add),
         get("/v1/sessions/{id}/timeline", "sessions.timeline", "What happened in a session, oldest first.")
             .path::<words::Id>("id")
             .query::<Page>()

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agent, AgentNo, Agents, Code, Counts, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp,
-    World, describe,
+    Agent, AgentNo, Agents, Code, Counts, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp, World, describe,
 };
 use quorate_engine::{Error, Space};
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
 //! Subscriptions: which topics an agent hears.
 
 use axum::extract::Path;
-use quorate_core::{AgentId, Code, History, Pattern, Refused, Seq};
 use quorate_core::limits::HISTORY_LAST_MAX;
+use quorate_core::{AgentId, Code, History, Pattern, Refused, Seq};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +18,17 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .lists_all::<SubscriptionOut>("subscriptions")
             .to(list),
-        put(ONE, "subscriptions.subscribe", "The messages of a topic are for an agent as well, from now on or from before.")
-            .path::<words::Id>("id")
-            .path::<words::Id>("topic")
-            .for_itself()
-            .body::<SubscribeIn>()
-            .answers::<SubscribedOut>(200, "It hears them.")
-            .to(subscribe),
+        put(
+            ONE,
+            "subscriptions.subscribe",
+            "The messages of a topic are for an agent as well, from now on or from before.",
+        )
+        .path::<words::Id>("id")
+        .path::<words::Id>("topic")
+        .for_itself()
+        .body::<SubscribeIn>()
+        .answers::<SubscribedOut>(200, "It hears them.")
+        .to(subscribe),
         delete(ONE, "subscriptions.unsubscribe", "They are not any more.")
             .path::<words::Id>("id")
             .path::<words::Id>("topic")

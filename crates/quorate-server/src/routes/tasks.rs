@@ -38,11 +38,16 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .answers::<TaskOut>(200, "The task.")
             .to(show),
-        said("/v1/tasks/{id}/heartbeat", "tasks.heartbeat", "Keeps a task for longer; may bring a partial result.")
-            .to(heartbeat),
+        said(
+            "/v1/tasks/{id}/heartbeat",
+            "tasks.heartbeat",
+            "Keeps a task for longer; may bring a partial result.",
+        )
+        .to(heartbeat),
         said("/v1/tasks/{id}/complete", "tasks.complete", "The end of a task, with its result.").to(complete),
         said("/v1/tasks/{id}/fail", "tasks.fail", "A try came to nothing.").to(fail),
-        said("/v1/tasks/{id}/release", "tasks.release", "It was not tried at all; somebody else may.").to(release),
+        said("/v1/tasks/{id}/release", "tasks.release", "It was not tried at all; somebody else may.")
+            .to(release),
         said("/v1/tasks/{id}/cancel", "tasks.cancel", "Nobody needs it any more.").to(cancel),
     ]
 }
