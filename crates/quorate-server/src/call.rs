@@ -16,6 +16,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
 use crate::listen::Life;
@@ -62,6 +63,10 @@ impl FromRequest<App> for Call {
             .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
         let Known { space, home, principal, bearer } = known;
         app.rates().call(home, &principal, app.engine().clock().now().mono)?;
+        // Then whether it may at all, before anything of what it sent is read.
+        if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
+            principal.check_deed(*deed, &format!("call {id}"))?;
+        }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -184,21 +189,6 @@ impl Call {
     /// The agent that acts, if it is one.
     pub(crate) fn by(&self) -> Option<&AgentId> {
         self.bearer.agent()
-    }
-
-    /// Refuses those who have none of these roles. Admins have all of them.
-    pub(crate) fn only(&self, roles: &[TokenRole]) -> Result<(), Refused> {
-        if let Bearer::Holder(role) = self.bearer
-            && (role == TokenRole::Admin || roles.contains(&role))
-        {
-            return Ok(());
-        }
-        let needed: Vec<&str> = roles.iter().chain(&[TokenRole::Admin]).map(|role| role.as_str()).collect();
-        Err(Refused::new(
-            Code::Forbidden,
-            format!("a token of the role {} may not do this", self.bearer.role()),
-        )
-        .hint(format!("use a token of the role {}", needed.join(" or "))))
     }
 
     /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.

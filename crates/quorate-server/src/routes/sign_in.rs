@@ -7,12 +7,13 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use quorate_core::{
-    AccessToken, Bearer, Code, Commit, CreateToken, Op, OpResult, Principal, Refused, TokenName,
+    AccessToken, Bearer, Code, Commit, CreateToken, Deed, Op, OpResult, Principal, Refused, TokenName,
 };
 use quorate_engine::Space;
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::api::{Route, post, words};
 use crate::app::App;
 use crate::body;
 use crate::call::{Answer, Call, Known, answer};
@@ -24,13 +25,33 @@ use crate::wire::time;
 /// Pages that one person is signed in to; one more ends the oldest.
 pub(crate) const PAGES_PER_PERSON_MAX: usize = 32;
 
-/// Makes a code for whoever asks, if it is a person.
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        // For people: whoever may look, and no agent.
+        post("/v1/sign-in-codes", "signIn.code", "Makes a code with which a page gets a token of its own, once.")
+            .is(Deed::Look)
+            .answers::<CodeOut>(201, "The code.")
+            .to(make_code),
+        post("/v1/sign-in", "signIn.use", "Turns a code into a token of the same person, for a while.")
+            .open()
+            .body::<CodeIn>()
+            .answers::<SignedInOut>(201, "The token; shown this once.")
+            .to(sign_in),
+    ]
+}
+
+/// A code, shown once.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SignInCode")]
+struct CodeOut {
+    code: String,
+    #[schemars(with = "words::Time")]
+    expires_at: String,
+}
+
+/// Makes a code for whoever asks.
 pub(crate) async fn make_code(call: Call) -> Answer {
-    if let Some(agent) = call.by() {
-        return Err(Refused::new(Code::Forbidden, format!("{agent} is an agent, and pages are for people"))
-            .hint("ask with the token of a person: operator, approver, moderator, viewer or admin")
-            .into());
-    }
     let now = call.app.engine().clock().now();
     let life_ms = whole_ms(call.times().sign_in_code);
     let known = Known {
@@ -43,13 +64,32 @@ pub(crate) async fn make_code(call: Call) -> Answer {
     let bits = call.app.engine().draw_sixteen();
     let code = call.app.codes().add(bits, whose, now.mono, now.mono.plus_ms(life_ms))?;
     let expires_at = time::shown(now.wall.plus_ms(life_ms));
-    answer(StatusCode::CREATED, &json!({"code": code, "expiresAt": expires_at}))
+    answer(StatusCode::CREATED, &CodeOut { code, expires_at })
 }
 
-#[derive(Deserialize)]
+/// A code, as somebody types it.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "SignIn")]
 struct CodeIn {
+    /// In capitals or not, with hyphens or without.
     code: String,
+}
+
+/// Who signed in, and the token.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SignedIn")]
+struct SignedInOut {
+    id: String,
+    /// The secret. Shown this once.
+    token: String,
+    #[schemars(with = "words::TokenRoleWord")]
+    role: &'static str,
+    #[schemars(with = "words::TokenWord")]
+    name: String,
+    #[schemars(with = "words::Time")]
+    expires_at: String,
 }
 
 /// Turns a code into a token of the same person with the same role, good for a while.
@@ -90,13 +130,13 @@ pub(crate) async fn sign_in(
     let Some(OpResult::TokenCreated { id, .. }) = receipt.results.last() else {
         return Err(Refused::new(Code::Unavailable, "the token was not answered").into());
     };
-    let told = json!({
-        "id": id.to_string(),
-        "token": secret.reveal(),
-        "role": role.as_str(),
-        "name": name.as_str(),
-        "expiresAt": time::shown(expires_at),
-    });
+    let told = SignedInOut {
+        id: id.to_string(),
+        token: secret.reveal().to_owned(),
+        role: role.as_str(),
+        name: name.as_str().to_owned(),
+        expires_at: time::shown(expires_at),
+    };
     answer(StatusCode::CREATED, &told)
 }
 
