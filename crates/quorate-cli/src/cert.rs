@@ -73,7 +73,8 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     write(&key, &secret, 0o600).with_context(|| format!("cannot write {}", key.display()))?;
     write(&certificate, &pem, 0o644).with_context(|| format!("cannot write {}", certificate.display()))?;
     if args.json {
-        let told = json!({"certificate": certificate, "key": key, "hosts": hosts, "until": until.to_string()});
+        let told =
+            json!({"certificate": certificate, "key": key, "hosts": hosts, "until": until.to_string()});
         text::print(told.to_string());
         return Ok(());
     }
@@ -90,7 +91,11 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make(hosts: &[String], from: jiff::civil::Date, until: jiff::civil::Date) -> anyhow::Result<(String, String)> {
+fn make(
+    hosts: &[String],
+    from: jiff::civil::Date,
+    until: jiff::civil::Date,
+) -> anyhow::Result<(String, String)> {
     let day = |date: jiff::civil::Date| {
         rcgen::date_time_ymd(i32::from(date.year()), date.month().unsigned_abs(), date.day().unsigned_abs())
     };

@@ -21,7 +21,8 @@ pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) 
 }
 
 fn of_headers(headers: &HeaderMap, uri: &Uri, hosts: &[String], is_tls: bool) -> Result<(), Refused> {
-    if headers.get_all(header::HOST).iter().count() > 1 || headers.get_all(header::ORIGIN).iter().count() > 1 {
+    if headers.get_all(header::HOST).iter().count() > 1 || headers.get_all(header::ORIGIN).iter().count() > 1
+    {
         return Err(Refused::new(Code::Invalid, "the request names its host or its origin twice"));
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -96,8 +97,9 @@ mod tests {
 
     #[test]
     fn a_page_that_was_not_encrypted_does_not_talk_to_a_hub_that_is() {
-        let of =
-            |origin| of_headers(&headers("localhost", Some(origin)), &Uri::from_static("/"), &[], true).is_ok();
+        let of = |origin| {
+            of_headers(&headers("localhost", Some(origin)), &Uri::from_static("/"), &[], true).is_ok()
+        };
         assert!(of("https://localhost"));
         assert!(!of("http://localhost"));
     }

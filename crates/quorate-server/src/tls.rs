@@ -84,7 +84,8 @@ impl Tls {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read(&provider)?))));
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| files.unusable(&error))?;
+        let builder =
+            builder.with_safe_default_protocol_versions().map_err(|error| files.unusable(&error))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&shown) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { files, shown, config: Arc::new(config), provider, notice: Arc::new(|_| ()) })
@@ -149,9 +150,8 @@ impl Files {
     }
 
     fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
-        };
+        let read =
+            |path: &Path| fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
         let text = read(&self.certificate)?;
         let none = || TlsError::NoCertificate(self.certificate.clone());
         let chain: Vec<_> =

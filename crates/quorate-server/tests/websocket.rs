@@ -434,7 +434,10 @@ async fn i21_a_frame_that_is_too_large_ends_the_connection() {
     let (_, told) = tokio::join!(sink.send(Message::text(large)), stream.next());
     let told: Value = serde_json::from_str(told.expect("a frame").expect("a frame").to_text().expect("text"))
         .expect("JSON");
-    assert_eq!((&told["problem"]["code"], &told["problem"]["limit"]), (&json!("TOO_LARGE"), &json!(2 * 1024 * 1024)));
+    assert_eq!(
+        (&told["problem"]["code"], &told["problem"]["limit"]),
+        (&json!("TOO_LARGE"), &json!(2 * 1024 * 1024))
+    );
     match stream.next().await {
         Some(Ok(Message::Close(Some(close)))) => assert_eq!(u16::from(close.code), 1009, "{close:?}"),
         other => panic!("not closed: {other:?}"),

@@ -111,16 +111,42 @@ mod tests {
     #[test]
     fn every_time_can_be_set() {
         let names = [
-            "lease", "heartbeat", "sweep", "wait-max", "token-look", "cert-look", "sign-in-code", "page-token",
-            "hello", "reader", "ping", "handshake", "headers", "body", "drain",
+            "lease",
+            "heartbeat",
+            "sweep",
+            "wait-max",
+            "token-look",
+            "cert-look",
+            "sign-in-code",
+            "page-token",
+            "hello",
+            "reader",
+            "ping",
+            "handshake",
+            "headers",
+            "body",
+            "drain",
         ];
-        let flags = names.iter().zip(1_001u64..).flat_map(|(name, ms)| [format!("--{name}-ms"), ms.to_string()]);
+        let flags =
+            names.iter().zip(1_001u64..).flat_map(|(name, ms)| [format!("--{name}-ms"), ms.to_string()]);
         let set = Line::parse_from(std::iter::once("quorate".to_owned()).chain(flags)).times;
         let (times, patience) = (set.times(), set.patience());
         let found = [
-            times.lease, times.heartbeat, set.engine().gather, times.wait_max, times.look,
-            times.certificate_look, times.sign_in_code, times.page_token, patience.hello, patience.reader,
-            patience.ping, patience.handshake, patience.headers, patience.body, patience.drain,
+            times.lease,
+            times.heartbeat,
+            set.engine().gather,
+            times.wait_max,
+            times.look,
+            times.certificate_look,
+            times.sign_in_code,
+            times.page_token,
+            patience.hello,
+            patience.reader,
+            patience.ping,
+            patience.handshake,
+            patience.headers,
+            patience.body,
+            patience.drain,
         ];
         let found: Vec<_> = found.iter().map(|time| time.as_millis()).collect();
         assert_eq!(found, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
@@ -136,12 +162,25 @@ mod tests {
         let none = Line::parse_from(["quorate"]).times;
         let (times, patience) = (none.times(), none.patience());
         let usual = [
-            times.lease, times.heartbeat, none.engine().gather, times.wait_max, times.look,
-            times.certificate_look, times.sign_in_code, times.page_token, patience.hello, patience.reader,
-            patience.ping, patience.handshake, patience.headers, patience.body, patience.drain,
+            times.lease,
+            times.heartbeat,
+            none.engine().gather,
+            times.wait_max,
+            times.look,
+            times.certificate_look,
+            times.sign_in_code,
+            times.page_token,
+            patience.hello,
+            patience.reader,
+            patience.ping,
+            patience.handshake,
+            patience.headers,
+            patience.body,
+            patience.drain,
         ];
         let command = <Line as clap::CommandFactory>::command();
-        for (flag, usual) in command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(usual) {
+        for (flag, usual) in command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(usual)
+        {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&format!("[default: {}]", usual.as_millis())), "{help}");
         }

@@ -213,9 +213,10 @@ fn answers(operation: &Operation, shapes: &mut Shapes) -> Map<String, Value> {
         }
         all.insert(answer.status.to_string(), told);
     }
-    let bears_a_token = operation.who != Who::Everybody;
+    // Whoever only asks how the hub is cannot do much wrong.
+    let may_be_wrong = operation.who != Who::Everybody || operation.body.is_some();
     let of_changes = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
-    for status in PROBLEMS.iter().chain(of_changes).filter(|_| bears_a_token) {
+    for status in PROBLEMS.iter().chain(of_changes).filter(|_| may_be_wrong) {
         all.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Problem{status}")}));
     }
     // Whoever is led here by a foreign name or page is refused before anything else.

@@ -39,11 +39,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::TokenId>("id")
             .answers::<TokenOut>(200, "The token.")
             .to(show_token),
-        delete("/v1/tokens/{id}", "tokens.revoke", "Lets nobody in with it any more, nor with the pages it was signed in to.")
-            .is(Deed::Rule)
-            .path::<words::TokenId>("id")
-            .answers::<RevokedOut>(200, "It is revoked.")
-            .to(revoke_token),
+        delete(
+            "/v1/tokens/{id}",
+            "tokens.revoke",
+            "Lets nobody in with it any more, nor with the pages it was signed in to.",
+        )
+        .is(Deed::Rule)
+        .path::<words::TokenId>("id")
+        .answers::<RevokedOut>(200, "It is revoked.")
+        .to(revoke_token),
         post("/v1/spaces", "spaces.create", "Makes a space. For admins of the first one.")
             .is(Deed::Rule)
             .body::<SpaceIn>()

@@ -107,7 +107,11 @@ async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}")).into());
     }
     let leases: Leases = body::parse(&call.body)?;
-    let ops = leases.deliveries.into_iter().map(|lease| lease.read(what, call.times())).collect::<Result<Vec<_>, _>>()?;
+    let ops = leases
+        .deliveries
+        .into_iter()
+        .map(|lease| lease.read(what, call.times()))
+        .collect::<Result<Vec<_>, _>>()?;
     let receipt = call.commit(ops).await?;
     ok(&Changed::of(&receipt))
 }

@@ -28,10 +28,14 @@ pub(crate) const PAGES_PER_PERSON_MAX: usize = 32;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         // For people: whoever may look, and no agent.
-        post("/v1/sign-in-codes", "signIn.code", "Makes a code with which a page gets a token of its own, once.")
-            .is(Deed::Look)
-            .answers::<CodeOut>(201, "The code.")
-            .to(make_code),
+        post(
+            "/v1/sign-in-codes",
+            "signIn.code",
+            "Makes a code with which a page gets a token of its own, once.",
+        )
+        .is(Deed::Look)
+        .answers::<CodeOut>(201, "The code.")
+        .to(make_code),
         post("/v1/sign-in", "signIn.use", "Turns a code into a token of the same person, for a while.")
             .open()
             .body::<CodeIn>()

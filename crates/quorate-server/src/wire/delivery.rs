@@ -56,7 +56,9 @@ impl LeaseIn {
         let lease = self.lease()?;
         Ok(match what {
             Settle::Ack => Op::Ack(lease),
-            Settle::Extend => Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) }),
+            Settle::Extend => {
+                Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
+            }
             Settle::Nack => {
                 let then = match (self.hopeless, self.untried) {
                     (true, _) => NackThen::Dead,

@@ -46,11 +46,7 @@ pub(super) struct Known {
     pub(super) seat: Option<Seat>,
 }
 
-pub(super) async fn hear(
-    app: &App,
-    peer: Option<IpAddr>,
-    socket: &mut WebSocket,
-) -> Result<Known, Problem> {
+pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket) -> Result<Known, Problem> {
     let first = first_frame(socket).await?;
     let First { hello } = body::parse(&first)?;
     let (known, pass) = call::bearer_of(app, &hello.token, hello.space.as_deref())

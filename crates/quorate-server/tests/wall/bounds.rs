@@ -40,7 +40,8 @@ async fn i21_a_body_that_drips_is_refused() {
     let patience = Patience { body: brief(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let mut slow = plain(served.address()).await;
-    let head = format!("POST /v1/messages HTTP/1.1\r\n{}content-length: 100\r\n\r\n{{", bearer(&served.hub.admin));
+    let head =
+        format!("POST /v1/messages HTTP/1.1\r\n{}content-length: 100\r\n\r\n{{", bearer(&served.hub.admin));
     slow.write_all(head.as_bytes()).await.expect("it is sent");
     let (mut reads, mut writes) = slow.into_split();
     let drips = async {

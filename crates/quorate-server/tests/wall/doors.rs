@@ -37,7 +37,8 @@ async fn status(wire: &mut impl Wire, path: &str, host: &str, origin: &str, toke
 
 /// The rule, said once more: a name of this machine, and a page of the very same host, as safe as the hub is.
 fn wanted(host: &str, origin: &str, is_tls: bool, well: u16) -> u16 {
-    let is_ours = host.starts_with("localhost:") || host.starts_with("127.0.0.1:") || host.starts_with("[::1]:");
+    let is_ours =
+        host.starts_with("localhost:") || host.starts_with("127.0.0.1:") || host.starts_with("[::1]:");
     let is_own = match origin {
         "" | "https://HOST" => true,
         "http://HOST" => !is_tls,

@@ -51,7 +51,10 @@ async fn d13_i21_an_agent_that_calls_too_often_does_no_harm_to_others() {
     let commit = |key: &str| json!({"ops": [{"op": "put", "key": "k", "content": 1}], "idempotencyKey": key});
     socket.ok("commit", commit("a")).await;
     let told = socket.refused("commit", commit("b"), "LIMIT_EXCEEDED").await;
-    assert_eq!((&told["status"], &told["retryAfterMs"], &told["retryable"]), (&json!(429), &json!(1_000), &json!(true)));
+    assert_eq!(
+        (&told["status"], &told["retryAfterMs"], &told["retryable"]),
+        (&json!(429), &json!(1_000), &json!(true))
+    );
     // One bucket for all ways in.
     served.hub.get(&alice, "/v1/info").await.refused(429, "LIMIT_EXCEEDED");
     served.hub.get(&bob, "/v1/info").await.ok(200);
@@ -79,7 +82,8 @@ async fn d13_i21_an_address_may_fail_so_often_and_good_tokens_are_let_in_all_the
     socket.say(&json!({"hello": {"token": "qrt_nonsense"}})).await;
     assert_eq!(socket.end().await, ("LIMIT_EXCEEDED".to_owned(), 4429));
     // A sign-in with whatever code has to wait: codes are shorter than tokens.
-    let code = served.hub.post(&served.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201)["code"].clone();
+    let code =
+        served.hub.post(&served.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201)["code"].clone();
     let sign_in = request("POST", "/v1/sign-in", "host: localhost\r\n", &json!({"code": code}).to_string());
     call(&mut stream, &sign_in).await.refused(429, "LIMIT_EXCEEDED");
     clock.advance(Duration::from_secs(1));

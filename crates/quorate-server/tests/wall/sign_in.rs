@@ -109,7 +109,11 @@ async fn i19_a_page_can_be_signed_out_alone() {
     let vera = hub.token("viewer", "vera").await;
     let (first, second) = (page(&hub, &vera).await, page(&hub, &vera).await);
     let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
-    let made = tokens["tokens"].as_array().expect("a list").iter().find(|one| one["createdBy"] == "system" && one["name"] == "vera");
+    let made = tokens["tokens"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|one| one["createdBy"] == "system" && one["name"] == "vera");
     let id = made.expect("a page")["id"].as_str().expect("an id").to_owned();
     hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     hub.get(&first, "/v1/info").await.refused(401, "UNAUTHENTICATED");

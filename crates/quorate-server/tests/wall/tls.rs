@@ -48,7 +48,8 @@ impl Served {
     }
 
     async fn websocket(&self, token: &str) -> WebSocketStream<TlsStream<TcpStream>> {
-        let (mut socket, _) = client_async("wss://localhost/v1/ws", self.connect().await).await.expect("a socket");
+        let (mut socket, _) =
+            client_async("wss://localhost/v1/ws", self.connect().await).await.expect("a socket");
         say(&mut socket, json!({"hello": {"token": token}})).await;
         assert!(hear(&mut socket).await["welcome"].is_object());
         socket
@@ -165,7 +166,7 @@ async fn i21_who_reads_nothing_under_tls_is_cut() {
     let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let entry = json!({"content": "x".repeat(400_000)});
-    served.hub.put(&served.hub.admin, "/v1/context/large", &entry).await.ok(200);
+    served.hub.put(&served.hub.admin, "/v1/context/large", &entry).await.ok(201);
     let mut slow = served.connect().await;
     let ask = request("GET", "/v1/context/large", &bearer(&served.hub.admin), "");
     // It asks and asks, and takes no answer.
@@ -191,7 +192,10 @@ fn what_is_no_certificate_is_said_without_the_key() {
     let key = fs::read_to_string(&made.key).expect("a key");
     fs::write(&made.key, "secret-but-no-key").expect("it is written");
     let said = load().expect_err("no key");
-    assert!(said.contains("no private key") && said.contains("key.pem") && !said.contains("secret"), "{said}");
+    assert!(
+        said.contains("no private key") && said.contains("key.pem") && !said.contains("secret"),
+        "{said}"
+    );
     fs::write(&made.key, key).expect("it is written");
     assert_eq!(load(), Ok(()));
     fs::remove_file(&made.certificate).expect("it is gone");

@@ -1,10 +1,10 @@
 //! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
 
 use quorate_core::{
-    AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key, Letter, Message,
-    NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause, Role, SpaceName,
-    Subscription, SubscriptionState, Takers, Timestamp, Token, TokenDigest, TokenId, TokenRole, TokenState, Verb,
-    Version, codec,
+    AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key,
+    Letter, Message, NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause,
+    Role, SpaceName, Subscription, SubscriptionState, Takers, Timestamp, Token, TokenDigest, TokenId,
+    TokenRole, TokenState, Verb, Version, codec,
 };
 
 use super::*;
@@ -92,7 +92,8 @@ fn admitted(n: u32, digest: [u8; 32]) -> Effect {
 
 #[test]
 fn i19_two_tokens_with_one_secret_are_forked() {
-    for effects in [vec![admitted(0, work::tokens::DIGEST)], vec![admitted(0, [9; 32]), admitted(1, [9; 32])]] {
+    for effects in [vec![admitted(0, work::tokens::DIGEST)], vec![admitted(0, [9; 32]), admitted(1, [9; 32])]]
+    {
         let bad = report(with_last(&effects).path()).first_bad.unwrap();
         assert_eq!(bad.damage, Damage::Forked, "{bad:?}");
         assert!(bad.detail.contains("the secret is that of another token"), "{bad:?}");
