@@ -187,7 +187,13 @@ async fn greet(
         // One that fails is the caller's affair; it was sent an alert.
         acceptor.accept(Patient::within(stream, patience.reader)).await.ok()
     };
-    if let Ok(Some(stream)) = tokio::time::timeout(patience.handshake, handshake).await {
+    let mut stops = life.clone();
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(patience.handshake, handshake) => greeted.ok().flatten(),
+        // Nothing was asked for yet, so nobody is let down.
+        () = stops.stopped() => None,
+    };
+    if let Some(stream) = greeted {
         serve(router, stream, patience, life).await;
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quorate_core::{Code, Mono, Principal, Refused};
+use quorate_core::{Code, IdempotencyKey, Mono, Principal, Refused};
 use subtle::ConstantTimeEq as _;
 
 use crate::call::{Known, Pass};
@@ -35,6 +35,8 @@ struct Waiting {
 pub(crate) struct Whose {
     pub(crate) known: Known,
     pub(crate) pass: Pass,
+    /// Under which the code was asked for, if any.
+    pub(crate) key: Option<IdempotencyKey>,
 }
 
 impl Whose {
@@ -52,7 +54,8 @@ impl Codes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a code, made of random bits, and shows it.
+    /// Remembers a code, made of random bits, and shows it and how long it is good. Asked again under the same key it
+    /// shows the same one.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if too many wait.
@@ -62,10 +65,15 @@ impl Codes {
         whose: Whose,
         now: Mono,
         until: Mono,
-    ) -> Result<String, Refused> {
-        let text = text_of(bits);
+    ) -> Result<(String, Mono), Refused> {
         let mut waiting = self.lock();
         waiting.retain(|code| code.until > now);
+        let again = |code: &&Waiting| {
+            whose.key.is_some() && code.whose.key == whose.key && code.whose.is(&whose.known)
+        };
+        if let Some(code) = waiting.iter().find(again) {
+            return Ok((in_groups(&code.text), code.until));
+        }
         let own = waiting.iter().filter(|code| code.whose.is(&whose.known)).count();
         if own >= CODES_PER_PERSON_MAX
             && let Some(oldest) = waiting.iter().position(|code| code.whose.is(&whose.known))
@@ -77,8 +85,9 @@ impl Codes {
                 .limit(CODES_MAX as u64)
                 .hint("try again in a minute: codes that are not used go by themselves"));
         }
+        let text = text_of(bits);
         waiting.push(Waiting { text, until, whose });
-        Ok(in_groups(&text))
+        Ok((in_groups(&text), until))
     }
 
     /// Takes a code: it is good once. All of them are looked at, each in the same time whatever it is like.

@@ -64,10 +64,10 @@ pub(crate) async fn make_code(call: Call) -> Answer {
         principal: call.principal.clone(),
         bearer: call.bearer.clone(),
     };
-    let whose = Whose { known, pass: call.pass.clone() };
+    let whose = Whose { known, pass: call.pass.clone(), key: call.key.clone() };
     let bits = call.app.engine().draw_sixteen();
-    let code = call.app.codes().add(bits, whose, now.mono, now.mono.plus_ms(life_ms))?;
-    let expires_at = time::shown(now.wall.plus_ms(life_ms));
+    let (code, until) = call.app.codes().add(bits, whose, now.mono, now.mono.plus_ms(life_ms))?;
+    let expires_at = time::shown(now.wall.plus_ms(until.0.saturating_sub(now.mono.0)));
     answer(StatusCode::CREATED, &CodeOut { code, expires_at })
 }
 

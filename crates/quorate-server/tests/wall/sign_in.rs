@@ -60,6 +60,15 @@ async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
 }
 
 #[tokio::test]
+async fn i3_the_same_key_gets_the_same_code_while_it_waits() {
+    let (_, hub) = hub().await;
+    let asked = async |key| hub.keyed(&hub.admin, key, "/v1/sign-in-codes", &json!({})).await.ok(201);
+    let (first, again, other) = (asked("a").await, asked("a").await, asked("b").await);
+    assert_eq!(first, again);
+    assert_ne!(first["code"], other["code"]);
+}
+
+#[tokio::test]
 async fn d13_a_code_is_good_for_a_minute() {
     let (clock, hub) = hub().await;
     let (early, late) = (code(&hub, &hub.admin).await, code(&hub, &hub.admin).await);

@@ -177,6 +177,19 @@ async fn i21_who_reads_nothing_under_tls_is_cut() {
 }
 
 #[tokio::test]
+async fn whoever_has_not_shaken_hands_does_not_keep_the_hub_from_stopping() {
+    let served = Served::new().await;
+    let mut silent = plain(served.listening.address()).await;
+    silent.write_all(&[0x16, 0x03]).await.expect("it is sent");
+    let mut quick = served.connect().await;
+    assert_eq!(call(&mut quick, &request("GET", "/healthz", "host: localhost\r\n", "")).await.status, 200);
+    let begun = tokio::time::Instant::now();
+    served.listening.drain().await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(is_closed(&mut silent).await && is_closed(&mut quick).await);
+}
+
+#[tokio::test]
 async fn i19_without_tls_only_this_machine_is_listened_to() {
     let hub = Hub::new().await;
     let everywhere = ([0, 0, 0, 0], 0).into();
