@@ -11,49 +11,49 @@ const HEADING: &str = "Times, to be set for tests";
 #[command(next_help_heading = HEADING)]
 pub(crate) struct TimeArgs {
     /// The lease of a delivery, a task or a lock when the caller names none [default: 30000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1_000..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1_000..))]
     lease_ms: Option<u64>,
     /// Between two heartbeats of an agent that names none; three missed, and it is offline. 0: none are expected [default: 0].
     #[arg(long, value_name = "MS", hide_short_help = true)]
     heartbeat_ms: Option<u64>,
     /// How long signs of life are gathered before they count [default: 1000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     sweep_ms: Option<u64>,
     /// The longest wait of one claim [default: 60000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     wait_max_ms: Option<u64>,
     /// How often the token of an open connection is looked at again [default: 2000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     token_look_ms: Option<u64>,
     /// How often it is looked whether the certificate has changed [default: 2000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     cert_look_ms: Option<u64>,
     /// How long a sign-in code is good [default: 60000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     sign_in_code_ms: Option<u64>,
     /// How long the token is good that comes of a sign-in code [default: 28800000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     page_token_ms: Option<u64>,
     /// For the first frame of a WebSocket [default: 10000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     hello_ms: Option<u64>,
     /// For a reader to take what was written; then it is cut off [default: 10000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     reader_ms: Option<u64>,
     /// Between two pings of a silent WebSocket; three without an answer, and it is cut off [default: 20000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     ping_ms: Option<u64>,
     /// For a TLS handshake [default: 10000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     handshake_ms: Option<u64>,
     /// For all headers of a request [default: 10000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     headers_ms: Option<u64>,
     /// For the body of a request [default: 30000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     body_ms: Option<u64>,
     /// For requests under way when the hub is told to stop [default: 10000].
-    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = 1..)]
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     drain_ms: Option<u64>,
 }
 
