@@ -35,7 +35,7 @@ enum Command {
     /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
     Demo(demo::DemoArgs),
     /// Run a hub that agents talk to over HTTP. [rw]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Check that a data directory holds what was written. [ro]
     Verify(verify::VerifyArgs),
     /// Take the log along, to be checked without us; erase a payload in it. [rw]
@@ -70,7 +70,7 @@ async fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Demo(args) => demo::run(args).await,
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Audit(command) => audit::run(command).await,
         Command::Backup(command) => backup::run(command).await,
