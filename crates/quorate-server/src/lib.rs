@@ -6,6 +6,7 @@
 mod app;
 mod body;
 mod call;
+mod dialect;
 mod guard;
 mod listen;
 mod patience;

@@ -18,6 +18,8 @@ mod tasks;
 mod events;
 mod state;
 
+mod dialects;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
@@ -113,6 +115,8 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/ws", get(crate::ws::upgrade))
         .route("/v1/events", get(events::events))
         .route("/v1/state", get(state::state))
+        .route("/v1/dialects/{name}/messages", post(dialects::send))
+        .route("/v1/dialects/{name}/inbox", get(dialects::inbox))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
 }
