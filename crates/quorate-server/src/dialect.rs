@@ -111,20 +111,13 @@ impl Dialect {
     pub(crate) fn write(self, letter: &Letter) -> Result<Box<RawValue>, Wrong> {
         let kept = Kept::of(self, letter.message.metadata.as_deref());
         let plain = self.tell(letter, &kept, None).to_raw();
-        let heard = self.hear("", &plain)?;
-        let mut beyond = beyond::between(letter, &heard.letter);
-        let mut rest = kept.rest();
-        if !kept.is_rebuilt_from(self, &heard.own) {
-            beyond = beyond.with("metadata", kept.whole());
-            rest = Shape::default();
+        let beyond = beyond::between(letter, &self.hear("", &plain)?.letter);
+        let written = self.tell(letter, &kept, kept.passed_on(&beyond).as_deref()).to_raw();
+        if kept.is_rebuilt_from(self, &self.hear("", &written)?.own) {
+            return Ok(written);
         }
-        if !beyond.is_empty() {
-            rest = rest.with(kept::BEYOND, beyond);
-        }
-        if rest.is_empty() {
-            return Ok(plain);
-        }
-        Ok(self.tell(letter, &kept, Some(&rest.to_raw())).to_raw())
+        let beyond = Shape::default().with(kept::BEYOND, beyond.with("metadata", kept.whole()));
+        Ok(self.tell(letter, &kept, Some(&beyond.to_raw())).to_raw())
     }
 
     /// Where a message goes that names nobody. An answer goes to whoever asked, which only the hub knows.

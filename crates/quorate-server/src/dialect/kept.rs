@@ -53,9 +53,11 @@ impl Kept {
         self.own(name).and_then(|raw| serde_json::from_str(raw.get()).ok())
     }
 
-    /// What is passed on.
-    pub(super) fn rest(&self) -> Shape {
-        self.rest.iter().fold(Shape::default(), |shape, (name, value)| shape.with(name, value))
+    /// What stands in the dialect's metadata: what is passed on, and what goes beyond the dialect.
+    pub(super) fn passed_on(&self, beyond: &Shape) -> Option<Box<RawValue>> {
+        let rest = shape_of(&self.rest);
+        let all = if beyond.is_empty() { rest } else { rest.with(BEYOND, beyond) };
+        (!all.is_empty()).then(|| all.to_raw())
     }
 
     /// All of it as it is.

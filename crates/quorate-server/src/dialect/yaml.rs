@@ -12,8 +12,9 @@ use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
 use super::said::Wrong;
-use crate::body::DEPTH_MAX;
 
+/// How deep YAML may be nested: its reader needs much more room for each level than that of JSON.
+const YAML_DEPTH_MAX: usize = 24;
 /// Nodes that one document may have.
 const NODES_MAX: usize = 100_000;
 
@@ -64,7 +65,7 @@ fn parent(path: &str) -> &str {
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_depth: DEPTH_MAX,
+            max_depth: YAML_DEPTH_MAX,
             max_nodes: NODES_MAX,
             max_aliases: 0,
             max_anchors: 0,
@@ -83,7 +84,7 @@ fn refused(error: Error) -> Refused {
     let detail = format!("{}the YAML cannot be read: {what}", place.unwrap_or_default());
     match error.without_snippet() {
         Error::Budget { .. } => Refused::new(Code::LimitExceeded, detail)
-            .limit(DEPTH_MAX as u64)
+            .limit(YAML_DEPTH_MAX as u64)
             .hint("flatten it, write it without anchors and aliases, or send it in parts"),
         _ => Refused::new(Code::Invalid, detail).hint("see docs/guides/dialects.md for examples"),
     }

@@ -207,11 +207,13 @@ proptest! {
 }
 
 fn comes_back(dialect: Dialect, said: &Value) -> Result<(), TestCaseError> {
-    let letter = match dialect.read("", &raw(&said.to_string())) {
+    let raw = raw(&said.to_string());
+    let letter = match dialect.read("", &raw) {
         Ok(letter) => letter,
         Err(wrong) => return Err(TestCaseError::fail(format!("{wrong:?} in {said}"))),
     };
-    prop_assert_eq!(&value(&dialect.write(&letter).expect("it is written")), said);
+    // Both by way of the text: reading numbers is not exact in JSON's reader, but the same for the same text.
+    prop_assert_eq!(value(&dialect.write(&letter).expect("it is written")), value(&raw));
     Ok(())
 }
 

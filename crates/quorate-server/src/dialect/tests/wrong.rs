@@ -123,6 +123,7 @@ fn b3_yaml_is_refused_with_line_and_column() {
 fn i21_yaml_has_bounds() {
     let bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n";
     assert_eq!(yaml(bomb).err().map(|refused| refused.code), Some(Code::LimitExceeded));
+    assert!(yaml(&("[".repeat(24) + &"]".repeat(24))).is_ok());
     let deep = "[".repeat(100) + &"]".repeat(100);
     assert_eq!(yaml(&deep).err().map(|refused| refused.code), Some(Code::LimitExceeded));
     let deep: String = (0..100).map(|depth| " ".repeat(depth) + "a:\n").collect();
@@ -132,4 +133,13 @@ fn i21_yaml_has_bounds() {
     for bad in ["<<: {a: 1}", "a: .nan", "--- 1\n--- 2\n", "a: !!binary x", "\u{0}"] {
         assert!(yaml(bad).is_err(), "{bad}");
     }
+}
+
+#[test]
+fn what_json_can_say_yaml_says_too() {
+    let deep = "[".repeat(64) + &"]".repeat(64);
+    let json = format!(r#"{{"z": "no", "a": [1, -2, 1.5, true, null, "1", ""], "b": 123456789012345678901234567890, "c": 1e999, "d": {deep}}}"#);
+    let yaml = super::super::yaml::written(&raw(&json)).expect("YAML");
+    let expected = "z: \"no\"\na:\n- 1\n- -2\n- 1.5\n- true\n- null\n- \"1\"\n- \"\"\nb: \"123456789012345678901234567890\"\nc: \"1e999\"\n";
+    assert!(yaml.starts_with(expected), "{yaml}");
 }
