@@ -120,16 +120,25 @@ fn reply_address(asked: &Message) -> Destination {
     agent.map_or(NOBODY, Destination::Agent)
 }
 
-/// A message that was sent to this agent, or by it.
+/// A message that was sent to this agent, to those it is one of, or by it.
 async fn asked(call: &Call, id: &str, by: Option<&AgentId>) -> Option<std::sync::Arc<Message>> {
     let view = match id.parse::<MessageId>() {
         Ok(id) => call.space.message(id).await.ok()?,
         Err(_) => call.space.message_by_client_id(&ClientId::new(id).ok()?).await.ok()?,
     };
-    let concerned = by.is_some_and(|by| {
-        view.message.from.as_ref() == Some(by) || view.deliveries.iter().any(|delivery| delivery.agent == *by)
-    });
+    let by = by?;
+    let concerned = view.message.from.as_ref() == Some(by)
+        || view.deliveries.iter().any(|delivery| delivery.agent == *by)
+        || may_take(call, by, &view.message.to);
     concerned.then_some(view.message)
+}
+
+/// Whether an agent is one of those from whom one takes it.
+fn may_take(call: &Call, agent: &AgentId, to: &Destination) -> bool {
+    let Destination::Can(capability) = to else { return false };
+    let published = call.space.published();
+    let agents = &published.agents;
+    agents.number(agent).is_some_and(|number| agents.capable(capability.as_str()).contains(&number))
 }
 
 #[derive(Deserialize)]

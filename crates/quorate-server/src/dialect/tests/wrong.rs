@@ -138,7 +138,9 @@ fn i21_yaml_has_bounds() {
 #[test]
 fn what_json_can_say_yaml_says_too() {
     let deep = "[".repeat(64) + &"]".repeat(64);
-    let json = format!(r#"{{"z": "no", "a": [1, -2, 1.5, true, null, "1", ""], "b": 123456789012345678901234567890, "c": 1e999, "d": {deep}}}"#);
+    let json = format!(
+        r#"{{"z": "no", "a": [1, -2, 1.5, true, null, "1", ""], "b": 123456789012345678901234567890, "c": 1e999, "d": {deep}}}"#
+    );
     let yaml = super::super::yaml::written(&raw(&json)).expect("YAML");
     let expected = "z: \"no\"\na:\n- 1\n- -2\n- 1.5\n- true\n- null\n- \"1\"\n- \"\"\nb: \"123456789012345678901234567890\"\nc: \"1e999\"\n";
     assert!(yaml.starts_with(expected), "{yaml}");
