@@ -1,23 +1,78 @@
 //! Messages in the shapes of the dialects: sent, claimed, and shown. The way to the engine is the same as everybody's.
 
+use std::collections::BTreeMap;
+
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Refused,
+    AgentId, ClientId, Code, Deed, Destination, Durability, Message, MessageId, MessageType, Op, Refused,
 };
 use quorate_engine::Delivery;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::inbox::checked_wait;
+use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
 use crate::dialect::{Dialect, Letter, NOBODY, Wrong};
+use crate::wire;
 use crate::wire::delivery::{Held, LEASE_MS};
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        post(
+            "/v1/dialects/{name}/messages",
+            "dialects.send",
+            "Sends a message in the shape of a dialect, or a list of them in one commit.",
+        )
+        .path::<DialectWord>("name")
+        .body::<Messages>()
+        .also_as(YAML)
+        .lists_all::<wire::result::Sent>("receipts")
+        .answers_with(200, "The same in YAML.", YAML)
+        .to(send),
+        get(
+            "/v1/dialects/{name}/inbox",
+            "dialects.inbox",
+            "Takes deliveries under a lease, and shows their messages in the shape of a dialect.",
+        )
+        .is(Deed::Work)
+        .path::<DialectWord>("name")
+        .query::<InboxIn>()
+        .lists_all::<HeldOut>("deliveries")
+        .answers_with(200, "The same in YAML.", YAML)
+        .to(inbox),
+    ]
+}
+
+const YAML: &str = "application/yaml";
+
+/// The name of a dialect.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[serde(rename_all = "lowercase")]
+#[allow(dead_code)]
+enum DialectWord {
+    Deliberation,
+    Orchestrator,
+    Coscientist,
+    Native,
+}
+
+/// One message in the shape of the dialect, or a list of them. The guide to dialects says what each shape is.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "DialectMessages")]
+#[allow(dead_code)]
+enum Messages {
+    One(BTreeMap<String, words::Any>),
+    List(#[schemars(length(min = 1, max = 256))] Vec<BTreeMap<String, words::Any>>),
+}
 
 /// One message or a list, in one commit.
 pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
@@ -141,12 +196,21 @@ fn may_take(call: &Call, agent: &AgentId, to: &Destination) -> bool {
     agents.number(agent).is_some_and(|number| agents.capable(capability.as_str()).contains(&number))
 }
 
-#[derive(Deserialize)]
+/// How much to take, and for whom.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct InboxIn {
+    /// For which agent; only whoever runs the hub names one.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// How many at most; 1 if nothing is said.
+    #[schemars(range(min = 1, max = 256))]
     max: Option<u32>,
+    /// How long to wait if there is none.
+    #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
+    /// How long each is held; 30 s if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
     lease_ms: Option<u64>,
 }
 
@@ -174,10 +238,13 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
 }
 
 /// A delivery in the hands of its recipient, in its dialect.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DialectDelivery")]
 struct HeldOut {
     #[serde(flatten)]
     held: Held,
+    /// In the shape of the dialect.
+    #[schemars(with = "words::Any")]
     message: Box<RawValue>,
 }
 
@@ -188,7 +255,7 @@ fn shown(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, Wrong> 
 
 fn is_yaml(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    ["application/yaml", "application/x-yaml", "text/yaml"].iter().any(|yaml| kind.eq_ignore_ascii_case(yaml))
+    [YAML, "application/x-yaml", "text/yaml"].iter().any(|yaml| kind.eq_ignore_ascii_case(yaml))
 }
 
 /// An answer, in YAML if that is wanted and the dialect has it.
@@ -200,5 +267,5 @@ fn spoken(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> Answ
     let unwritten =
         |error| Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"));
     let yaml = yaml::written(&to_raw_value(value).map_err(unwritten)?)?;
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/yaml")], yaml).into_response())
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, YAML)], yaml).into_response())
 }
