@@ -9,19 +9,21 @@
 mod beyond;
 mod coscientist;
 mod deliberation;
+pub(crate) mod entry;
 mod kept;
 mod letter;
 mod native;
 mod orchestrator;
 mod said;
 mod shape;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 pub(crate) mod yaml;
 
 pub(crate) use letter::{Letter, NOBODY};
 pub(crate) use said::{Said, Wrong};
-pub(crate) use shape::Shape;
+pub(crate) use shape::{Shape, raw_of};
 
 use kept::Kept;
 use quorate_core::{Code, Destination, Refused, Role};

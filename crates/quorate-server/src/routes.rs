@@ -18,6 +18,7 @@ mod tasks;
 mod events;
 mod state;
 
+mod dialect_memory;
 mod dialects;
 
 use axum::Router;
@@ -79,6 +80,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         events::routes(),
         state::routes(),
         dialects::routes(),
+        dialect_memory::routes(),
     ]
     .into_iter()
     .flatten()

@@ -365,3 +365,69 @@ async fn a2_b2_over_real_sockets() {
     assert_eq!(message["metadata"]["quorate"]["action"], "abort_signal");
     assert_eq!(message["metadata"]["quorate"]["priority"], "high");
 }
+
+#[tokio::test]
+async fn c7_a_context_entry_in_its_own_shape() {
+    let hub = Hub::new().await;
+    let (writer, other) = (hub.register("generation").await, hub.register("reflection").await);
+    let mut entry: Value = serde_json::from_str(seed!("c7-entry.json")).expect("JSON");
+    let path = format!("/v1/dialects/coscientist/entries/{}", entry["entry_id"].as_str().expect("an id"));
+    let times = |mut entry: Value, from: &Value| {
+        for name in ["created_at", "updated_at"] {
+            assert!(entry[name].is_string());
+            entry[name] = from[name].clone();
+        }
+        entry
+    };
+    let made = hub.put(&writer, &path, &entry).await.ok(201);
+    assert_eq!(times(made, &entry), entry);
+    // The version is the one it is to have: a second first version is refused, the next one is not.
+    hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
+    hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
+    entry["agent_id"] = json!("reflection");
+    entry["version"] = json!(2);
+    entry["content"] = json!({"text": "Or protein C", "score": 1.50});
+    let changed = hub.put(&other, &path, &entry).await.ok(200);
+    assert_eq!(times(changed.clone(), &entry), entry);
+    assert!(changed["created_at"].as_str() <= changed["updated_at"].as_str());
+    assert_eq!(hub.get(&writer, &path).await.ok(200), changed);
+    // It is the shared memory that everybody has.
+    let key = entry["entry_id"].as_str().expect("an id");
+    let native = hub.get(&writer, &format!("/v1/context/{key}")).await.ok(200);
+    assert_eq!((&native["type"], &native["author"]), (&json!("hypothesis"), &json!("agent:reflection")));
+    entry["colour"] = json!(1);
+    let refused = hub.put(&other, &path, &entry).await.refused(400, "INVALID");
+    assert_eq!(refused["detail"], "colour: is no field of this dialect");
+    hub.get(&writer, "/v1/dialects/coscientist/entries/none").await.refused(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn b4_the_shared_state_of_a_task() {
+    let hub = Hub::new().await;
+    let (back, front) = (hub.register("backend-expert").await, hub.register("frontend-expert").await);
+    let path = "/v1/sessions/task_abc123/state";
+    hub.get(&back, path).await.refused(404, "NOT_FOUND");
+    let mut state: Value = serde_json::from_str(seed!("b4-state.json")).expect("JSON");
+    assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
+    assert_eq!(hub.get(&front, path).await.ok(200), state);
+    // It is a session like any other.
+    let session = hub.get(&front, "/v1/sessions/task_abc123").await.ok(200);
+    assert_eq!(
+        (&session["title"], &session["added"]["decision"]),
+        (&json!("Implement user authentication"), &json!(1))
+    );
+    let note = json!({"kind": "note", "content": "Tokens last an hour"});
+    hub.post(&front, "/v1/sessions/task_abc123/add", &note).await.ok(201);
+    // Whoever did not read that writes over nothing.
+    state["currentPhase"] = json!("5b");
+    let refused = hub.put(&back, path, &state).await.refused(409, "CONFLICT");
+    assert_eq!(refused["detail"], "sharedContext.notes[0]: is not what stands there");
+    state["sharedContext"]["notes"] = json!(["Tokens last an hour"]);
+    state["sharedContext"]["blockers"] = json!([{"what": "No test data", "by": "backend-expert"}]);
+    state["agentStates"]["frontend-expert"] = json!({"status": "completed"});
+    assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
+    assert_eq!(hub.get(&front, path).await.ok(200), state);
+    let bad = json!({"sharedContext": {"blockers": {}}});
+    let refused = hub.put(&back, path, &bad).await.refused(400, "INVALID");
+    assert_eq!(refused["detail"], "sharedContext.blockers: is no list");
+}

@@ -42,6 +42,6 @@ impl Serialize for Shape {
 }
 
 /// JSON of something that always is JSON.
-pub(super) fn raw_of(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
+pub(crate) fn raw_of(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
