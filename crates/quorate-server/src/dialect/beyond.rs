@@ -156,8 +156,11 @@ pub(super) fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], meant: T) -
     words.iter().find(|(_, one)| *one == meant).map_or("", |(word, _)| word)
 }
 
+/// A text of a message that may be left out: its name, and where it is.
+type Text = (&'static str, fn(&mut Message) -> &mut Option<String>);
+
 /// The texts of a message that may be left out.
-pub(super) const TEXTS: [(&str, fn(&mut Message) -> &mut Option<String>); 9] = [
+pub(super) const TEXTS: [Text; 9] = [
     ("inReplyTo", |message| &mut message.in_reply_to),
     ("correlationId", |message| &mut message.correlation_id),
     ("causationId", |message| &mut message.causation_id),

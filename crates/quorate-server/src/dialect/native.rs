@@ -79,7 +79,7 @@ pub(super) fn tell(letter: &Letter, kept: &Kept, metadata: Option<&RawValue>) ->
         .maybe("id", letter.known_as())
         .with("version", VERSION)
         .maybe("from", message.from.as_ref().map(quorate_core::AgentId::as_str))
-        .maybe("to", (message.to != NOBODY).then(|| To(&message.to)))
+        .maybe("to", Some(To(&message.to)).filter(|_| message.to != NOBODY))
         .maybe("replyTo", message.reply_to.as_ref().map(quorate_core::AgentId::as_str))
         .with("type", message.kind.as_str())
         .with("priority", message.priority.level)

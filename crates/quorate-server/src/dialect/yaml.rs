@@ -8,6 +8,7 @@ use quorate_core::{Code, Refused};
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
@@ -82,12 +83,18 @@ fn refused(error: Error) -> Refused {
     let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
     let what = error.without_snippet().to_string();
     let detail = format!("{}the YAML cannot be read: {what}", place.unwrap_or_default());
-    match error.without_snippet() {
-        Error::Budget { .. } => Refused::new(Code::LimitExceeded, detail)
-            .limit(YAML_DEPTH_MAX as u64)
-            .hint("flatten it, write it without anchors and aliases, or send it in parts"),
-        _ => Refused::new(Code::Invalid, detail).hint("see docs/guides/dialects.md for examples"),
-    }
+    let Error::Budget { breach, .. } = error.without_snippet() else {
+        return Refused::new(Code::Invalid, detail).hint("see docs/guides/dialects.md for examples");
+    };
+    let (limit, hint) = match breach {
+        BudgetBreach::Depth { .. } => (YAML_DEPTH_MAX, "flatten it, or send it as JSON"),
+        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
+            (0, "write it without anchors and aliases")
+        }
+        BudgetBreach::Documents { .. } => (1, "send one document; it may be a list"),
+        _ => (NODES_MAX, "send it in parts"),
+    };
+    Refused::new(Code::LimitExceeded, detail).limit(limit as u64).hint(hint)
 }
 
 /// What YAML and JSON have in common. Fields stay in their order.

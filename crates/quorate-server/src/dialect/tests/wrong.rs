@@ -121,15 +121,17 @@ fn b3_yaml_is_refused_with_line_and_column() {
 
 #[test]
 fn i21_yaml_has_bounds() {
-    let bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n";
-    assert_eq!(yaml(bomb).err().map(|refused| refused.code), Some(Code::LimitExceeded));
+    let limit = |text: &str| {
+        let refused = yaml(text).err().expect("too much");
+        assert_eq!(refused.code, Code::LimitExceeded, "{}", refused.detail);
+        refused.facts.limit
+    };
+    assert_eq!(limit("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"), Some(0));
     assert!(yaml(&("[".repeat(24) + &"]".repeat(24))).is_ok());
-    let deep = "[".repeat(100) + &"]".repeat(100);
-    assert_eq!(yaml(&deep).err().map(|refused| refused.code), Some(Code::LimitExceeded));
+    assert_eq!(limit(&("[".repeat(100) + &"]".repeat(100))), Some(24));
     let deep: String = (0..100).map(|depth| " ".repeat(depth) + "a:\n").collect();
-    assert_eq!(yaml(&deep).err().map(|refused| refused.code), Some(Code::LimitExceeded));
-    let many = "- x\n".repeat(200_000);
-    assert_eq!(yaml(&many).err().map(|refused| refused.code), Some(Code::LimitExceeded));
+    assert_eq!(limit(&deep), Some(24));
+    assert_eq!(limit(&"- x\n".repeat(200_000)), Some(100_000));
     for bad in ["<<: {a: 1}", "a: .nan", "--- 1\n--- 2\n", "a: !!binary x", "\u{0}"] {
         assert!(yaml(bad).is_err(), "{bad}");
     }
