@@ -69,6 +69,11 @@ impl<'a> Fields<'a> {
         self.0.iter().any(|(field, _)| field == name)
     }
 
+    /// All of them, in their order.
+    pub(crate) fn into_pairs(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
+        self.0
+    }
+
     /// Takes a field that is a text out.
     pub(crate) fn take_text(&mut self, name: &str) -> Result<String, Refused> {
         self.take(name)?.ok_or_else(|| {

@@ -20,6 +20,9 @@ mod state;
 
 mod sign_in;
 
+mod dialect_memory;
+mod dialects;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use quorate_core::{Code, Refused};
@@ -81,6 +84,8 @@ pub(crate) fn rooms() -> Vec<Route> {
         events::routes(),
         state::routes(),
         sign_in::routes(),
+        dialects::routes(),
+        dialect_memory::routes(),
     ]
     .into_iter()
     .flatten()

@@ -89,13 +89,34 @@ pub(crate) struct DeliveryOut {
 
 impl DeliveryOut {
     pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
+        let Held { delivery_id, lease_token, attempt, lease_until } = Held::new(delivery, now);
+        let message = MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message);
+        Self { delivery_id, lease_token, attempt, lease_until, message }
+    }
+}
+
+/// How a delivery is held, whatever the shape of its message.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Held {
+    /// `null` for an ephemeral message: nobody needs to ack it.
+    #[schemars(with = "Option<words::DeliveryId>")]
+    delivery_id: Option<String>,
+    lease_token: Option<u64>,
+    /// Counted from 1.
+    attempt: u16,
+    #[schemars(with = "Option<words::Time>")]
+    lease_until: Option<String>,
+}
+
+impl Held {
+    pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
         let held = delivery.lease;
         Self {
             delivery_id: held.map(|lease| lease.delivery.to_string()),
             lease_token: held.map(|lease| lease.token.0),
             attempt: delivery.attempt,
             lease_until: held.map(|_| time::shown(now.plus_ms(delivery.lease_ms))),
-            message: MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message),
         }
     }
 }

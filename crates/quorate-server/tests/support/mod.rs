@@ -12,7 +12,8 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, CreateToken, Op, Policy, Principal, TokenName, TokenRole};
+use quorate_engine::Space;
 use quorate_server::{App, Settings};
 use quorate_store::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use tempfile::TempDir;
 pub(crate) struct Hub {
     pub(crate) app: App,
     pub(crate) admin: String,
+    space: Space,
     _directory: TempDir,
 }
 
@@ -73,7 +75,7 @@ impl Hub {
         let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
         space.commit(commit).await.expect("a token");
         let app = App::new(Arc::clone(space.engine()), settings).await.expect("an app");
-        Self { app, admin: secret.reveal().to_owned(), _directory: directory }
+        Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
     }
 
     pub(crate) async fn register(&self, id: &str) -> String {
@@ -138,6 +140,25 @@ impl Hub {
 
     pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         self.send(self.request(token, method, path), body).await
+    }
+
+    /// A call with headers of its own.
+    pub(crate) async fn with_headers(
+        &self,
+        token: &str,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let request = self.request(token, method, path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        self.send(request, body).await
+    }
+
+    /// Lays down rules for everybody.
+    pub(crate) async fn lay_down(&self, policy: Policy) {
+        let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
+        self.space.commit(commit).await.expect("a policy");
     }
 
     fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
