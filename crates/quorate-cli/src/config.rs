@@ -31,7 +31,6 @@ pub(crate) enum Origin {
     Environment(&'static str),
     /// A file and a line of it; the profile in it, if it is one's; whether it is the project's.
     File { path: PathBuf, line: u64, profile: Option<String>, project: bool },
-    Default,
 }
 
 impl Origin {
@@ -50,7 +49,6 @@ impl fmt::Display for Origin {
                 write!(f, "{}:{line}", path.display())?;
                 profile.iter().try_for_each(|profile| write!(f, " (profile {profile})"))
             }
-            Self::Default => f.write_str("default"),
         }
     }
 }

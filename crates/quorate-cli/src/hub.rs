@@ -264,6 +264,11 @@ impl Hub {
         body_of(&answer)
     }
 
+    /// The whole answer, with its headers.
+    pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
+        unless_interrupted(async { Ok(self.http.get(path).send().await?) }).await
+    }
+
     /// What the hub answers, to look into.
     pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.get(path, query).await?)?)
@@ -310,6 +315,12 @@ pub(crate) struct DryRun {
     /// Only say what would be asked of the hub.
     #[arg(long)]
     dry_run: bool,
+}
+
+impl DryRun {
+    pub(crate) fn new(dry_run: bool) -> Self {
+        Self { dry_run }
+    }
 }
 
 fn with_query(request: Request, query: Query<'_>) -> Request {

@@ -52,6 +52,11 @@ impl Shape {
         }
     }
 
+    /// Whether anybody said how to print.
+    pub(crate) fn is_said(&self) -> bool {
+        self.json || self.jsonl || self.format.is_some()
+    }
+
     /// Whether a program reads.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.format(), Format::Json | Format::Jsonl)
