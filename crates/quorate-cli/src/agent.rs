@@ -118,7 +118,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             let made: Value = serde_json::from_str(&answer)?;
             match made["token"].as_str() {
                 Some(token) => {
-                    let done = format!("agent {id} is known; its token stands above, this once");
+                    let done = format!("agent {id} is known; its token is on stdout, this once");
                     shape.made(&answer, token, &done);
                     text::say("keep it in a file that others cannot read; the agent sends it with every call");
                 }

@@ -244,6 +244,11 @@ impl Page {
         Some(self.limit.to_string())
     }
 
+    /// Whether a list of this length may go on.
+    pub(crate) fn is_full(&self, length: usize) -> bool {
+        length >= self.limit as usize
+    }
+
     pub(crate) fn cursor(&self) -> Option<String> {
         self.cursor.clone()
     }

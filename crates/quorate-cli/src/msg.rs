@@ -1,11 +1,13 @@
 //! `quorate msg`: send, look, give out again. Looking takes nothing.
 
+mod list;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::exit::{Ended, NOT_FOUND};
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, plain, time};
+use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, segment};
+use crate::shape::{Facts, Shape, field, payload, time};
 use crate::text;
 use crate::token::moment;
 use crate::why;
@@ -32,19 +34,7 @@ can:CAPABILITY, or '*' for everybody.")]
     Send(SendArgs),
     /// List messages: what waits for somebody, what somebody sent, what was given up. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
-    List {
-        /// What lies in this agent's inbox and has not ended.
-        #[arg(long, value_name = "AGENT", conflicts_with = "from")]
-        to: Option<String>,
-        /// What this agent sent, newest first.
-        #[arg(long, value_name = "AGENT")]
-        from: Option<String>,
-        /// What was given up: dead letters; with --to, of that agent.
-        #[arg(long, conflicts_with = "from")]
-        dead: bool,
-        #[command(flatten)]
-        page: Page,
-    },
+    List(list::ListArgs),
     /// Show a message and where each of its deliveries is. [ro]
     #[command(after_help = "Example: quorate msg show @last")]
     Show {
@@ -107,49 +97,12 @@ struct SendArgs {
     dry_run: DryRun,
 }
 
-const MESSAGES: &[Column] = &[
-    ("ID", |message| field(message, "id")),
-    ("AT", |message| time(&message["timestamp"])),
-    ("FROM", |message| field(message, "from")),
-    ("TO", |message| field(message, "to")),
-    ("ACTION", |message| field(message, "action")),
-    ("PAYLOAD", |message| plain(&message["payload"])),
-];
-
-const INBOX: &[Column] = &[
-    ("DELIVERY", |letter| field(letter, "deliveryId")),
-    ("MESSAGE", |letter| field(letter, "messageId")),
-    ("ATTEMPT", |letter| field(letter, "attempt")),
-    ("HELD UNTIL", |letter| time(&letter["leaseUntil"])),
-];
-
-const OUTBOX: &[Column] = &[("MESSAGE", |message| field(message, "messageId"))];
-
-const DEAD: &[Column] = &[
-    ("DELIVERY", |letter| field(letter, "deliveryId")),
-    ("MESSAGE", |letter| field(letter, "messageId")),
-    ("AGENT", |letter| field(letter, "agent")),
-    ("ATTEMPTS", |letter| field(letter, "attempts")),
-    ("AT", |letter| time(&letter["at"])),
-    ("REASON", |letter| field(letter, "reason")),
-];
-
 pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     let MsgArgs { hub, shape, verb } = args;
     let hub = hub.open()?;
     match verb {
         MsgVerb::Send(args) => send(&hub, &shape, args).await,
-        MsgVerb::List { to, from, dead, page } => {
-            let (path, name, columns) = match (&to, &from, dead) {
-                (_, _, true) => ("/v1/dead-letters".to_owned(), "deadLetters", DEAD),
-                (Some(agent), _, _) => (format!("/v1/agents/{}/inbox", segment(agent)), "deliveries", INBOX),
-                (_, Some(agent), _) => (format!("/v1/agents/{}/outbox", segment(agent)), "messages", OUTBOX),
-                (None, None, false) => ("/v1/messages".to_owned(), "messages", MESSAGES),
-            };
-            let agent = to.filter(|_| dead);
-            let query = [("agent", agent), ("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get(&path, &query).await?, name, columns)
-        }
+        MsgVerb::List(args) => list::run(&hub, &shape, args).await,
         MsgVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
             shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))

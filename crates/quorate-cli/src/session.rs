@@ -162,7 +162,12 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
         SessionVerb::Timeline { id, page } => {
             let path = format!("{}/timeline", path_of(&hub, &id).await?);
             let query = [("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get(&path, &query).await?, "timeline", TIMELINE)
+            let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
+            // A cursor comes with every page: more may happen.
+            if page.is_full(listed.items.len()) {
+                text::say(format!("there may be more: --cursor {}", listed.cursor.unwrap_or_default()));
+            }
+            Ok(())
         }
         SessionVerb::Export { id } => export(&hub, &id).await,
     }

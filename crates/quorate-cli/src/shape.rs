@@ -67,11 +67,23 @@ impl Shape {
     /// # Errors
     /// When the answer is no such list.
     pub(crate) fn list(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<()> {
+        let listed = self.rows(answer, name, columns)?;
+        if let (Some(cursor), false) = (&listed.cursor, self.format() == Format::Json) {
+            text::say(format!("there are more: --cursor {}", text::clean_line(cursor)));
+        }
+        Ok(())
+    }
+
+    /// As [`Shape::list`], without a word on what follows.
+    ///
+    /// # Errors
+    /// As [`Shape::list`].
+    pub(crate) fn rows(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<Listed> {
+        let listed = Listed::read(answer, name)?;
         if self.format() == Format::Json {
             text::print(text::clean_json(answer));
-            return Ok(());
+            return Ok(listed);
         }
-        let listed = Listed::read(answer, name)?;
         if self.format() == Format::Jsonl {
             listed.items.iter().for_each(|item| text::print(text::clean_json(item.get())));
         } else {
@@ -83,10 +95,7 @@ impl Shape {
                 text::say(format!("no {name}"));
             }
         }
-        if let Some(cursor) = listed.cursor {
-            text::say(format!("there are more: --cursor {}", text::clean_line(&cursor)));
-        }
-        Ok(())
+        Ok(listed)
     }
 
     /// One thing as the hub answered it; `facts` says it to people.

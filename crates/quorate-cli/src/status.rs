@@ -83,7 +83,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
     status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
     status.stuck.extend(ended_badly(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
-        let (id, title) = (field(session, "id"), field(session, "title"));
+        let (id, title) = (field(session, "session"), field(session, "title"));
         match session["status"].as_str() {
             Some("paused") => status.stuck.push(Line {
                 what: format!("{id} {title}: paused {}", field(session, "reason")).trim().to_owned(),
@@ -131,7 +131,7 @@ fn absent(agent: &Value) -> Option<Line> {
 }
 
 async fn waiting_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
-    tasks(hub, counts, &["awaiting approval"], "waits for an approval").await
+    tasks(hub, counts, &["awaiting_approval"], "waits for an approval").await
 }
 
 async fn ended_badly(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {

@@ -18,6 +18,8 @@ use crate::text;
 const PAUSE_MS: (u64, u64) = (250, 5_000);
 /// How much of a field is shown.
 const FIELD_MAX: usize = 60;
+/// What stands elsewhere in the line, or is of use to programs only.
+const UNSAID: [&str; 5] = ["effect", "part", "atMs", "number", "by"];
 /// What can be chosen.
 const CHOICES: [&str; 3] = ["kind", "agent", "session"];
 
@@ -151,7 +153,7 @@ impl Tail {
 
 /// What an effect says, name by name.
 fn fields_of(effect: &Value) -> String {
-    let fields = effect.as_object().into_iter().flatten().filter(|(name, _)| *name != "effect");
-    let fields = fields.map(|(name, value)| format!("{name}={}", shortened(&plain(value), FIELD_MAX)));
-    fields.collect::<Vec<_>>().join(" ")
+    let fields = effect.as_object().into_iter().flatten().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
+    let fields = fields.map(|(name, value)| (name, plain(value))).filter(|(_, value)| !value.is_empty());
+    fields.map(|(name, value)| format!("{name}={}", shortened(&value, FIELD_MAX))).collect::<Vec<_>>().join(" ")
 }

@@ -79,7 +79,7 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             let Some(answer) = answer else { return Ok(()) };
             let made: Value = serde_json::from_str(&answer)?;
             let id = field(&made, "id");
-            shape.made(&answer, &field(&made, "token"), &format!("token {id} of role {role}, {name}: it stands above, this once"));
+            shape.made(&answer, &field(&made, "token"), &format!("token {id} of role {role}, {name}: it is on stdout, this once"));
             text::say(format!("to end it: quorate token revoke {id}"));
             Ok(())
         }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Key, PROJECT_FILE, Settings, Surroundings};
-use crate::hub::HubArgs;
+use crate::hub::{ADMIN_TOKEN, HubArgs, READY, running};
 use crate::shape::{Format, Shape, Table};
 use crate::text;
 
@@ -54,11 +54,10 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let mut table = Table::new(head.iter().copied());
     for key in Key::ALL {
         let said: Vec<_> = settings.all(key).collect();
-        let value = said.first().map_or(key.default_value(), |first| &first.value);
-        let from = said.first().map_or_else(|| "default".to_owned(), |first| first.origin.to_string());
+        let (value, from) = counts(&settings, key);
         let over = said.iter().skip(1).map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
         let over = over.collect::<Vec<_>>().join(", ");
-        let row = [key.name().to_owned(), shown(key, value), from, over];
+        let row = [key.name().to_owned(), shown(key, &value), from, over];
         match args.shape.format() {
             Format::Jsonl => text::print(text::clean_json(
                 &json!({"key": key.name(), "is": as_json(&settings, key, explain)}).to_string(),
@@ -70,6 +69,23 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
         table.print(args.shape.format());
     }
     Ok(())
+}
+
+/// What counts and where that comes from: said by somebody, found by itself in the data directory, or the default.
+fn counts(settings: &Settings, key: Key) -> (String, String) {
+    if let Some(said) = settings.get(key) {
+        return (said.value.clone(), said.origin.to_string());
+    }
+    let data = settings.data();
+    let token = data.join(ADMIN_TOKEN);
+    match key {
+        Key::Url => running(&data).map(|url| (url, format!("{} (a hub runs there)", data.join(READY).display()))),
+        Key::TokenFile if token.exists() && settings.get(Key::Token).is_none() => {
+            Some((token.display().to_string(), "found in the data directory".to_owned()))
+        }
+        _ => None,
+    }
+    .unwrap_or_else(|| (key.default_value().to_owned(), "default".to_owned()))
 }
 
 /// A value as it may be shown: a token never is.
@@ -88,11 +104,11 @@ fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
         _ => text.into(),
     };
     let said: Vec<_> = settings.all(key).collect();
-    let first = said.first().map_or_else(|| value(key.default_value()), |first| value(&first.value));
+    let (first, from) = counts(settings, key);
+    let first = value(&first);
     if !explain {
         return first;
     }
-    let from = said.first().map_or_else(|| "default".to_owned(), |first| first.origin.to_string());
     let over = said.iter().skip(1);
     let over = over.map(|one| json!({"value": value(&one.value), "from": one.origin.to_string()}));
     json!({"value": first, "from": from, "overrides": over.collect::<Vec<_>>(), "meaning": key.meaning()})
