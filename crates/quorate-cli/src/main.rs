@@ -107,10 +107,18 @@ async fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not errors.
-            let usage = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = error.print();
-            return if usage { exit::usage() } else { ExitCode::SUCCESS };
+            return match error.kind() {
+                // Help and version are answers, not errors.
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    let _ = error.print();
+                    ExitCode::SUCCESS
+                }
+                // What was typed may be what an agent wrote.
+                _ => {
+                    text::say(text::clean(error.render().to_string().trim_end()));
+                    exit::usage()
+                }
+            };
         }
     };
     match run(cli.command).await {
