@@ -13,7 +13,7 @@ use crate::exit::{Ended, USAGE};
 
 pub(crate) use command::{ConfigArgs, run};
 pub(crate) use file::PROJECT_FILE;
-pub(crate) use keys::Key;
+pub(crate) use keys::{Key, nearest};
 
 use file::File;
 

@@ -86,6 +86,10 @@ impl HubArgs {
             );
         }
         let place = Place::find(&settings, self.data.as_deref())?;
+        if !place.url.starts_with("http://") && !place.url.starts_with("https://") {
+            let message = format!("{} is no address of a hub", text::clean_line(&place.url));
+            return Err(Ended::new(USAGE, message, "write it like http://127.0.0.1:7867 or https://hub.example").into());
+        }
         let token = token(&settings, &place)?;
         let options = Options {
             space: settings.get(Key::Space).map(|said| said.value.clone()),

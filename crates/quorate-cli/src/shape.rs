@@ -92,7 +92,7 @@ impl Shape {
             items.iter().for_each(|item| table.row(columns.iter().map(|column| (column.1)(item))));
             table.print(self.format());
             if items.is_empty() {
-                text::say(format!("no {name}"));
+                text::say(format!("no {}", in_words(name)));
             }
         }
         Ok(listed)
@@ -121,6 +121,12 @@ impl Shape {
         }
         text::say(text::clean_line(done));
     }
+}
+
+/// `deadLetters` as people say it.
+fn in_words(name: &str) -> String {
+    let letter = |letter: char| if letter.is_uppercase() { format!(" {}", letter.to_lowercase()) } else { letter.into() };
+    name.chars().map(letter).collect()
 }
 
 /// A column: its name, and what stands in it.

@@ -32,11 +32,15 @@ pub(crate) fn error(code: &str, what: &str, causes: &[String], hint: &str) {
     for cause in causes {
         say(format!("  = {}", clean(cause)));
     }
-    if !hint.is_empty() {
-        say(format!("help: {}", clean(hint).replace('\n', "\n      ")));
-    }
-    if !code.is_empty() {
-        say(format!("      more: quorate explain {code}"));
+    match (hint, code) {
+        ("", "") => {}
+        ("", code) => say(format!("help: quorate explain {code}")),
+        (hint, code) => {
+            say(format!("help: {}", clean(hint).replace('\n', "\n      ")));
+            if !code.is_empty() {
+                say(format!("      more: quorate explain {code}"));
+            }
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 //! or hides it reaches a terminal, whatever the command and the format.
 #![allow(missing_docs)]
 
-mod support;
+mod place;
 
 use serde_json::{Value, json};
-use support::{Place, Said};
+use place::{Place, Said};
 
 /// Sequences and letters that terminals obey, or that people do not see.
 const SEEDS: [&str; 25] = [
@@ -63,9 +63,11 @@ fn filled() -> Place {
     let corpus = corpus();
     assert_eq!(corpus.len(), 200);
     let all = corpus.join(" ");
+    // Names and reasons have no control characters: the hub refuses them. What it lets through is hostile enough.
+    let name = "\u{202e}gnp.exe \u{200b}\u{feff}\u{2066}x\u{2069}";
     let call = |method: &str, path: &str, body: Value| place.call(method, path, &body.to_string());
-    call("PUT", "/v1/agents/bob", json!({"name": corpus[16], "capabilities": ["sum"]}));
-    call("POST", "/v1/agents/bob/heartbeat", json!({"health": "degraded", "note": corpus[8]}));
+    call("PUT", "/v1/agents/bob", json!({"name": name, "capabilities": ["sum"]}));
+    call("POST", "/v1/agents/bob/heartbeat", json!({"health": "degraded", "note": name}));
     let messages: Vec<Value> = corpus
         .iter()
         .map(|text| json!({"to": "bob", "from": "bob", "payload": text, "rationale": text, "metadata": {"m": text}}))
@@ -81,11 +83,11 @@ fn filled() -> Place {
     call("POST", "/v1/commit", json!({"ops": puts}));
     call("PUT", "/v1/context/plan", json!({"content": all}));
     call("PUT", "/v1/context/plan", json!({"content": corpus}));
-    call("POST", "/v1/sessions", json!({"id": "s", "title": corpus[24], "coordinator": "bob", "task": all}));
+    call("POST", "/v1/sessions", json!({"id": "s", "title": name, "coordinator": "bob", "task": all}));
     for text in corpus.iter().step_by(8) {
         call("POST", "/v1/sessions/s/add", json!({"kind": "note", "content": text, "rationale": text}));
     }
-    call("POST", "/v1/sessions/s/pause", json!({"reason": corpus[0]}));
+    call("POST", "/v1/sessions/s/pause", json!({"reason": name}));
     call("POST", "/v1/tasks", json!({"id": "t", "type": "sum", "agent": "bob", "input": all}));
     let taken = call("POST", "/v1/tasks/claim", json!({"agent": "bob", "types": ["sum"]}));
     let token = &taken["tasks"][0]["leaseToken"];
@@ -163,7 +165,7 @@ fn c9_hostile_words_of_the_command_line_are_told_harmlessly() {
         for line in ["agent show", "msg show", "memory get", "task show", "session show", "explain", "memory delete"] {
             let output = place.command("quorate").args(line.split(' ')).arg("--").arg(text).output().expect("it runs");
             assert!(!output.status.success(), "{line} {text:?}");
-            check(line, &support::said(&output));
+            check(line, &place::said(&output));
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     for key in Key::ALL {
         let said: Vec<_> = settings.all(key).collect();
         let (value, from) = counts(&settings, key);
-        let over = said.iter().skip(1).map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
+        let over = said.iter().filter(|one| one.origin.to_string() != from).map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
         let over = over.collect::<Vec<_>>().join(", ");
         let row = [key.name().to_owned(), shown(key, &value), from, over];
         match args.shape.format() {
@@ -73,13 +73,17 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
 
 /// What counts and where that comes from: said by somebody, found by itself in the data directory, or the default.
 fn counts(settings: &Settings, key: Key) -> (String, String) {
+    let data = settings.data();
+    // Whatever was said on the higher level: an address, or a data directory in which a hub runs.
+    let by_data = key == Key::Url && !matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
+    if let Some(url) = running(&data).filter(|_| by_data) {
+        return (url, format!("{} (a hub runs there)", data.join(READY).display()));
+    }
     if let Some(said) = settings.get(key) {
         return (said.value.clone(), said.origin.to_string());
     }
-    let data = settings.data();
     let token = data.join(ADMIN_TOKEN);
     match key {
-        Key::Url => running(&data).map(|url| (url, format!("{} (a hub runs there)", data.join(READY).display()))),
         Key::TokenFile if token.exists() && settings.get(Key::Token).is_none() => {
             Some((token.display().to_string(), "found in the data directory".to_owned()))
         }
@@ -109,7 +113,7 @@ fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
     if !explain {
         return first;
     }
-    let over = said.iter().skip(1);
+    let over = said.iter().filter(|one| one.origin.to_string() != from);
     let over = over.map(|one| json!({"value": value(&one.value), "from": one.origin.to_string()}));
     json!({"value": first, "from": from, "overrides": over.collect::<Vec<_>>(), "meaning": key.meaning()})
 }

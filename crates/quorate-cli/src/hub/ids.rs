@@ -1,8 +1,11 @@
 //! Ids as people type them: whole, as a beginning that only one has, or `@last` for the newest.
 
+use quorate_client::Error;
+use quorate_core::{Code, Refused};
 use serde_json::Value;
 
 use super::{Hub, segment};
+use crate::config::nearest;
 use crate::exit::{Ended, NOT_FOUND, USAGE};
 use crate::shape::{Listed, field};
 use crate::text;
@@ -25,6 +28,17 @@ pub(crate) enum Noun {
 }
 
 impl Noun {
+    /// The command that is about it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Message => "msg",
+            Self::Task => "task",
+            Self::Session => "session",
+            Self::Agent => "agent",
+            Self::Token => "token",
+        }
+    }
+
     /// The word, where they are listed, the name of the list, and when one was made.
     fn about(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
@@ -45,16 +59,16 @@ impl Hub {
     pub(crate) async fn id(&self, noun: Noun, typed: &str) -> anyhow::Result<String> {
         let (word, _, _, made) = noun.about();
         if typed == "@last" {
-            let all = self.all(noun).await?;
+            let (all, _) = self.all(noun).await?;
             let newest = all.iter().max_by_key(|item| field(item, made));
-            let none = || Ended::new(NOT_FOUND, format!("there is no {word} yet"), "");
+            let none = || Ended::new(NOT_FOUND, format!("there is no {word} yet"), format!("quorate {} --help", noun.command()));
             return Ok(field(newest.ok_or_else(none)?, "id"));
         }
         if self.is_whole(noun, typed).await {
             return Ok(typed.to_owned());
         }
         // If they cannot be listed, the call itself says why.
-        let all = self.all(noun).await.unwrap_or_default();
+        let (all, whole) = self.all(noun).await.unwrap_or_default();
         let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
         if ids.iter().any(|id| id == typed) {
             return Ok(typed.to_owned());
@@ -63,7 +77,13 @@ impl Hub {
         begin.sort_unstable();
         match begin.as_slice() {
             [one] => Ok((*one).clone()),
-            // The hub knows better: it may be an older one, or one that this token may not list.
+            [] if whole => {
+                let near = nearest(typed, ids.iter().map(String::as_str));
+                let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
+                Err(Error::from(Refused::new(Code::NotFound, format!("there is no {word} {typed}")).hint(hint)).into())
+            }
+            // The hub knows better: it may be an older one.
             [] => Ok(typed.to_owned()),
             several => {
                 let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
@@ -82,8 +102,8 @@ impl Hub {
         noun != Noun::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
     }
 
-    /// All of a noun, as far as one looks.
-    async fn all(&self, noun: Noun) -> anyhow::Result<Vec<Value>> {
+    /// All of a noun, as far as one looks, and whether that is all.
+    async fn all(&self, noun: Noun) -> anyhow::Result<(Vec<Value>, bool)> {
         let (_, path, name, _) = noun.about();
         // Tokens and messages have no pages of this kind: all, or the newest.
         let paged = noun != Noun::Token;
@@ -98,7 +118,7 @@ impl Hub {
                 break;
             }
         }
-        Ok(found)
+        Ok((found, cursor.is_none() && noun != Noun::Message))
     }
 }
 
