@@ -346,8 +346,10 @@ pub(crate) async fn unless_interrupted<T>(
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     tokio::select! {
-        done = work => done,
+        // First, so that somebody listens for the keys before anything was printed.
+        biased;
         _ = tokio::signal::ctrl_c() => Err(Ended::new(INTERRUPTED, "interrupted", "").into()),
+        done = work => done,
     }
 }
 

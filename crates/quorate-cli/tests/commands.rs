@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use expect_test::expect;
+use expect_test::expect_file;
 use serde_json::Value;
 use place::Place;
 
@@ -29,54 +29,7 @@ fn agents_are_let_in_shown_and_forgotten() {
         "quorate agent remove alice",
         "quorate agent list --jsonl | wc -l",
     ]);
-    expect![[r#"
-        $ quorate agent list
-        2> no agents
-        $ quorate agent add alice --role coordinator
-        qrt_SECRET
-        2> agent alice is known; its token is on stdout, this once
-        2> keep it in a file that others cannot read; the agent sends it with every call
-        $ quorate agent add bob --can sum --can count --name Bob > bob.token
-        2> agent bob is known; its token is on stdout, this once
-        2> keep it in a file that others cannot read; the agent sends it with every call
-        $ quorate agent list
-        ID     ROLE         STATUS  HEALTH   OPEN  HELD  TASKS  HEARD                 CAN
-        alice  coordinator  idle    healthy  0     0     0      2026-01-01 00:00:00Z
-        bob    worker       idle    healthy  0     0     0      2026-01-01 00:00:00Z  sum, count
-        $ quorate agent show bo
-        id         bob
-        name       Bob
-        role       worker
-        can        sum, count
-        status     idle
-        health     healthy
-        available  true
-        epoch      4
-        inbox      0 open, 0 held
-        tasks      0
-        heard      2026-01-01 00:00:00Z
-        $ quorate agent add bob --can sum
-        2> agent bob was there; it is now as given, epoch 5
-        $ quorate agent list --format md
-        | ID | ROLE | STATUS | HEALTH | OPEN | HELD | TASKS | HEARD | CAN |
-        | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-        | alice | coordinator | idle | healthy | 0 | 0 | 0 | 2026-01-01 00:00:00Z |  |
-        | bob | worker | idle | healthy | 0 | 0 | 0 | 2026-01-01 00:00:00Z | sum |
-        $ quorate agent list --capability sum --format compact | cut -f1,2
-        bob	worker
-        $ quorate agent show nobody
-        2> error[NOT_FOUND]: there is no agent nobody
-        2> help: `quorate agent list` shows what there is
-        2>       more: quorate explain NOT_FOUND
-        [3]
-        $ quorate agent remove alice --dry-run
-        DELETE /v1/agents/alice
-        2> a dry run: nothing was asked for
-        $ quorate agent remove alice
-        2> agent alice is removed
-        $ quorate agent list --jsonl | wc -l
-        1
-    "#]].assert_eq(&story);
+    expect_file!["golden/agents.txt"].assert_eq(&story);
     assert!(fs::read_to_string(place.work().join("bob.token")).expect("a file").starts_with("qrt_"));
 }
 
@@ -99,60 +52,7 @@ fn messages_are_sent_looked_at_and_given_out_again() {
         "quorate msg show msg_0-99-0",
         "quorate msg list --dead",
     ]);
-    expect![[r#"
-        $ quorate msg send --to bob --from alice 'hello'
-        msg_0-5-0
-        2> on disk as record 5, 1 delivery for bob
-        $ quorate msg send --to bob --from alice --action review --value '{"a": 1.0}' --dry-run
-        POST /v1/messages
-        {"to":"bob","from":"alice","action":"review","payload":{"a": 1.0}}
-        2> a dry run: nothing was asked for
-        $ quorate msg send --to bob --from alice --action review --value '{"a": 1.0}' --json
-        {"receipts":[{"deliveries":["dlv_0-2"],"id":"msg_0-6-0","seq":6}]}
-        2> on disk as record 6, 1 delivery for bob
-        $ quorate msg send --to bob --value '{wrong'
-        2> error: --value is no JSON: key must be a string at line 1 column 2
-        2> help: text goes without --value; JSON texts have quotes of their own: '"like this"'
-        [2]
-        $ quorate msg send --to nobody x
-        2> error[UNKNOWN_RECIPIENT]: there is no agent nobody
-        2> help: register the recipient first, or check the spelling; nothing was sent to anybody
-        2>       more: quorate explain UNKNOWN_RECIPIENT
-        [3]
-        $ quorate msg list --to bob
-        DELIVERY  MESSAGE    TRIES  HELD UNTIL  FROM   ACTION  PAYLOAD
-        dlv_0-1   msg_0-5-0  0                  alice          hello
-        dlv_0-2   msg_0-6-0  0                  alice  review  {"a":1.0}
-        $ quorate msg list --from alice
-        MESSAGE    AT                    TO   ACTION  PAYLOAD
-        msg_0-6-0  2026-01-01 00:00:00Z  bob  review  {"a":1.0}
-        msg_0-5-0  2026-01-01 00:00:00Z  bob          hello
-        $ quorate msg show msg_0-6-0
-        id          msg_0-6-0
-        at          2026-01-01 00:00:00Z
-        from        alice
-        to          bob
-        type        command
-        action      review
-        priority    normal
-        deliveries  dlv_0-2 bob: ready
-        payload     {
-                      "a": 1.0
-                    }
-        $ quorate msg why msg_0-6-0
-        id         msg_0-6-0
-        state      ready
-        since      2026-01-01 00:00:00Z
-        waits for  claim bob
-        in words   ready for bob since 00:00:00 (tried 0 of 4); one goes out before it
-        parts      dlv_0-2 bob: ready for bob since 00:00:00 (tried 0 of 4); one goes out before it
-        $ quorate msg show msg_0-99-0
-        2> error[NOT_FOUND]: there is no message msg_0-99-0
-        2> help: quorate explain NOT_FOUND
-        [3]
-        $ quorate msg list --dead
-        2> no dead letters
-    "#]].assert_eq(&story);
+    expect_file!["golden/messages.txt"].assert_eq(&story);
     let taken = place.call("POST", "/v1/agents/bob/inbox/claim", "{}");
     let (delivery, token) = (&taken["deliveries"][0]["deliveryId"], &taken["deliveries"][0]["leaseToken"]);
     let nack = format!(
@@ -167,29 +67,7 @@ fn messages_are_sent_looked_at_and_given_out_again() {
         "quorate msg redeliver msg_0-5-0",
     ]);
     let story = story.replace(|letter: char| letter.is_ascii_digit(), "N");
-    expect![[r#"
-        $ quorate msg list --dead
-        DELIVERY  MESSAGE    AGENT  TRIES  AT                    REASON
-        dlv_N-N   msg_N-N-N  bob    N      NNNN-NN-NN NN:NN:NNZ  cannot read it
-        $ quorate status
-        NEEDS YOU  N
-        STUCK      N   dlv_N-N given up after N tries by bob: cannot read it   → quorate msg redeliver dlv_N-N
-        MOVING     N
-        AGENTS     N   N up, N down
-        QUEUE      N   waiting, N held
-        TASKS      N   open, N done
-        LOG        N   records, N s ago
-        N> http://HUB   more: quorate tail, quorate doctor
-        $ quorate msg redeliver msg_N-N-N --dry-run
-        POST /vN/dead-letters/dlv_N-N/redrive
-        N> a dry run: nothing was asked for
-        $ quorate msg redeliver msg_N-N-N
-        N> dlv_N-N is given out again
-        $ quorate msg redeliver msg_N-N-N
-        N> error: msg_N-N-N has no dead delivery
-        N> help: `quorate msg list --dead` lists what was given up
-        [N]
-    "#]].assert_eq(&story);
+    expect_file!["golden/dead-letters.txt"].assert_eq(&story);
 }
 
 #[test]
@@ -229,62 +107,7 @@ fn tasks_are_added_drawn_and_cancelled() {
         "quorate task cancel t1 --dry-run",
         "quorate task show @last --json | grep -c '\"id\":'",
     ]);
-    expect![[r#"
-        $ quorate task add sum --value '[1,2]' --id t1 --priority high
-        t1
-        2> task t1 is on disk
-        $ quorate task add --graph graph.json
-        build
-        test
-        deploy
-        2> 3 tasks are on disk
-        $ quorate task add --graph graph.json --json
-        {"tasks":[{"id":"build"},{"id":"test"},{"id":"deploy"}]}
-        2> 3 tasks are on disk
-        $ quorate task list
-        ID      TYPE  STATUS   PRIORITY  ATTEMPT  WHO  AFTER        CREATED               REASON
-        build   make  ready    normal    0/4                        2026-01-01 00:00:00Z
-        deploy  ship  blocked  normal    0/4           test, build  2026-01-01 00:00:00Z
-        t1      sum   ready    high      0/4                        2026-01-01 00:00:00Z
-        test    make  blocked  normal    0/4           build        2026-01-01 00:00:00Z
-        $ quorate task graph
-        ■ deploy  ship  blocked
-        ├─ ■ test  make  blocked
-        │  └─ · build  make  ready
-        └─ · build  make  ready
-        · t1  sum  ready
-        $ quorate task graph test
-        ■ test  make  blocked
-        └─ · build  make  ready
-        $ quorate task why deploy
-        id         deploy
-        state      blocked
-        waits for  tasks test, build
-        next       starts
-        in words   blocked; it starts when these are done: test, build
-        $ quorate task cancel build --reason 'not needed'
-        2> task build is cancelled
-        $ quorate task show deploy
-        id        deploy
-        type      ship
-        status    failed
-        attempt   0 of 4
-        priority  normal
-        after     test, build
-        created   2026-01-01 00:00:00Z
-        $ quorate task list --status cancelled --format compact | cut -f1,3
-        build	cancelled
-        $ quorate task show t
-        2> error: 2 tasks begin with "t"
-        2> help: say which: t1 test
-        [2]
-        $ quorate task cancel t1 --dry-run
-        POST /v1/tasks/t1/cancel
-        {"reason":""}
-        2> a dry run: nothing was asked for
-        $ quorate task show @last --json | grep -c '"id":'
-        1
-    "#]].assert_eq(&story);
+    expect_file!["golden/tasks.txt"].assert_eq(&story);
 }
 
 #[test]
@@ -311,91 +134,7 @@ fn memory_is_written_compared_and_brought_back() {
         "quorate memory get team/ann",
         "quorate memory set empty",
     ]);
-    expect![[r#"
-        $ quorate memory set plan 'ship on Friday'
-        2> plan is at version 1, record 3
-        $ quorate memory set plan --value '{"ship":"Friday","who":["ann"]}' --expect 1 --type plan
-        2> plan is at version 2, record 4
-        $ quorate memory set plan --value '{"ship":"Monday","who":["ann","ben"]}'
-        2> plan is at version 3, record 5
-        $ quorate memory set plan again --expect 1
-        2> error[VERSION_CONFLICT]: entry plan is at version 3, not at version 1
-        2> help: read it again, redo the change on what it says now, and write with that version
-        2>       more: quorate explain VERSION_CONFLICT
-        [5]
-        $ quorate memory get plan
-        {
-          "ship": "Monday",
-          "who": [
-            "ann",
-            "ben"
-          ]
-        }
-        $ quorate memory get plan --version 1
-        ship on Friday
-        $ quorate memory log plan
-        VERSION  AT                    RECORD  AUTHOR       WHAT     CONTENT
-        1        2026-01-01 00:00:00Z  3       admin:first  written  ship on Friday
-        2        2026-01-01 00:00:00Z  4       admin:first  written  {"ship":"Friday","who":["ann"]}
-        3        2026-01-01 00:00:00Z  5       admin:first  written  {"ship":"Monday","who":["ann","ben"]}
-        $ quorate memory diff plan
-        --- plan version 2  admin:first  2026-01-01 00:00:00Z
-        +++ plan version 3  admin:first  2026-01-01 00:00:00Z
-         {
-        -  "ship": "Friday",
-        +  "ship": "Monday",
-           "who": [
-        -    "ann"
-        +    "ann",
-        +    "ben"
-           ]
-         }
-        $ quorate memory diff plan 1 1 --json
-        {"from":1,"key":"plan","lines":[" ship on Friday"],"same":true,"to":1}
-        $ quorate memory restore plan --to-version 2 --dry-run
-        POST /v1/context:rollback
-        {"key":"plan","toVersion":2}
-        2> a dry run: nothing was asked for
-        $ quorate memory restore plan --to-version 2
-        2> plan is at version 4, with what was there before
-        $ quorate memory restore plan
-        2> error: it is not said what to bring back
-        2> help: give --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` shows the versions
-        [2]
-        $ quorate memory get plan --facts
-        key       plan
-        version   4
-        type      plan
-        author    admin:first
-        at        2026-01-01 00:00:00Z
-        record    6
-        restores  2
-        content   {
-                    "ship": "Friday",
-                    "who": [
-                      "ann"
-                    ]
-                  }
-        $ quorate memory set team/ann 1 --dry-run
-        PUT /v1/context/team%2Fann
-        {"content":"1"}
-        2> a dry run: nothing was asked for
-        $ quorate memory set team/ann --value 1 --on plan
-        2> team/ann is at version 1, record 7
-        $ quorate memory list team/
-        KEY       VERSION  TYPE  AUTHOR       AT                    CONTENT
-        team/ann  1              admin:first  2026-01-01 00:00:00Z  1
-        $ quorate memory delete team/ann --expect 1
-        2> team/ann is deleted; its history stays
-        $ quorate memory get team/ann
-        2> error[NOT_FOUND]: there is no entry team/ann
-        2> help: quorate explain NOT_FOUND
-        [3]
-        $ quorate memory set empty
-        2> error: there is no content
-        2> help: give it as TEXT, as --value JSON, or as --file FILE
-        [2]
-    "#]].assert_eq(&story);
+    expect_file!["golden/memory.txt"].assert_eq(&story);
 }
 
 #[test]
@@ -419,60 +158,7 @@ fn sessions_are_opened_paused_and_ended() {
         "quorate session export review | python3 -c 'import json,sys; d=json.load(sys.stdin); print(sorted(d), len(d[\"timeline\"]), d[\"whole\"])'",
     ]);
     let story = story.replace("0 s ago", "N s ago").replace("1 s ago", "N s ago");
-    expect![[r#"
-        $ quorate session open 'Review the contract' --coordinator alice --with bob --id review --task '{"pages":3}'
-        review
-        2> session review is open
-        $ quorate session pause rev --reason lunch
-        2> session review is paused
-        $ quorate status
-        NEEDS YOU  0
-        STUCK      1   review Review the contract: paused lunch   → quorate session resume review
-        MOVING     0
-        AGENTS     2   2 up, 0 down
-        QUEUE      0   waiting, 0 held
-        TASKS      0   open, 0 done
-        LOG        6   records, N s ago
-        2> http://HUB   more: quorate tail, quorate doctor
-        $ quorate session resume @last
-        2> session review is active
-        $ quorate msg send --to bob --from alice --session review 'page one'
-        msg_0-8-0
-        2> on disk as record 8, 1 delivery for bob
-        $ quorate session show review
-        id           review
-        title        Review the contract
-        status       active
-        since        2026-01-01 00:00:00Z
-        coordinator  alice
-        with         bob
-        opened       2026-01-01 00:00:00Z
-        task         {
-                       "pages": 3
-                     }
-        $ quorate session timeline review
-        RECORD  AT                    BY           KIND     WHAT
-        5       2026-01-01 00:00:00Z  admin:first  changed  session.opened: active
-        6       2026-01-01 00:00:00Z  admin:first  changed  session.paused: paused lunch
-        7       2026-01-01 00:00:00Z  admin:first  changed  session.resumed: active
-        8       2026-01-01 00:00:00Z  admin:first  message  alice → bob  page one
-        $ quorate session list
-        ID      STATUS  COORDINATOR  WITH  OPENED                TITLE
-        review  active  alice        bob   2026-01-01 00:00:00Z  Review the contract
-        $ quorate session complete review --dry-run
-        POST /v1/sessions/review/complete
-        {"reason":""}
-        2> a dry run: nothing was asked for
-        $ quorate session complete review
-        2> session review is completed
-        $ quorate session pause review
-        2> error[SESSION_CLOSED]: session review is completed
-        2> help: open a new session; what this one holds stays readable
-        2>       more: quorate explain SESSION_CLOSED
-        [5]
-        $ quorate session export review | python3 -c 'import json,sys; d=json.load(sys.stdin); print(sorted(d), len(d["timeline"]), d["whole"])'
-        ['session', 'timeline', 'whole'] 5 True
-    "#]].assert_eq(&story);
+    expect_file!["golden/sessions.txt"].assert_eq(&story);
 }
 
 #[test]
@@ -487,31 +173,7 @@ fn i18_a_secret_is_printed_once_and_alone() {
         "quorate token revoke tok_0-3",
         "quorate token list --jsonl | wc -l",
     ]);
-    expect![[r#"
-        $ quorate token create --role viewer --name dash
-        qrt_SECRET
-        2> token tok_0-3-0 of role viewer, dash: it is on stdout, this once
-        2> to end it: quorate token revoke tok_0-3-0
-        $ quorate token create --role viewer --name dash --expires soon
-        2> error: "soon" is no time
-        2> help: write 90s, 15m, 12h, 30d, or a time like 2026-01-31T00:00:00Z
-        [2]
-        $ quorate token create --role viewer --name brief --expires 2030-01-01T00:00:00Z --dry-run
-        POST /v1/tokens
-        {"role":"viewer","name":"brief","expiresAt":"2026-01-01T00:00:00.000Z"}
-        2> a dry run: nothing was asked for
-        $ quorate token list
-        ID         ROLE    AGENT  NAME   CREATED               EXPIRES  BY
-        tok_0-2-0  admin          first  2026-01-01 00:00:00Z           system
-        tok_0-3-0  viewer         dash   2026-01-01 00:00:00Z           admin:first
-        $ quorate token revoke @last --dry-run
-        DELETE /v1/tokens/tok_0-3-0
-        2> a dry run: nothing was asked for
-        $ quorate token revoke tok_0-3
-        2> token tok_0-3-0 is revoked
-        $ quorate token list --jsonl | wc -l
-        1
-    "#]].assert_eq(&story);
+    expect_file!["golden/tokens.txt"].assert_eq(&story);
     let secret = place.shell("quorate token create --role viewer --name script 2>/dev/null").out;
     assert_eq!(secret.trim_end().len(), 53, "nothing but the secret: {secret}");
     let line = format!("QUORATE_TOKEN={} quorate task list && quorate --version", secret.trim_end());
@@ -672,39 +334,7 @@ fn what_holds_is_explained_with_its_origin() {
         "QUORATE_PROFILE=nera quorate config show",
         "echo 'profil: near' >> quorate.yaml; quorate status",
     ]);
-    expect![[r#"
-        $ quorate config path --format compact
-        project	WORK/quorate.yaml	yes
-        user	HOME/.config/quorate/config.yaml	yes
-        $ quorate config show --format compact
-        url	http://HUB
-        data	WORK/quorate-data
-        token	-
-        token_file	WORK/quorate-data/admin-token
-        space	lab
-        ca_file	-
-        insecure_http	false
-        profile	-
-        $ QUORATE_SPACE=other QUORATE_TOKEN=qrt_x quorate config explain --profile near --format compact
-        url	http://127.0.0.1:7	WORK/quorate.yaml:4 (profile near)	http://127.0.0.1:9 (HOME/.config/quorate/config.yaml:3)
-        data	WORK/quorate-data	WORK/quorate.yaml:1	
-        token	(hidden)	QUORATE_TOKEN	
-        token_file	WORK/near-token	WORK/quorate.yaml:5 (profile near)	
-        space	other	QUORATE_SPACE	lab (HOME/.config/quorate/config.yaml:2)
-        ca_file	-	default	
-        insecure_http	false	default	
-        profile	near	--profile	
-        $ quorate config show --json
-        {"ca_file":null,"data":"WORK/quorate-data","insecure_http":"false","profile":null,"space":"lab","token":null,"token_file":"WORK/quorate-data/admin-token","url":"http://HUB"}
-        $ QUORATE_PROFILE=nera quorate config show
-        2> error: there is no profile "nera", which QUORATE_PROFILE chooses
-        2> help: did you mean near? The profiles are near
-        [2]
-        $ echo 'profil: near' >> quorate.yaml; quorate status
-        2> error: WORK/quorate.yaml:6: "profil" is no key
-        2> help: did you mean "profile"?
-        [2]
-    "#]].assert_eq(&story);
+    expect_file!["golden/config.txt"].assert_eq(&story);
 }
 
 #[test]
@@ -780,22 +410,7 @@ fn the_log_of_a_directory_is_verified_read_and_taken_along() {
         "quorate audit verify --data quorate-data 2>/dev/null | cut -d' ' -f1-5",
         "quorate audit verify --data nowhere",
     ]);
-    expect![[r#"
-        $ quorate audit log --data quorate-data
-        1  2026-01-01 00:00:00Z  system  genesis  space.created
-        2  2026-01-01 00:00:00Z  system  commit  token.created
-        3  2026-01-01 00:00:00Z  admin:first  commit  entry.written
-        $ quorate audit log --data quorate-data --from 2 --limit 1 --jsonl | wc -l
-        1
-        $ quorate audit export --data quorate-data | wc -l
-        3
-        $ quorate audit verify --data quorate-data 2>/dev/null | cut -d' ' -f1-5
-        ✓ default: 3 of 3
-        $ quorate audit verify --data nowhere
-        2> error: there is no data of Quorate in nowhere
-        2> help: check the path
-        [3]
-    "#]].assert_eq(&story);
+    expect_file!["golden/audit.txt"].assert_eq(&story);
     let connection = rusqlite::Connection::open(place.data().join("quorate.db")).expect("it opens");
     connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
     drop(connection);

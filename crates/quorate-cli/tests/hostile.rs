@@ -73,7 +73,7 @@ fn filled() -> Place {
         .map(|text| json!({"to": "bob", "from": "bob", "payload": text, "rationale": text, "metadata": {"m": text}}))
         .collect();
     call("POST", "/v1/messages", Value::Array(messages));
-    let whole = json!({"to": "bob", "from": "bob", "id": "whole", "payload": {"all": all, "list": corpus}, "rationale": all});
+    let whole = json!({"to": "bob", "from": "bob", "id": "whole", "payload": {"all": all, "list": corpus}, "rationale": corpus[0]});
     call("POST", "/v1/messages", whole);
     let puts: Vec<Value> = corpus
         .iter()
@@ -91,9 +91,9 @@ fn filled() -> Place {
     call("POST", "/v1/tasks", json!({"id": "t", "type": "sum", "agent": "bob", "input": all}));
     let taken = call("POST", "/v1/tasks/claim", json!({"agent": "bob", "types": ["sum"]}));
     let token = &taken["tasks"][0]["leaseToken"];
-    call("POST", "/v1/tasks/t/complete", json!({"leaseToken": token, "result": all, "rationale": all}));
+    call("POST", "/v1/tasks/t/complete", json!({"leaseToken": token, "result": all, "rationale": corpus[8]}));
     call("POST", "/v1/tasks", json!({"id": "u", "type": "sum"}));
-    call("POST", "/v1/tasks/u/cancel", json!({"reason": all}));
+    call("POST", "/v1/tasks/u/cancel", json!({"reason": name}));
     let taken = call("POST", "/v1/agents/bob/inbox/claim", json!({"max": 25}));
     let nacks: Vec<Value> = taken["deliveries"]
         .as_array()
