@@ -120,7 +120,9 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 Some(token) => {
                     let done = format!("agent {id} is known; its token is on stdout, this once");
                     shape.made(&answer, token, &done);
-                    text::say("keep it in a file that others cannot read; the agent sends it with every call");
+                    text::say(
+                        "keep it in a file that others cannot read; the agent sends it with every call",
+                    );
                 }
                 None => {
                     let epoch = &made["epoch"];
@@ -153,7 +155,10 @@ fn facts(agent: &Value) -> Facts {
         .add("epoch", text("epoch"))
         .add("inbox", format!("{} open, {} held", load["open"], load["leased"]))
         .add("tasks", field(load, "tasks"))
-        .add("works on", [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned())
+        .add(
+            "works on",
+            [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
+        )
         .add("heard", time(&agent["heardAt"]))
         .add("offline at", time(&agent["offlineAt"]))
 }

@@ -87,7 +87,9 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
                 }
             })
         }
-        AuditVerb::Export { from } => each(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line))),
+        AuditVerb::Export { from } => {
+            each(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
+        }
         AuditVerb::Checkpoint => {
             let report = quorate_sqlite::verify(&data, None)?;
             anyhow::ensure!(report.ok, "the data is not what was written; run `quorate verify` first");

@@ -30,7 +30,12 @@ pub(crate) enum Origin {
     Flag(&'static str),
     Environment(&'static str),
     /// A file and a line of it; the profile in it, if it is one's; whether it is the project's.
-    File { path: PathBuf, line: u64, profile: Option<String>, project: bool },
+    File {
+        path: PathBuf,
+        line: u64,
+        profile: Option<String>,
+        project: bool,
+    },
 }
 
 impl Origin {
@@ -135,7 +140,8 @@ impl Settings {
         levels.extend(files.iter().map(|file| file.plain.clone()));
         // A profile counts where it was chosen: below a flag or a variable, which may say otherwise for one call, and
         // above a file, whose other lines are for all profiles.
-        let chosen = levels.iter().enumerate().find_map(|(at, level)| Some((at, level.get(&Key::Profile)?.clone())));
+        let chosen =
+            levels.iter().enumerate().find_map(|(at, level)| Some((at, level.get(&Key::Profile)?.clone())));
         if let Some((at, said)) = chosen {
             let position = if at < 2 { at + 1 } else { at };
             levels.insert(position, profile(&said, &files)?);

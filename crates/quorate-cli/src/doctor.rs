@@ -80,7 +80,8 @@ impl Check {
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
-    let machine = format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+    let machine =
+        format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
     let mut checks = vec![Check::good("binary", machine)];
     let around = Surroundings::read()?;
     checks.extend(variables(&around));
@@ -155,11 +156,18 @@ async fn asked(hub: &Hub) -> anyhow::Result<Vec<Check>> {
     }
     checks.extend(info.header("date").and_then(skew));
     let state = hub.look("/v1/state", &[]).await?;
-    checks.push(Check::good("log", format!("{} records, the newest {}", state["seq"], crate::shape::time(&state["at"]))));
+    checks.push(Check::good(
+        "log",
+        format!("{} records, the newest {}", state["seq"], crate::shape::time(&state["at"])),
+    ));
     let dead = state["deliveries"]["dead"].as_u64().unwrap_or(0);
     if dead > 0 {
         let found = format!("{dead} messages were given up");
-        checks.push(Check::warning("dead letters", found, "quorate msg list --dead; quorate msg redeliver ID"));
+        checks.push(Check::warning(
+            "dead letters",
+            found,
+            "quorate msg list --dead; quorate msg redeliver ID",
+        ));
     }
     Ok(checks)
 }
@@ -180,9 +188,7 @@ fn skew(date: &str) -> Option<Check> {
 fn tell(checks: &[Check], shape: &Shape) -> anyhow::Result<()> {
     let count = |grade| checks.iter().filter(|check| check.grade == grade).count();
     let (wrong, warnings) = (count(Grade::Wrong), count(Grade::Warning));
-    let as_json = |check: &Check| {
-        json!({"about": check.about, "is": check.grade.word(), "found": check.found, "fix": check.fix})
-    };
+    let as_json = |check: &Check| json!({"about": check.about, "is": check.grade.word(), "found": check.found, "fix": check.fix});
     match shape.format() {
         Format::Json => {
             let all: Vec<Value> = checks.iter().map(as_json).collect();

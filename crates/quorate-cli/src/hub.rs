@@ -88,7 +88,12 @@ impl HubArgs {
         let place = Place::find(&settings, self.data.as_deref())?;
         if !place.url.starts_with("http://") && !place.url.starts_with("https://") {
             let message = format!("{} is no address of a hub", text::clean_line(&place.url));
-            return Err(Ended::new(USAGE, message, "write it like http://127.0.0.1:7867 or https://hub.example").into());
+            return Err(Ended::new(
+                USAGE,
+                message,
+                "write it like http://127.0.0.1:7867 or https://hub.example",
+            )
+            .into());
         }
         let token = token(&settings, &place)?;
         let options = Options {
@@ -189,8 +194,10 @@ fn token(settings: &Settings, place: &Place) -> anyhow::Result<Secret> {
     // Whoever wrote the file of the project says where to; only who calls says whose token goes there.
     let from_user = matches!(origin, Some(Origin::File { project: false, .. }));
     if from_user && place.said.as_ref().is_some_and(Origin::is_project) && !place.is_loopback() {
-        let message = format!("the token of {from} is not sent to {}, which only the project names", place.url);
-        let hint = "name both in one place: a profile in the user's file, or QUORATE_URL and QUORATE_TOKEN_FILE";
+        let message =
+            format!("the token of {from} is not sent to {}, which only the project names", place.url);
+        let hint =
+            "name both in one place: a profile in the user's file, or QUORATE_URL and QUORATE_TOKEN_FILE";
         return Err(Ended::new(USAGE, message, hint).into());
     }
     text.trim().parse().map_err(|wrong| {
@@ -200,7 +207,8 @@ fn token(settings: &Settings, place: &Place) -> anyhow::Result<Secret> {
 }
 
 fn nobody(place: &Place, file: &Path) -> Error {
-    let why = if place.is_loopback() { "" } else { ", and the local admin's token does not leave this machine" };
+    let why =
+        if place.is_loopback() { "" } else { ", and the local admin's token does not leave this machine" };
     let detail = format!("there is no token for {}: none was given{why}", place.url);
     let hint = format!(
         "run this where the hub's data is ({} is looked for),\nor give --token-file FILE or QUORATE_TOKEN",

@@ -57,7 +57,11 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     }
     let mut options = OpenOptions::new();
     options.write(true);
-    if args.force { options.create(true).truncate(true) } else { options.create_new(true) };
+    if args.force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
     let mut file = match options.open(PROJECT_FILE) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -84,8 +88,10 @@ mod tests {
     fn the_file_is_right_also_with_every_comment_turned_into_a_setting() {
         let place = tempfile::tempdir().expect("a directory");
         let home = place.path().display().to_string();
-        let around =
-            Surroundings { variables: BTreeMap::from([("HOME".to_owned(), home)]), directory: place.path().to_owned() };
+        let around = Surroundings {
+            variables: BTreeMap::from([("HOME".to_owned(), home)]),
+            directory: place.path().to_owned(),
+        };
         let file = place.path().join("quorate.yaml");
         std::fs::write(&file, TEMPLATE).expect("written");
         assert!(Settings::load(BTreeMap::new(), &around).is_ok());

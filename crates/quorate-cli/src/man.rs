@@ -27,7 +27,9 @@ pub(crate) struct ManArgs {
 
 /// Prints what a shell needs to complete commands.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: quorate completions bash > ~/.local/share/bash-completion/completions/quorate")]
+#[command(
+    after_help = "Example: quorate completions bash > ~/.local/share/bash-completion/completions/quorate"
+)]
 pub(crate) struct CompletionsArgs {
     /// For which shell.
     shell: Shell,
@@ -47,13 +49,15 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
         let mut pages = Vec::new();
         collect(&root, &mut pages);
         if !args.dry_run {
-            std::fs::create_dir_all(directory).with_context(|| format!("failed to make {}", directory.display()))?;
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("failed to make {}", directory.display()))?;
         }
         for command in &pages {
             let name = command.get_display_name().unwrap_or_else(|| command.get_name());
             let file = directory.join(format!("{name}.1"));
             if !args.dry_run {
-                std::fs::write(&file, page(command)?).with_context(|| format!("failed to write {}", file.display()))?;
+                std::fs::write(&file, page(command)?)
+                    .with_context(|| format!("failed to write {}", file.display()))?;
             }
             text::print(file.display().to_string());
         }

@@ -205,7 +205,9 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             let expect = expect.map(|version| format!("?expect={version}")).unwrap_or_default();
             let path = format!("{}{expect}", path_of(&key));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("{key} is deleted; its history stays")));
+            answer
+                .iter()
+                .for_each(|answer| shape.done(answer, &format!("{key} is deleted; its history stays")));
             Ok(())
         }
         MemoryVerb::Log { key, page } => {
@@ -239,7 +241,9 @@ async fn restore(hub: &Hub, shape: &Shape, args: RestoreArgs) -> anyhow::Result<
     let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
     let said = match changed {
         [] => format!("{key} was like that already: nothing changed"),
-        [one] => format!("{} is at version {}, with what was there before", plain(&one["key"]), one["version"]),
+        [one] => {
+            format!("{} is at version {}, with what was there before", plain(&one["key"]), one["version"])
+        }
         several => format!("{} entries are as they were", several.len()),
     };
     shape.done(&answer, &said);
@@ -261,5 +265,8 @@ fn facts_of(entry: &Value) -> Facts {
         .add("record", field(entry, "seq"))
         .add("built on", built.collect::<Vec<_>>().join(", "))
         .add("restores", field(entry, "restores"))
-        .add("content", if entry["deleted"] == true { "(deleted)".to_owned() } else { payload(&entry["content"]) })
+        .add(
+            "content",
+            if entry["deleted"] == true { "(deleted)".to_owned() } else { payload(&entry["content"]) },
+        )
 }

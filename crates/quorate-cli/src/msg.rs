@@ -169,7 +169,9 @@ async fn deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
         all.iter().filter(|one| one["state"] == "dead").map(|one| field(one, "deliveryId")).collect();
     if dead.is_empty() {
         let message = format!("{} has no dead delivery", text::clean_line(id));
-        return Err(Ended::new(NOT_FOUND, message, "`quorate msg list --dead` lists what was given up").into());
+        return Err(
+            Ended::new(NOT_FOUND, message, "`quorate msg list --dead` lists what was given up").into()
+        );
     }
     Ok(dead)
 }

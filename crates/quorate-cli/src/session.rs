@@ -40,7 +40,9 @@ enum SessionVerb {
         id: String,
     },
     /// Open a session. [rw]
-    #[command(after_help = "Example: quorate session open 'Review the contract' --coordinator alice --with bob")]
+    #[command(
+        after_help = "Example: quorate session open 'Review the contract' --coordinator alice --with bob"
+    )]
     Open(OpenArgs),
     /// Pause a session: its deliveries are held until it goes on. [rw]
     #[command(after_help = "Example: quorate session pause @last --reason 'until Monday'")]
@@ -137,7 +139,9 @@ fn what(line: &Value) -> String {
         return format!("{from} → {to} {} {}", field(message, "action"), plain(&message["payload"]));
     }
     match line["verb"].as_str() {
-        Some(verb) => format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned(),
+        Some(verb) => {
+            format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned()
+        }
         None => format!("{} {}", plain(&line["content"]), field(line, "rationale")).trim().to_owned(),
     }
 }
@@ -219,8 +223,11 @@ async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
             break;
         }
     }
-    let document =
-        BTreeMap::from([("session", session), ("timeline", to_raw_value(&lines)?), ("whole", to_raw_value(&whole)?)]);
+    let document = BTreeMap::from([
+        ("session", session),
+        ("timeline", to_raw_value(&lines)?),
+        ("whole", to_raw_value(&whole)?),
+    ]);
     text::print(text::clean_json(&serde_json::to_string(&document)?));
     if !whole {
         text::say(format!("the timeline is longer: only its first {} lines are here", lines.len()));

@@ -99,7 +99,11 @@ impl Shape {
     }
 
     /// One thing as the hub answered it; `facts` says it to people.
-    pub(crate) fn one(&self, answer: &str, facts: impl FnOnce() -> anyhow::Result<Facts>) -> anyhow::Result<()> {
+    pub(crate) fn one(
+        &self,
+        answer: &str,
+        facts: impl FnOnce() -> anyhow::Result<Facts>,
+    ) -> anyhow::Result<()> {
         if self.is_json() {
             text::print(text::clean_json(answer));
         } else {
@@ -125,7 +129,9 @@ impl Shape {
 
 /// `deadLetters` as people say it.
 fn in_words(name: &str) -> String {
-    let letter = |letter: char| if letter.is_uppercase() { format!(" {}", letter.to_lowercase()) } else { letter.into() };
+    let letter = |letter: char| {
+        if letter.is_uppercase() { format!(" {}", letter.to_lowercase()) } else { letter.into() }
+    };
     name.chars().map(letter).collect()
 }
 
@@ -146,7 +152,8 @@ impl Listed {
         struct Fields(std::collections::BTreeMap<String, Box<RawValue>>);
         let Fields(mut fields) = serde_json::from_str(answer)?;
         let items = fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's answer has no {name}"))?;
-        let cursor = fields.remove("cursor").map(|raw| serde_json::from_str(raw.get())).transpose()?.flatten();
+        let cursor =
+            fields.remove("cursor").map(|raw| serde_json::from_str(raw.get())).transpose()?.flatten();
         Ok(Self { items: serde_json::from_str(items.get())?, cursor })
     }
 

@@ -51,9 +51,12 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
         Format::Table => tell(&status),
         format => {
             let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
-            let all = [("needs you", &status.needs_you), ("stuck", &status.stuck), ("moving", &status.moving)];
+            let all =
+                [("needs you", &status.needs_you), ("stuck", &status.stuck), ("moving", &status.moving)];
             for (kind, lines) in all {
-                lines.iter().for_each(|line| table.row([kind.to_owned(), line.what.clone(), line.next.clone()]));
+                lines
+                    .iter()
+                    .for_each(|line| table.row([kind.to_owned(), line.what.clone(), line.next.clone()]));
             }
             table.print(format);
         }
@@ -89,10 +92,9 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
                 what: format!("{id} {title}: paused {}", field(session, "reason")).trim().to_owned(),
                 next: format!("quorate session resume {id}"),
             }),
-            Some("active") => status.moving.push(Line {
-                what: format!("{id} {title}"),
-                next: format!("quorate session timeline {id}"),
-            }),
+            Some("active") => status
+                .moving
+                .push(Line { what: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
             _ => {}
         }
     }

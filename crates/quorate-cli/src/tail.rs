@@ -143,7 +143,12 @@ impl Tail {
         }
         let between = if self.format == Format::Compact { "\t" } else { "  " };
         for effect in record["effects"].as_array().map_or(&[][..], Vec::as_slice) {
-            let about = [field(record, "seq"), time(&record["at"]), field(record, "principal"), field(effect, "effect")];
+            let about = [
+                field(record, "seq"),
+                time(&record["at"]),
+                field(record, "principal"),
+                field(effect, "effect"),
+            ];
             let cells = about.iter().cloned().chain([fields_of(effect)]).map(|cell| text::clean_line(&cell));
             text::try_print(cells.collect::<Vec<_>>().join(between))?;
         }
@@ -153,7 +158,11 @@ impl Tail {
 
 /// What an effect says, name by name.
 fn fields_of(effect: &Value) -> String {
-    let fields = effect.as_object().into_iter().flatten().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
+    let fields =
+        effect.as_object().into_iter().flatten().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
     let fields = fields.map(|(name, value)| (name, plain(value))).filter(|(_, value)| !value.is_empty());
-    fields.map(|(name, value)| format!("{name}={}", shortened(&value, FIELD_MAX))).collect::<Vec<_>>().join(" ")
+    fields
+        .map(|(name, value)| format!("{name}={}", shortened(&value, FIELD_MAX)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -183,8 +183,12 @@ async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
     let answer = hub.change(args.dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
     let Some(answer) = answer else { return Ok(()) };
     let made: Value = serde_json::from_str(&answer)?;
-    let ids: Vec<String> =
-        made["tasks"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|task| field(task, "id")).collect();
+    let ids: Vec<String> = made["tasks"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .map(|task| field(task, "id"))
+        .collect();
     let done = match ids.as_slice() {
         [one] => format!("task {one} is on disk"),
         several => format!("{} tasks are on disk", several.len()),

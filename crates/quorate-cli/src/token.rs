@@ -25,7 +25,9 @@ pub(crate) struct TokenArgs {
 #[derive(Subcommand, Debug)]
 enum TokenVerb {
     /// Make a token and print it, alone on stdout and this once. [rw]
-    #[command(after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token")]
+    #[command(
+        after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token"
+    )]
     Create {
         /// What it lets its bearer do: agent, operator, approver, moderator, viewer, admin.
         #[arg(long)]
@@ -79,7 +81,11 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             let Some(answer) = answer else { return Ok(()) };
             let made: Value = serde_json::from_str(&answer)?;
             let id = field(&made, "id");
-            shape.made(&answer, &field(&made, "token"), &format!("token {id} of role {role}, {name}: it is on stdout, this once"));
+            shape.made(
+                &answer,
+                &field(&made, "token"),
+                &format!("token {id} of role {role}, {name}: it is on stdout, this once"),
+            );
             text::say(format!("to end it: quorate token revoke {id}"));
             Ok(())
         }

@@ -78,7 +78,9 @@ fn tree(spans: &[Value]) -> Vec<String> {
 fn line(span: &Value, depth: usize) -> String {
     let lead = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
     let mut about = vec![field(span, "name")];
-    about.extend(["startTime", "status", "messageId", "from", "to", "action"].iter().map(|name| field(span, name)));
+    about.extend(
+        ["startTime", "status", "messageId", "from", "to", "action"].iter().map(|name| field(span, name)),
+    );
     about.retain(|text| !text.is_empty());
     text::clean_line(&format!("{lead}{}", about.join("  ")))
 }

@@ -14,7 +14,9 @@ pub(crate) struct VersionArgs {
 }
 
 pub(crate) fn run(args: &VersionArgs) -> anyhow::Result<()> {
-    let (version, machine) = (env!("CARGO_PKG_VERSION"), format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH));
+    let (version, machine) =
+        (env!("CARGO_PKG_VERSION"), format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH));
     let document = json!({"name": "quorate", "version": version, "machine": machine});
-    args.shape.one(&document.to_string(), || Ok(Facts::default().add("quorate", version).add("machine", machine)))
+    args.shape
+        .one(&document.to_string(), || Ok(Facts::default().add("quorate", version).add("machine", machine)))
 }

@@ -11,7 +11,9 @@ pub(crate) fn show(answer: &str, shape: &Shape) -> anyhow::Result<()> {
 
 fn facts(why: &Value) -> Facts {
     let parts = why["parts"].as_array().map_or(&[][..], Vec::as_slice);
-    let parts = parts.iter().map(|part| format!("{} {}: {}", field(part, "id"), field(part, "whose"), field(part, "sentence")));
+    let parts = parts
+        .iter()
+        .map(|part| format!("{} {}: {}", field(part, "id"), field(part, "whose"), field(part, "sentence")));
     Facts::default()
         .add("id", field(why, "id"))
         .add("state", field(why, "state"))

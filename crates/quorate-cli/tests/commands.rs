@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use expect_test::expect_file;
-use serde_json::Value;
 use place::Place;
+use serde_json::Value;
 
 #[test]
 fn agents_are_let_in_shown_and_forgotten() {
@@ -215,7 +215,10 @@ fn every_kind_of_end_has_its_code() {
         let (code, err) = code(&place, line);
         assert_eq!(code, Some(wanted), "{line}: {err}");
         assert!(err.contains(words), "{line}: {err}");
-        assert!(wanted == 0 || err.contains("help:") || err.contains("Usage") || err.contains("error:"), "{line}: {err}");
+        assert!(
+            wanted == 0 || err.contains("help:") || err.contains("Usage") || err.contains("error:"),
+            "{line}: {err}"
+        );
     }
     place.kill();
     let (found, err) = code(&place, "quorate status");
@@ -226,7 +229,11 @@ fn every_kind_of_end_has_its_code() {
 #[test]
 fn json_is_the_same_on_a_terminal_and_in_a_pipe() {
     let place = Place::with_hub();
-    place.call("PUT", "/v1/agents/bob", r#"{"name":"a name that is so long that a table on a terminal would cut it off"}"#);
+    place.call(
+        "PUT",
+        "/v1/agents/bob",
+        r#"{"name":"a name that is so long that a table on a terminal would cut it off"}"#,
+    );
     place.call("PUT", "/v1/context/plan", r#"{"content":{"text":"line one\nline two"}}"#);
     let lines = [
         "agent list --json",
@@ -269,7 +276,14 @@ fn nobody_panics_when_whoever_reads_goes_away() {
     for n in 0..300 {
         place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":"some text to fill a pipe with"}"#);
     }
-    for line in ["explain", "memory list --limit 1000", "tail --from 1 --jsonl", "completions bash", "man", "audit log --data DATA"] {
+    for line in [
+        "explain",
+        "memory list --limit 1000",
+        "tail --from 1 --jsonl",
+        "completions bash",
+        "man",
+        "audit log --data DATA",
+    ] {
         let line = line.replace("DATA", "copy");
         if line.contains("copy") {
             let made = place.shell("mkdir copy && cp quorate-data/quorate.db* copy/");
@@ -286,7 +300,9 @@ fn nobody_panics_when_whoever_reads_goes_away() {
 fn a_tail_goes_on_after_the_hub_was_killed_and_misses_nothing() {
     let mut place = Place::with_hub();
     let mut tail = place.command("quorate");
-    tail.args(["tail", "--from", "1", "--jsonl", "--limit", "5"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    tail.args(["tail", "--from", "1", "--jsonl", "--limit", "5"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut tail = tail.spawn().expect("it starts");
     let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
     let mut next = || -> u64 {
@@ -307,7 +323,12 @@ fn a_tail_goes_on_after_the_hub_was_killed_and_misses_nothing() {
 #[test]
 fn an_interrupted_tail_ends_with_130() {
     let place = Place::with_hub();
-    let mut tail = place.command("quorate").args(["tail", "--from", "1"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut tail = place
+        .command("quorate")
+        .args(["tail", "--from", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     let mut line = String::new();
     BufReader::new(tail.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
     let sent = place.command("kill").args(["-INT", &tail.id().to_string()]).status();
@@ -343,11 +364,16 @@ fn i18_a_token_of_the_user_does_not_go_where_only_a_project_wants_it() {
     let config = place.home().join(".config/quorate");
     fs::create_dir_all(&config).expect("made");
     let token = place.data().join("admin-token");
-    fs::write(config.join("config.yaml"), format!("token_file: {}\ninsecure_http: true\n", token.display())).expect("written");
+    fs::write(config.join("config.yaml"), format!("token_file: {}\ninsecure_http: true\n", token.display()))
+        .expect("written");
     fs::write(place.work().join("quorate.yaml"), "url: http://192.0.2.1:7867\n").expect("written");
     let said = place.shell("quorate status");
     assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(said.err.contains("is not sent to http://192.0.2.1:7867, which only the project names"), "{}", said.err);
+    assert!(
+        said.err.contains("is not sent to http://192.0.2.1:7867, which only the project names"),
+        "{}",
+        said.err
+    );
     // Nor does the admin's of the data directory.
     fs::remove_file(config.join("config.yaml")).expect("removed");
     let said = place.shell("quorate status");
@@ -366,18 +392,36 @@ fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
     fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).expect("opened");
     let said = place.shell("QUORATE_TOKNE=x quorate doctor");
     assert!(said.out.contains("! token file") && said.out.contains("fix: chmod 600"), "{}", said.out);
-    assert!(said.out.contains("! environment") && said.out.contains("QUORATE_TOKNE means nothing"), "{}", said.out);
+    assert!(
+        said.out.contains("! environment") && said.out.contains("QUORATE_TOKNE means nothing"),
+        "{}",
+        said.out
+    );
     assert_eq!(said.code, Some(0), "warnings are no failure: {}", said.err);
     place.kill();
     let said = place.shell("quorate doctor --json");
     let found: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!((said.code, &found["ok"], &found["errors"]), (Some(1), &false.into(), &1.into()), "{}", said.out);
+    assert_eq!(
+        (said.code, &found["ok"], &found["errors"]),
+        (Some(1), &false.into(), &1.into()),
+        "{}",
+        said.out
+    );
     let server = found["checks"].as_array().expect("checks").iter().find(|check| check["about"] == "server");
-    assert!(server.expect("a server")["fix"].as_str().expect("a fix").contains("quorate serve"), "{}", said.out);
+    assert!(
+        server.expect("a server")["fix"].as_str().expect("a fix").contains("quorate serve"),
+        "{}",
+        said.out
+    );
     fs::write(place.work().join("quorate.yaml"), "ulr: x\n").expect("written");
     let said = place.shell("quorate doctor");
     assert_eq!(said.code, Some(1), "{}", said.out);
-    assert!(said.out.contains("quorate.yaml:1: \"ulr\" is no key") && said.out.contains("fix: did you mean \"url\"?"), "{}", said.out);
+    assert!(
+        said.out.contains("quorate.yaml:1: \"ulr\" is no key")
+            && said.out.contains("fix: did you mean \"url\"?"),
+        "{}",
+        said.out
+    );
     fs::remove_file(place.data().join("ready.json")).expect("the killed hub left it");
     assert_eq!(fs::read_dir(place.data()).expect("readable").count(), before - 1, "nothing was left");
 }
@@ -385,7 +429,8 @@ fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
 #[test]
 fn manual_pages_and_completions_are_made_from_the_commands() {
     let place = Place::empty();
-    let said = place.shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
+    let said = place
+        .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
     assert!(said.err.contains("would write") && said.err.contains("wrote"), "{}", said.err);
     let page = fs::read_to_string(place.work().join("pages/quorate-msg-send.1")).expect("a page");
     assert!(page.contains(".TH quorate-msg-send 1") && page.contains("Example: quorate msg send"), "{page}");

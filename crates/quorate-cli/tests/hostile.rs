@@ -4,8 +4,8 @@
 
 mod place;
 
-use serde_json::{Value, json};
 use place::{Place, Said};
+use serde_json::{Value, json};
 
 /// Sequences and letters that terminals obey, or that people do not see.
 const SEEDS: [&str; 25] = [
@@ -49,9 +49,19 @@ fn check(line: &str, said: &Said) {
         let bad = text.chars().find(|letter| {
             // Between tabs stand the fields of `compact`.
             let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
-            let hidden = ['\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}', '\u{200b}'..='\u{200f}', '\u{2028}'..='\u{2029}'];
+            let hidden = [
+                '\u{202a}'..='\u{202e}',
+                '\u{2066}'..='\u{2069}',
+                '\u{200b}'..='\u{200f}',
+                '\u{2028}'..='\u{2029}',
+            ];
             let hidden = hidden.iter().any(|range| range.contains(letter));
-            is_control || hidden || matches!(letter, '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{2060}' | '\u{e0000}'..='\u{e007f}')
+            is_control
+                || hidden
+                || matches!(
+                    letter,
+                    '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{2060}' | '\u{e0000}'..='\u{e007f}'
+                )
         });
         assert_eq!(bad, None, "{line}: {bad:?} on {stream}");
     }
@@ -154,7 +164,8 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
 #[test]
 fn c9_hostile_texts_come_back_in_json_as_they_were() {
     let place = filled();
-    let found: Value = serde_json::from_str(&place.shell("quorate memory get plan --json").out).expect("JSON");
+    let found: Value =
+        serde_json::from_str(&place.shell("quorate memory get plan --json").out).expect("JSON");
     assert_eq!(found["content"], json!(corpus()));
 }
 
@@ -162,8 +173,11 @@ fn c9_hostile_texts_come_back_in_json_as_they_were() {
 fn c9_hostile_words_of_the_command_line_are_told_harmlessly() {
     let place = Place::with_hub();
     for text in corpus().iter().step_by(7).filter(|text| !text.contains('\0')) {
-        for line in ["agent show", "msg show", "memory get", "task show", "session show", "explain", "memory delete"] {
-            let output = place.command("quorate").args(line.split(' ')).arg("--").arg(text).output().expect("it runs");
+        for line in
+            ["agent show", "msg show", "memory get", "task show", "session show", "explain", "memory delete"]
+        {
+            let output =
+                place.command("quorate").args(line.split(' ')).arg("--").arg(text).output().expect("it runs");
             assert!(!output.status.success(), "{line} {text:?}");
             check(line, &place::said(&output));
         }

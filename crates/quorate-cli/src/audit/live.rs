@@ -37,8 +37,14 @@ async fn verify(hub: &Hub, shape: &Shape) -> anyhow::Result<()> {
         return Ok(());
     }
     let bad = &report["firstBad"];
-    let message = format!("the log is not what was written: {} at record {}", field(bad, "damage"), bad["seq"]);
-    Err(Ended::new(NOT_VERIFIED, message, "stop the hub, keep its directory, and run `quorate verify --data DIR`").into())
+    let message =
+        format!("the log is not what was written: {} at record {}", field(bad, "damage"), bad["seq"]);
+    Err(Ended::new(
+        NOT_VERIFIED,
+        message,
+        "stop the hub, keep its directory, and run `quorate verify --data DIR`",
+    )
+    .into())
 }
 
 /// Lines of the log, until there are enough or nobody reads.
@@ -69,7 +75,8 @@ async fn lines(hub: &Hub, from: u64, limit: Option<u64>, words: bool) -> anyhow:
 pub(super) fn in_words(record: &Value) -> String {
     let effects = record["effects"].as_array().map_or(&[][..], Vec::as_slice);
     let effects = effects.iter().map(|effect| field(effect, "effect")).collect::<Vec<_>>().join(", ");
-    let about = [field(record, "seq"), time(&record["at"]), field(record, "principal"), field(record, "kind")];
+    let about =
+        [field(record, "seq"), time(&record["at"]), field(record, "principal"), field(record, "kind")];
     text::clean_line(&format!("{}  {}", about.join("  "), shortened(&effects, EFFECTS_MAX)))
 }
 
@@ -82,9 +89,12 @@ async fn erase(hub: &Hub, shape: &Shape, args: EraseArgs) -> anyhow::Result<()> 
     let Some(answer) = answer else { return Ok(()) };
     let done: Value = serde_json::from_str(&answer)?;
     let what = format!("part {part} of record {seq}");
-    shape.done(&answer, &match done["seq"].as_u64() {
-        Some(by) => format!("erased {what}; record {by} says so, and the chain still verifies"),
-        None => format!("{what}: it was erased already"),
-    });
+    shape.done(
+        &answer,
+        &match done["seq"].as_u64() {
+            Some(by) => format!("erased {what}; record {by} says so, and the chain still verifies"),
+            None => format!("{what}: it was erased already"),
+        },
+    );
     Ok(())
 }

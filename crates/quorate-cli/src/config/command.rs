@@ -55,7 +55,10 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     for key in Key::ALL {
         let said: Vec<_> = settings.all(key).collect();
         let (value, from) = counts(&settings, key);
-        let over = said.iter().filter(|one| one.origin.to_string() != from).map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
+        let over = said
+            .iter()
+            .filter(|one| one.origin.to_string() != from)
+            .map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
         let over = over.collect::<Vec<_>>().join(", ");
         let row = [key.name().to_owned(), shown(key, &value), from, over];
         match args.shape.format() {
@@ -127,7 +130,11 @@ fn paths(around: &Surroundings, shape: &Shape) {
     for (level, file) in files {
         let Some(file) = file else { continue };
         let there = file.is_file();
-        table.row([level.to_owned(), file.display().to_string(), if there { "yes" } else { "no" }.to_owned()]);
+        table.row([
+            level.to_owned(),
+            file.display().to_string(),
+            if there { "yes" } else { "no" }.to_owned(),
+        ]);
         listed.push(json!({"level": level, "file": file, "there": there}));
     }
     match shape.format() {

@@ -63,7 +63,8 @@ impl File {
     pub(super) fn read(path: &Path, project: bool, around: &Surroundings) -> anyhow::Result<Self> {
         let size = std::fs::metadata(path).map(|about| about.len()).unwrap_or(0);
         anyhow::ensure!(size <= BYTES_MAX, "{} is larger than {BYTES_MAX} bytes", path.display());
-        let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
         let reading = Reading { path, project, around };
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found = serde_saphyr::from_str_with_options::<Option<FileIn>>(&text, options);

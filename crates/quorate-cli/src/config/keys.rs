@@ -72,8 +72,12 @@ impl Key {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Url => "where the hub is",
-            Self::Data => "the data directory; a hub that runs on it is found by itself, and so is its admin's token",
-            Self::Token => "the token itself, from the environment only: files are shared, flags are seen by others",
+            Self::Data => {
+                "the data directory; a hub that runs on it is found by itself, and so is its admin's token"
+            }
+            Self::Token => {
+                "the token itself, from the environment only: files are shared, flags are seen by others"
+            }
             Self::TokenFile => "the file with the token",
             Self::Space => "in which space an admin acts",
             Self::CaFile => "for https: who signed the hub's certificate",

@@ -74,7 +74,8 @@ fn flag_then_environment_then_project_then_user() {
     assert_eq!(all, ["http://flag", "http://variable", "http://project", "http://user"]);
 }
 
-const PROFILES: &str = "url: http://plain\nprofiles:\n  staging:\n    url: http://staging\n  prod:\n    url: http://prod\n";
+const PROFILES: &str =
+    "url: http://plain\nprofiles:\n  staging:\n    url: http://staging\n  prod:\n    url: http://prod\n";
 
 #[test]
 fn a_profile_counts_where_it_was_chosen() {
@@ -83,7 +84,8 @@ fn a_profile_counts_where_it_was_chosen() {
         value(&place.load(flags).expect("settings"), Key::Url).0.to_owned()
     };
     assert_eq!(url(&place, &[]), "http://plain", "the user's choice is below the project");
-    let place = Place::new(&format!("profile: staging\n{PROFILES}"), "").with("QUORATE_URL", "http://variable");
+    let place =
+        Place::new(&format!("profile: staging\n{PROFILES}"), "").with("QUORATE_URL", "http://variable");
     assert_eq!(url(&place, &[]), "http://variable");
     assert_eq!(url(&place, &[(Key::Profile, "prod")]), "http://prod", "a flag counts more than a variable");
     let place = place.with("QUORATE_URL", "");

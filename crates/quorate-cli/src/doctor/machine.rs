@@ -34,7 +34,10 @@ pub(super) fn look(data: &Path) -> Vec<Check> {
     checks.push(disk(data));
     checks.extend(synced(data));
     if running(data).is_none() {
-        checks.push(Check::good("running", format!("no hub says that it runs on {shown}; quorate serve starts one")));
+        checks.push(Check::good(
+            "running",
+            format!("no hub says that it runs on {shown}; quorate serve starts one"),
+        ));
     }
     checks
 }
@@ -74,7 +77,9 @@ fn synced(data: &Path) -> Option<Check> {
     let synced = file.write_all(&[7; 4096]).and_then(|()| file.sync_data());
     let took = clock.now().mono.0 - start;
     Some(match synced {
-        Err(error) => Check::wrong("sync", format!("a sync failed: {error}"), "look at the disk before anything else"),
+        Err(error) => {
+            Check::wrong("sync", format!("a sync failed: {error}"), "look at the disk before anything else")
+        }
         Ok(()) if took > SYNC_MS_MAX => {
             let fix = "use a faster disk: every commit waits for one sync";
             Check::warning("sync", format!("a sync took {took} ms"), fix)

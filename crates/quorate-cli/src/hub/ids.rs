@@ -61,7 +61,13 @@ impl Hub {
         if typed == "@last" {
             let (all, _) = self.all(noun).await?;
             let newest = all.iter().max_by_key(|item| field(item, made));
-            let none = || Ended::new(NOT_FOUND, format!("there is no {word} yet"), format!("quorate {} --help", noun.command()));
+            let none = || {
+                Ended::new(
+                    NOT_FOUND,
+                    format!("there is no {word} yet"),
+                    format!("quorate {} --help", noun.command()),
+                )
+            };
             return Ok(field(newest.ok_or_else(none)?, "id"));
         }
         if self.is_whole(noun, typed).await {
@@ -81,7 +87,10 @@ impl Hub {
                 let near = nearest(typed, ids.iter().map(String::as_str));
                 let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
                 let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
-                Err(Error::from(Refused::new(Code::NotFound, format!("there is no {word} {typed}")).hint(hint)).into())
+                Err(Error::from(
+                    Refused::new(Code::NotFound, format!("there is no {word} {typed}")).hint(hint),
+                )
+                .into())
             }
             // The hub knows better: it may be an older one.
             [] => Ok(typed.to_owned()),

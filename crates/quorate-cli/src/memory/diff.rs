@@ -25,7 +25,8 @@ pub(super) async fn run(
         None => before(hub, key, new["version"].as_u64().unwrap_or(0)).await?,
     };
     let old = at(hub, key, from).await?;
-    let lines = |entry: &Value| if entry["deleted"] == true { String::new() } else { payload(&entry["content"]) };
+    let lines =
+        |entry: &Value| if entry["deleted"] == true { String::new() } else { payload(&entry["content"]) };
     let (before, after) = (lines(&old), lines(&new));
     let changes: Vec<(char, String)> = TextDiff::from_lines(&before, &after)
         .iter_all_changes()
@@ -42,7 +43,10 @@ pub(super) async fn run(
     }
     for (mark, entry) in [("---", &old), ("+++", &new)] {
         let about = [field(entry, "version"), field(entry, "author"), time(&entry["at"])];
-        text::print(text::clean_line(&format!("{mark} {key} version {}  {}  {}", about[0], about[1], about[2])));
+        text::print(text::clean_line(&format!(
+            "{mark} {key} version {}  {}  {}",
+            about[0], about[1], about[2]
+        )));
     }
     changes.iter().for_each(|(sign, line)| text::print(text::clean_line(&format!("{sign}{line}"))));
     Ok(())

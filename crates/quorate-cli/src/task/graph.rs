@@ -79,7 +79,11 @@ impl<'a> Graph<'a> {
             let again = !drawn.insert(id.clone()) && !needs.is_empty();
             let status = field(task, "status");
             let more = if again { "  (see above)" } else { "" };
-            lines.push(text::clean_line(&format!("{lead}{} {id}  {}  {status}{more}", glyph(&status), field(task, "type"))));
+            lines.push(text::clean_line(&format!(
+                "{lead}{} {id}  {}  {status}{more}",
+                glyph(&status),
+                field(task, "type")
+            )));
             if again {
                 continue;
             }

@@ -85,7 +85,8 @@ impl Place {
 
     /// A line for the shell.
     pub fn shell(&self, line: &str) -> Said {
-        let output = self.command("bash").args(["-c", line]).stdin(Stdio::null()).output().expect("bash runs");
+        let output =
+            self.command("bash").args(["-c", line]).stdin(Stdio::null()).output().expect("bash runs");
         said(&output)
     }
 
@@ -159,9 +160,14 @@ fn mask(text: &str, pattern: &str, instead: &str) -> String {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = pattern.len();
-        let here = rest.get(..length).filter(|here| here.chars().zip(pattern.chars()).all(|(f, w)| fits(f, w)));
+        let here =
+            rest.get(..length).filter(|here| here.chars().zip(pattern.chars()).all(|(f, w)| fits(f, w)));
         let step = if here.is_some() { length } else { first.len_utf8() };
-        if here.is_some() { masked.push_str(instead) } else { masked.push(first) }
+        if here.is_some() {
+            masked.push_str(instead)
+        } else {
+            masked.push(first)
+        }
         rest = &rest[step..];
     }
     masked
