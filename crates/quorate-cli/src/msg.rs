@@ -31,7 +31,7 @@ enum MsgVerb {
 
 --to takes an agent, several (given several times), topic:NAME, role:NAME,
 can:CAPABILITY, or '*' for everybody.")]
-    Send(SendArgs),
+    Send(Box<SendArgs>),
     /// List messages: what waits for somebody, what somebody sent, what was given up. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
     List(list::ListArgs),
@@ -101,7 +101,7 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     let MsgArgs { hub, shape, verb } = args;
     let hub = hub.open()?;
     match verb {
-        MsgVerb::Send(args) => send(&hub, &shape, args).await,
+        MsgVerb::Send(args) => send(&hub, &shape, *args).await,
         MsgVerb::List(args) => list::run(&hub, &shape, args).await,
         MsgVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;

@@ -11,22 +11,22 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory with a home in it, and a hub if one was started.
-pub struct Place {
+pub(crate) struct Place {
     root: TempDir,
     hub: Option<Child>,
-    pub address: String,
+    pub(crate) address: String,
 }
 
 /// What a command said.
-pub struct Said {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Place {
     /// Without a hub.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         let root = tempfile::tempdir().expect("a directory");
         for name in ["home", "work"] {
             fs::create_dir(root.path().join(name)).expect("made");
@@ -35,13 +35,13 @@ impl Place {
     }
 
     /// With a hub on `quorate-data`.
-    pub fn with_hub() -> Self {
+    pub(crate) fn with_hub() -> Self {
         let mut place = Self::empty();
         place.start("127.0.0.1:0");
         place
     }
 
-    pub fn start(&mut self, listen: &str) {
+    pub(crate) fn start(&mut self, listen: &str) {
         let mut command = self.command("quorate");
         command.args(["serve", "--listen", listen]).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the hub starts");
@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// SIGKILL: no time to tidy up.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut hub) = self.hub.take() {
             let _ = hub.kill();
             let _ = hub.wait();
@@ -61,20 +61,20 @@ impl Place {
     }
 
     /// Where commands run.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.work().join("quorate-data")
     }
 
     /// A program with nothing in its environment but what it needs.
-    pub fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let own = Path::new(env!("CARGO_BIN_EXE_quorate"));
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", own.parent().expect("a directory").display());
@@ -84,14 +84,14 @@ impl Place {
     }
 
     /// A line for the shell.
-    pub fn shell(&self, line: &str) -> Said {
+    pub(crate) fn shell(&self, line: &str) -> Said {
         let output =
             self.command("bash").args(["-c", line]).stdin(Stdio::null()).output().expect("bash runs");
         said(&output)
     }
 
     /// Lines for the shell, with all that they say, made the same for every run.
-    pub fn story(&self, lines: &[&str]) -> String {
+    pub(crate) fn story(&self, lines: &[&str]) -> String {
         let mut story = String::new();
         for line in lines {
             let Said { code, out, err } = self.shell(line);
@@ -105,7 +105,7 @@ impl Place {
     }
 
     /// Without what differs from run to run, and as wide.
-    pub fn normal(&self, text: &str) -> String {
+    pub(crate) fn normal(&self, text: &str) -> String {
         let text = text.replace(&self.work().display().to_string(), "WORK");
         let text = text.replace(&self.home().display().to_string(), "HOME").replace(&self.address, "HUB");
         let text = mask(&text, "dddd-dd-dd dd:dd:dd", "2026-01-01 00:00:00");
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// A call of the hub, past the command line.
-    pub fn call(&self, method: &str, path: &str, body: &str) -> Value {
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let token = fs::read_to_string(self.data().join("admin-token")).expect("a token");
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         write!(
@@ -143,7 +143,7 @@ impl Drop for Place {
     }
 }
 
-pub fn said(output: &Output) -> Said {
+pub(crate) fn said(output: &Output) -> Said {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
