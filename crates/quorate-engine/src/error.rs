@@ -12,6 +12,23 @@ pub enum Error {
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The hub is elsewhere, and does not answer, or does not know.
+    #[error(transparent)]
+    Remote(#[from] Remote),
+}
+
+/// What went wrong with a hub that is reached over the network: something that it did not refuse.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{detail}")]
+pub struct Remote {
+    /// The stable code: `UNAVAILABLE` if there was no answer.
+    pub code: Code,
+    /// What is wrong and where, for people.
+    pub detail: String,
+    /// What to do next; may be empty.
+    pub hint: String,
+    /// Whether it is certain that nothing was changed.
+    pub nothing_applied: bool,
 }
 
 impl Error {
@@ -20,6 +37,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Refused(refused) => refused.code,
+            Self::Remote(remote) => remote.code,
             Self::Store(StoreError::Busy) => Code::Overloaded,
             Self::Store(StoreError::Full) => Code::StorageFull,
             Self::Store(StoreError::Closed) => Code::Unavailable,
@@ -35,6 +53,7 @@ impl Error {
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused(refused) => &refused.hint,
+            Self::Remote(remote) => &remote.hint,
             Self::Store(StoreError::Busy) => "try again in a moment; nothing was changed",
             Self::Store(StoreError::Full) => {
                 "free some disk space; nothing was changed, and writes go on by themselves"
@@ -54,6 +73,7 @@ impl Error {
         match self {
             Self::Refused(_) => true,
             Self::Store(error) => error.nothing_applied(),
+            Self::Remote(remote) => remote.nothing_applied,
         }
     }
 
@@ -62,7 +82,7 @@ impl Error {
     pub fn refused(&self) -> Option<&Refused> {
         match self {
             Self::Refused(refused) => Some(refused),
-            Self::Store(_) => None,
+            Self::Store(_) | Self::Remote(_) => None,
         }
     }
 }

@@ -35,7 +35,7 @@ mod why;
 pub use consistency::{Check, Finding};
 pub use door::Options;
 pub use engine::Engine;
-pub use error::Error;
+pub use error::{Error, Remote};
 pub use post::{Consumer, Delivery, MessageRef};
 pub use reads::{DeliveryView, MessageView};
 pub use registry::{AgentView, Letter, OutboxPage};

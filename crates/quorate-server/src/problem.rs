@@ -90,6 +90,9 @@ impl From<Error> for Problem {
             Error::Store(error) => {
                 Self { code, detail: error.to_string(), hint, nothing_applied, facts: Box::default() }
             }
+            Error::Remote(remote) => {
+                Self { code, detail: remote.detail, hint, nothing_applied, facts: Box::default() }
+            }
         }
     }
 }

@@ -60,11 +60,11 @@ pub use quorate_core::{
     Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    AgentView, Asking, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, RolledBack, Secrets,
-    TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
+    AgentView, Asking, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, Remote, RolledBack,
+    Secrets, TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
 };
 pub use quorate_sqlite::OpenError;
-pub use quorate_store::{Position, SetClock};
+pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};
 
 /// The README's example compiles: it is part of the documentation tests.
 #[cfg(doctest)]

@@ -1,0 +1,146 @@
+//! What a hub says went wrong, as the library's errors: the way back from `application/problem+json`.
+
+use quorate::{Code, Error, Refused, Remote};
+use quorate_core::{Facts, Stale, Waits};
+use serde::Deserialize;
+
+/// A problem as it travels.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Problem {
+    code: String,
+    #[serde(default)]
+    status: u16,
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    hint: String,
+    /// `no`, or `unknown`.
+    #[serde(default)]
+    applied: String,
+    op: Option<usize>,
+    current_version: Option<u64>,
+    current_epoch: Option<u64>,
+    current_fence: Option<u64>,
+    limit: Option<u64>,
+    rule: Option<String>,
+    place: Option<String>,
+    offset: Option<usize>,
+    #[serde(default)]
+    stale: Vec<StaleItem>,
+    #[serde(default)]
+    cycle: Vec<Waiting>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StaleItem {
+    op: usize,
+    item: String,
+    code: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Waiting {
+    agent: String,
+    waits_for: String,
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        let code = code_of(&problem.code, problem.status);
+        if problem.applied != "no" {
+            return Remote { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
+                .into();
+        }
+        let stale = problem.stale.into_iter();
+        let stale =
+            stale.map(|one| Stale { op: one.op, item: one.item, code: code_of(&one.code, problem.status) });
+        let cycle = problem.cycle.into_iter();
+        let facts = Facts {
+            op: problem.op,
+            current_version: problem.current_version,
+            limit: problem.limit,
+            current_epoch: problem.current_epoch,
+            stale: stale.collect(),
+            current_fence: problem.current_fence,
+            cycle: cycle.map(|one| Waits { agent: one.agent, waits_for: one.waits_for }).collect(),
+            rule: problem.rule,
+            place: problem.place,
+            offset: problem.offset,
+        };
+        Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
+    }
+}
+
+/// The error that an answer with this status and body tells.
+pub(crate) fn of_answer(status: u16, body: &[u8], url: &str) -> Error {
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) => Problem { status, ..problem }.into(),
+        // No hub answers so: something stands between.
+        Err(_) => Remote {
+            code: code_of("", status),
+            detail: format!("what answered at {url} says {status}, and not in the way of a hub"),
+            hint: "check the address: something else may listen there, or stand between".to_owned(),
+            nothing_applied: status < 500,
+        }
+        .into(),
+    }
+}
+
+/// A code; of a hub that knows more codes than this program, the one nearest by status.
+fn code_of(text: &str, status: u16) -> Code {
+    let known = Code::ALL.iter().find(|code| code.as_str() == text);
+    known.copied().unwrap_or(match status {
+        401 => Code::Unauthenticated,
+        403 => Code::Forbidden,
+        404 => Code::NotFound,
+        408 => Code::Timeout,
+        409 => Code::Conflict,
+        413 => Code::TooLarge,
+        429 => Code::LimitExceeded,
+        507 => Code::StorageFull,
+        500 | 502.. => Code::Unavailable,
+        _ => Code::Invalid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate::{Code, Error};
+
+    use super::of_answer;
+
+    #[test]
+    fn a_refusal_comes_back_with_its_facts() {
+        let told = br#"{"code":"VERSION_CONFLICT","status":409,"detail":"plan is at version 3","hint":"read it again",
+            "applied":"no","currentVersion":3,"op":1,"stale":[{"op":1,"item":"plan","code":"VERSION_CONFLICT"}],
+            "cycle":[{"agent":"a","waitsFor":"b"}],"type":"x","title":"y","retryable":false}"#;
+        let Error::Refused(refused) = of_answer(409, told, "here") else { panic!("a refusal") };
+        assert_eq!((refused.code, refused.detail.as_str()), (Code::VersionConflict, "plan is at version 3"));
+        assert_eq!(refused.hint, "read it again");
+        assert_eq!((refused.facts.current_version, refused.facts.op), (Some(3), Some(1)));
+        assert_eq!(refused.facts.stale[0].code, Code::VersionConflict);
+        assert_eq!(refused.facts.cycle[0].waits_for, "b");
+    }
+
+    #[test]
+    fn i22_an_unknown_outcome_is_no_refusal() {
+        let told =
+            br#"{"code":"STORAGE_FAILED","detail":"the storage failed","hint":"","applied":"unknown"}"#;
+        let error = of_answer(500, told, "here");
+        assert_eq!(error.code(), Code::StorageFailed);
+        assert!(!error.nothing_applied());
+        assert!(error.refused().is_none());
+    }
+
+    #[test]
+    fn what_is_no_hub_is_said_to_be_none() {
+        let error = of_answer(502, b"<html>Bad Gateway</html>", "http://127.0.0.1:1");
+        assert_eq!(error.code(), Code::Unavailable);
+        assert!(!error.nothing_applied());
+        assert!(error.to_string().contains("http://127.0.0.1:1"), "{error}");
+        let newer = br#"{"code":"FROM_THE_FUTURE","detail":"x","applied":"no"}"#;
+        assert_eq!(of_answer(409, newer, "here").code(), Code::Conflict);
+    }
+}
