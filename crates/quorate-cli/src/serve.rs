@@ -1,5 +1,7 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
+mod observe;
+
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -11,9 +13,9 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::{Engine, Space};
-use quorate_server::{App, Listening, ServeError, Settings};
+use quorate_server::{App, Level, Listening, ServeError, Settings};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
-use quorate_store::{Chance, SystemClock};
+use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -43,19 +45,36 @@ pub(crate) struct ServeArgs {
     /// Listen where other machines can connect, without encryption: whoever sees the traffic sees the tokens.
     #[arg(long)]
     insecure_listen: bool,
+    #[command(flatten)]
+    observe: observe::ObserveArgs,
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let clock = SystemClock::new();
+    let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
+    let begun = clock.now();
+    journal.say(
+        Level::Info,
+        "starting",
+        &[("data", json!(args.data)), ("version", json!(env!("CARGO_PKG_VERSION")))],
+    );
     let mut opened = None;
-    let engine = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
+    let engine = Engine::start(clock.clone(), Chance::system(), |wiring| {
         let store = SqliteStore::open(&args.data, Options::default(), wiring)?;
         opened = Some(Arc::clone(&store));
         Ok::<_, OpenError>(store as _)
     })?;
     fs::set_permissions(&args.data, Permissions::from_mode(0o700))
         .with_context(|| format!("cannot close {} to others", args.data.display()))?;
-    let settings = Settings { hosts: args.host, ..Settings::default() };
+    let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
+    journal.say(
+        Level::Info,
+        "recovered",
+        &[("ms", json!(ms)), ("spaces", json!(engine.store().spaces().len()))],
+    );
+    let settings = Settings { hosts: args.host, journal: journal.clone(), otlp, ..Settings::default() };
     let app = App::new(Arc::clone(&engine), settings).await?;
+    let watched = app.clone();
     let space = engine.space("default".parse()?).await?;
     let token_file = admin_token(&args.data, &space).await?;
     // Before anything is announced: whoever reads the line may send a signal at once.
@@ -68,19 +87,23 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         "adminTokenFile": token_file,
     });
     text::print(ready.to_string());
+    journal.say(Level::Info, "ready", &[("http", json!(listening.address().to_string()))]);
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
         failure = engine.failure() => Some(failure),
     };
     if let Some(failure) = failed {
+        journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
         // Nothing more is acknowledged; what was under way is unknown, and a clean end would hide that.
         let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
-    text::say("stopping: requests under way may end");
+    journal.say(Level::Info, "stopping", &[("why", json!("told to; requests under way may end"))]);
     listening.drain().await;
+    watched.settle().await;
     engine.close().await;
+    journal.say(Level::Info, "stopped", &[]);
     Ok(())
 }
 

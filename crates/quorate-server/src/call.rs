@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, TokenDigest, TokenRole,
+    SpaceName, SpaceNo, TokenDigest, TokenRole, TraceContext,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
+use crate::observe::{self, Who};
 use crate::problem::Problem;
 use crate::wire::{Sealing, result};
 
@@ -40,6 +41,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// For what goes on after the answer has begun.
     pub(crate) pass: Pass,
+    /// The span that led to the request, if it says so.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// An answer.
@@ -52,6 +55,11 @@ impl FromRequest<App> for Call {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
         let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
+        if let Some(who) = head.extensions.get::<Who>() {
+            who.is(space.number(), &principal);
+        }
+        // What is no trace context is as good as none, says the standard.
+        let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -69,6 +77,7 @@ impl FromRequest<App> for Call {
             uri: head.uri,
             body,
             pass,
+            trace,
         })
     }
 }
@@ -193,7 +202,8 @@ impl Call {
     }
 
     /// Commits in the name of whoever asks.
-    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+    pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
         self.space.commit(self.as_commit(ops)).await
     }
 

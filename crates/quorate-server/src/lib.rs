@@ -14,5 +14,12 @@ mod routes;
 mod wire;
 mod ws;
 
+pub mod audit;
+mod journal;
+mod observe;
+mod otlp;
+
 pub use app::{App, Patience, Settings};
+pub use journal::{Journal, Level, Out, Style};
 pub use listen::{Listening, ServeError};
+pub use otlp::Otlp;

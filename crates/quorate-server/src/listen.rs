@@ -14,6 +14,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::observe::Presence;
 use crate::patience::Patient;
 
 /// Connections at a time.
@@ -94,9 +95,15 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             continue;
         };
         // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
-        let life = Life { stopped: stopped.clone(), cut: Arc::default(), _permit: Arc::new(permit) };
+        let life = Life {
+            stopped: stopped.clone(),
+            cut: Arc::default(),
+            _permit: Arc::new(permit),
+            _presence: Arc::new(Presence::of_connection(&app)),
+        };
         tokio::spawn(serve(router.clone().layer(Extension(life.clone())), stream, life));
     }
+    app.end();
     drop(listener);
     // Until the last one has gone.
     let _ = tokio::time::timeout(DRAIN_WITHIN, room.acquire_many(CONNECTIONS_MAX as u32)).await;
@@ -108,6 +115,7 @@ pub(crate) struct Life {
     stopped: watch::Receiver<bool>,
     cut: Arc<Notify>,
     _permit: Arc<OwnedSemaphorePermit>,
+    _presence: Arc<Presence>,
 }
 
 impl Life {

@@ -6,6 +6,13 @@ use quorate_core::{Code, Facts, Refused};
 use quorate_engine::Error;
 use serde_json::{Map, Value, json};
 
+/// Goes with the response of an error, for those who watch the hub.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+}
+
 /// An error on its way out.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -102,6 +109,7 @@ impl IntoResponse for Problem {
         let status = status_of(self.code);
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.to_json().to_string()).into_response();
+        response.extensions_mut().insert(Told { code: self.code, detail: self.detail });
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);

@@ -18,6 +18,10 @@ mod tasks;
 mod events;
 mod state;
 
+mod audit;
+mod metrics;
+mod traces;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, post, put};
@@ -58,7 +62,7 @@ fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
 pub(crate) fn all() -> Router<App> {
     Router::new()
         .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::alive))
+        .route("/readyz", get(health::ready))
         .route("/v1/info", get(health::info))
         .route("/v1/admin/stats", get(health::stats))
         .route("/v1/commit", post(commit::commit))
@@ -113,6 +117,11 @@ pub(crate) fn all() -> Router<App> {
         .route("/v1/ws", get(crate::ws::upgrade))
         .route("/v1/events", get(events::events))
         .route("/v1/state", get(state::state))
+        .route("/metrics", get(metrics::metrics))
+        .route("/v1/traces/{id}", get(traces::show))
+        .route("/v1/audit", get(audit::export))
+        .route("/v1/audit/verify", get(audit::verify))
+        .route("/v1/audit/checkpoint", get(audit::checkpoint))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
 }

@@ -25,6 +25,7 @@ use quorate_engine::Space;
 use crate::app::App;
 use crate::body::BODY_BYTES_MAX;
 use crate::listen::Life;
+use crate::observe::Presence;
 use crate::problem::Problem;
 use ledger::Ledger;
 pub(crate) use seats::Seats;
@@ -61,6 +62,11 @@ impl Session {
     fn is_over(&self) -> bool {
         let epoch = |agent: &AgentId| self.space.published().agents.by_id(agent).map(|one| one.epoch);
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
+    }
+
+    /// Counts what the client is refused.
+    fn refused(&self, problem: &Problem) {
+        self.app.observed().refused(Some((self.space.number(), &self.principal)), problem.code());
     }
 
     fn commit(&self, ops: Vec<Op>) -> Commit {
@@ -100,6 +106,7 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
             return turn_away(&app, socket, &late.into()).await;
         }
     };
+    let _presence = Presence::of_socket(&app);
     let hello::Known { session, pass, consumer, seat } = hello;
     let session = Arc::new(session);
     hear::run(session, pass, consumer, seat, life, socket).await;
@@ -107,6 +114,7 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
 
 /// Tells why, and closes.
 async fn turn_away(app: &App, mut socket: WebSocket, problem: &Problem) {
+    app.observed().refused(None, problem.code());
     let told = async {
         socket.send(Message::Text(frame::problem(None, problem).into())).await?;
         socket.send(Message::Close(Some(closing(problem)))).await

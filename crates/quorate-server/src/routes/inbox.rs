@@ -29,6 +29,7 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
     let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
     let now = call.app.engine().clock().now().wall;
+    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
     ok(&Listed { name: "deliveries", items, cursor: None })
 }

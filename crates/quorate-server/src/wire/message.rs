@@ -2,6 +2,7 @@
 
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
+    TraceContext,
 };
 use quorate_engine::MessageView;
 use serde::{Deserialize, Serialize};
@@ -238,6 +239,9 @@ impl MessageOut {
             [] => vec![message.to.to_string()],
             agents => agents.iter().map(ToString::to_string).collect(),
         };
+        // Whoever gets it goes on from its own span; one in memory only has none.
+        let context = id.parse().ok().and_then(|id| TraceContext::of(id, message));
+        let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
         Self {
             id,
             version: "1.0",
@@ -266,7 +270,7 @@ impl MessageOut {
                 causation_id: message.causation_id.clone(),
                 session_id: message.session_id.clone(),
                 budget: message.budget.clone(),
-                traceparent: message.traceparent.clone(),
+                traceparent,
                 origin: message.origin.clone(),
                 confidence: message.confidence,
                 rationale: message.rationale.clone(),

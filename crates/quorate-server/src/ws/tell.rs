@@ -224,6 +224,7 @@ impl Teller {
                 if matches!(what, What::Grant { .. }) {
                     return Ok(());
                 }
+                self.session.refused(&problem);
                 frame::problem(Some(n), &problem)
             }
         };
@@ -236,6 +237,7 @@ impl Teller {
         let mut batch = Batch::default();
         let mut next = Some(first);
         while let Some(delivery) = next.take() {
+            self.session.app.observed().handed.note(self.session.space.number(), &delivery);
             let item = serde_json::to_string(&DeliveryOut::new(&delivery, now)).unwrap_or_default();
             if !batch.has_room(&item) {
                 let full = std::mem::take(&mut batch);
