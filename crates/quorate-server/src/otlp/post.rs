@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn an_endpoint_is_http_with_a_host() {
         let of = |endpoint: &str| Collector::new(&Otlp::new(endpoint));
-        let found = of("http://localhost:4318/").ok().expect("an endpoint");
+        let found = of("http://localhost:4318/").expect("an endpoint");
         assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("localhost", 4318, "/v1/traces"));
-        let found = of("http://[::1]/base").ok().expect("an endpoint");
+        let found = of("http://[::1]/base").expect("an endpoint");
         assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("::1", 80, "/base/v1/traces"));
         for wrong in ["localhost:4318", "https://collector.example", "ftp://x", "/v1/traces", ""] {
             assert!(of(wrong).is_err(), "{wrong}");
