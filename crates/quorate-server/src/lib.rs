@@ -3,6 +3,7 @@
 //! A request is authenticated, read and checked at the door; behind it there is one call of the engine. What an agent
 //! says about itself is ignored: who it is stands in its token.
 
+mod api;
 mod app;
 mod body;
 mod call;
@@ -23,3 +24,9 @@ pub use app::{App, Patience, Settings};
 pub use journal::{Journal, Level, Out, Style};
 pub use listen::{Listening, ServeError};
 pub use otlp::Otlp;
+
+/// The description of the interface: OpenAPI 3.1 in JSON, as `GET /v1/openapi.json` answers it.
+#[must_use]
+pub fn openapi() -> &'static str {
+    api::text()
+}

@@ -15,9 +15,9 @@ use crate::problem::Told;
 
 /// Filled in by whoever finds out who asks.
 #[derive(Clone, Default)]
-pub(crate) struct Who(Arc<OnceLock<(SpaceNo, Principal)>>);
+pub(crate) struct Caller(Arc<OnceLock<(SpaceNo, Principal)>>);
 
-impl Who {
+impl Caller {
     pub(crate) fn is(&self, space: SpaceNo, principal: &Principal) {
         let _ = self.0.set((space, principal.clone()));
     }
@@ -54,7 +54,7 @@ pub(crate) async fn watch(
     }
     let method = word_of(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let who = Who::default();
+    let who = Caller::default();
     request.extensions_mut().insert(who.clone());
     let begun = app.engine().clock().now().mono;
     let response = next.run(request).await;

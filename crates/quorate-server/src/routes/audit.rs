@@ -12,18 +12,18 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use quorate_core::chain::first_previous;
-use quorate_core::{Code, Record, Refused, Seq, SpaceId, TokenRole};
+use quorate_core::{Code, Deed, Record, Refused, Seq, SpaceId};
 use quorate_engine::{Error, Space};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::api::{Route, get, words};
 use crate::audit;
 use crate::call::{Answer, Call, Pass, ok};
 use crate::listen::Life;
 use crate::wire::time;
 use told::Teller;
-pub(crate) use verify::verify;
 
 /// Records read at once.
 const PAGE: usize = 256;
@@ -32,18 +32,60 @@ const QUEUE_MAX: usize = 4;
 /// Records before the first one that are looked at, to know what it ends.
 const BEFORE: u64 = 10_000;
 
-#[derive(Deserialize)]
+/// Everybody but agents may look: the record holds what all of them said to each other.
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/audit", "audit.export", "The log, record by record, as it is or in words.")
+            .is(Deed::Look)
+            .query::<Wanted>()
+            .answers_with(200, "One object a line.", JSONL)
+            .answers_with(200, "One thing a line, in words.", TEXT)
+            .to(export),
+        get("/v1/audit/verify", "audit.verify", "Whether the chain of the log is whole.")
+            .is(Deed::Look)
+            .query::<verify::Wanted>()
+            .answers::<verify::VerdictOut>(200, "What was found.")
+            .to(verify::verify),
+        get("/v1/audit/checkpoint", "audit.checkpoint", "Where the log stands, to be kept elsewhere.")
+            .is(Deed::Look)
+            .answers::<CheckpointOut>(200, "The newest record and the chain up to it.")
+            .to(checkpoint),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
     #[serde(default)]
     format: Format,
+    /// The first record.
+    #[schemars(range(min = 1))]
     from: Option<u64>,
+    /// The last one; the newest if nothing is said.
     to: Option<u64>,
+    /// How many records at most.
+    #[schemars(range(min = 1))]
     limit: Option<u64>,
 }
 
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Checkpoint")]
+struct CheckpointOut {
+    space: String,
+    seq: u64,
+    /// In hexadecimal.
+    hash: String,
+    #[schemars(with = "words::Time")]
+    at: String,
+}
+
+/// Objects, one a line.
+const JSONL: &str = "application/jsonl";
+/// Lines in words.
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// How the record is told.
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 enum Format {
     /// As `quorate audit export` does, to be checked by anybody.
@@ -57,13 +99,7 @@ enum Format {
     Messages,
 }
 
-/// Everybody but agents: the record holds what all of them said to each other.
-fn may_look(call: &Call) -> Result<(), Refused> {
-    call.only(&[TokenRole::Operator, TokenRole::Viewer, TokenRole::Approver, TokenRole::Moderator])
-}
-
 pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer {
-    may_look(&call)?;
     let wanted: Wanted = call.query()?;
     let head = call.space.published().head.seq;
     let from = Seq(wanted.from.unwrap_or(1));
@@ -90,8 +126,8 @@ pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer 
         receiver.recv().await.map(|piece| (Ok::<Bytes, Infallible>(piece), receiver))
     });
     let kind = match wanted.format {
-        Format::Text => "text/plain; charset=utf-8",
-        _ => "application/jsonl",
+        Format::Text => TEXT,
+        _ => JSONL,
     };
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, Body::from_stream(pieces)).into_response())
@@ -99,12 +135,10 @@ pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer 
 
 /// Where the log stands: to be kept elsewhere, so that a history that is rewritten later shows.
 pub(crate) async fn checkpoint(call: Call) -> Answer {
-    may_look(&call)?;
     let (_, name) = space_of(&call)?;
     let head = call.space.published().head;
-    ok(&json!({
-        "space": name, "seq": head.seq.0, "hash": audit::hex(&head.hash), "at": time::shown(head.at),
-    }))
+    let (hash, at) = (audit::hex(&head.hash), time::shown(head.at));
+    ok(&CheckpointOut { space: name, seq: head.seq.0, hash, at })
 }
 
 /// The identity and the name of the caller's space.

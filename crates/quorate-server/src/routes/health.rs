@@ -1,16 +1,45 @@
 //! Whether the hub is well, and what it is.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use futures_util::FutureExt as _;
-use quorate_core::{Code, Refused, TaskStatus, TokenRole, limits};
-use serde_json::json;
+use quorate_core::{Code, Counts, Deed, Refused, TaskCounts, TaskStatus, limits};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use crate::api::{Route, about_the_hub, get, words};
 use crate::app::App;
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::call::{Answer, Call, ok};
 use crate::wire::time;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/healthz", "hub.health", "Whether the hub is alive.")
+            .open()
+            .answers_with(200, "It is.", "text/plain; charset=utf-8")
+            .to(alive),
+        get("/readyz", "hub.ready", "Whether the hub takes calls.")
+            .open()
+            .answers_with(200, "It does.", "text/plain; charset=utf-8")
+            .answers_with(503, "It is stopping, or its storage has failed.", "application/problem+json")
+            .to(ready),
+        get("/v1/openapi.json", "hub.openapi", "This description.")
+            .open()
+            .answers::<serde_json::Map<String, serde_json::Value>>(200, "OpenAPI 3.1.")
+            .to(about_the_hub),
+        get("/v1/info", "hub.info", "What this hub is, its limits, and who asks.")
+            .answers::<InfoOut>(200, "The hub.")
+            .to(info),
+        get("/v1/admin/stats", "hub.stats", "How much there is of everything.")
+            .is(Deed::Run)
+            .answers::<StatsOut>(200, "The figures of the space.")
+            .to(stats),
+    ]
+}
 
 /// It answers, so it lives.
 pub(crate) async fn alive(State(_): State<App>) -> Answer {
@@ -28,47 +57,136 @@ pub(crate) async fn ready(State(app): State<App>) -> Answer {
     Err(Refused::new(Code::Unavailable, why).hint("ask another hub, or wait until this one is back").into())
 }
 
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Info")]
+struct InfoOut {
+    name: &'static str,
+    version: &'static str,
+    you: YouOut,
+    limits: LimitsOut,
+    /// The newest record of the space.
+    seq: u64,
+    /// What time the hub has.
+    #[schemars(with = "words::Time")]
+    time: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "You")]
+struct YouOut {
+    /// As it stands in the log.
+    principal: String,
+    role: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Limits")]
+struct LimitsOut {
+    request_bytes: usize,
+    json_depth: usize,
+    /// Of one message or entry.
+    payload_bytes: usize,
+    /// Of one commit.
+    operations: usize,
+    /// That one commit makes.
+    deliveries: usize,
+    /// That one agent holds.
+    in_flight: usize,
+    /// That wait for one agent.
+    inbox: usize,
+    /// How many messages may lead to one another.
+    hops: u16,
+}
+
 /// What this hub is, and its limits.
 pub(crate) async fn info(call: Call) -> Answer {
-    let limits = json!({
-        "requestBytes": BODY_BYTES_MAX,
-        "jsonDepth": DEPTH_MAX,
-        "payloadBytes": limits::PAYLOAD_BYTES_MAX,
-        "operations": limits::OPS_MAX,
-        "deliveries": limits::DELIVERIES_PER_COMMIT_MAX,
-        "inFlight": limits::IN_FLIGHT_MAX,
-        "inbox": limits::INBOX_MAX,
-        "hops": limits::HOPS_MAX,
-    });
-    let published = call.space.published();
-    let you = json!({"principal": call.principal.to_text(), "role": call.bearer.role()});
-    ok(&json!({"name": "quorate", "version": env!("CARGO_PKG_VERSION"), "you": you, "limits": limits,
-        "seq": published.head.seq.0, "time": time::shown(call.app.engine().clock().now().wall),
-    }))
+    let you = YouOut { principal: call.principal.to_text(), role: call.bearer.role() };
+    let limits = LimitsOut {
+        request_bytes: BODY_BYTES_MAX,
+        json_depth: DEPTH_MAX,
+        payload_bytes: limits::PAYLOAD_BYTES_MAX,
+        operations: limits::OPS_MAX,
+        deliveries: limits::DELIVERIES_PER_COMMIT_MAX,
+        in_flight: limits::IN_FLIGHT_MAX,
+        inbox: limits::INBOX_MAX,
+        hops: limits::HOPS_MAX,
+    };
+    ok(&InfoOut {
+        name: "quorate",
+        version: env!("CARGO_PKG_VERSION"),
+        you,
+        limits,
+        seq: call.space.published().head.seq.0,
+        time: time::shown(call.app.engine().clock().now().wall),
+    })
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Stats")]
+struct StatsOut {
+    /// The newest record.
+    seq: u64,
+    /// When it was written.
+    #[schemars(with = "words::Time")]
+    at: String,
+    agents: usize,
+    /// Agents that can be reached.
+    active_agents: usize,
+    deliveries: DeliveriesOut,
+    queue_depth: DepthOut,
+    /// How many tasks are in each state.
+    tasks: BTreeMap<&'static str, u64>,
+}
+
+/// How many deliveries wait to be taken, by priority.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "QueueDepth")]
+struct DepthOut {
+    low: u64,
+    normal: u64,
+    high: u64,
+    urgent: u64,
+}
+
+/// How many deliveries are in each state.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryCounts")]
+pub(crate) struct DeliveriesOut {
+    ready: u64,
+    scheduled: u64,
+    leased: u64,
+    acked: u64,
+    dead: u64,
+    expired: u64,
+    purged: u64,
+}
+
+impl DeliveriesOut {
+    pub(crate) fn new(counts: &Counts) -> Self {
+        let Counts { ready, scheduled, leased, acked, dead, expired, purged, .. } = *counts;
+        Self { ready, scheduled, leased, acked, dead, expired, purged }
+    }
+}
+
+/// How many tasks are in each state.
+pub(crate) fn task_counts(counts: &TaskCounts) -> BTreeMap<&'static str, u64> {
+    TaskStatus::ALL.into_iter().map(|status| (status.as_str(), counts.of(status))).collect()
 }
 
 /// How much there is of everything.
 pub(crate) async fn stats(call: Call) -> Answer {
-    call.only(&[TokenRole::Operator])?;
     let published = call.space.published();
-    let counts = published.counts;
-    let deliveries = json!({
-        "ready": counts.ready, "scheduled": counts.scheduled, "leased": counts.leased,
-        "acked": counts.acked, "dead": counts.dead, "expired": counts.expired, "purged": counts.purged,
-    });
-    let tasks: serde_json::Map<_, _> = TaskStatus::ALL
-        .iter()
-        .map(|status| (status.as_str().to_owned(), published.tasks.of(*status).into()))
-        .collect();
     let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
     let [low, normal, high, urgent] = published.ready_by_level;
-    ok(&json!({
-        "seq": published.head.seq.0,
-        "at": time::shown(published.head.at),
-        "agents": known().count(),
-        "activeAgents": known().filter(|(_, agent)| agent.presence.available).count(),
-        "deliveries": deliveries,
-        "queueDepth": {"low": low, "normal": normal, "high": high, "urgent": urgent},
-        "tasks": tasks,
-    }))
+    ok(&StatsOut {
+        seq: published.head.seq.0,
+        at: time::shown(published.head.at),
+        agents: known().count(),
+        active_agents: known().filter(|(_, agent)| agent.presence.available).count(),
+        queue_depth: DepthOut { low, normal, high, urgent },
+        deliveries: DeliveriesOut::new(&published.counts),
+        tasks: task_counts(&published.tasks),
+    })
 }

@@ -3,11 +3,11 @@
 
 use quorate_core::chain::{Header, record_hash};
 use quorate_core::{Code, Record, Refused, Seq, Timestamp};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::{PAGE, may_look, previous, space_of};
+use super::{PAGE, previous, space_of};
 use crate::audit;
 use crate::call::{Answer, Call, ok};
 
@@ -16,13 +16,61 @@ const LOOKED_AT_MAX: u64 = 200_000;
 /// It takes a core for a while: one at a time.
 static VERIFYING: Semaphore = Semaphore::const_new(1);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(super) struct Wanted {
+    /// The first record.
     from: Option<u64>,
-    /// A checkpoint that was kept elsewhere.
+    /// The record of a checkpoint that was kept elsewhere.
     seq: Option<u64>,
+    /// The hash of that checkpoint.
     hash: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Verdict")]
+pub(super) struct VerdictOut {
+    ok: bool,
+    spaces: Vec<LookedOut>,
+    first_bad: Option<BadOut>,
+    /// Where to go on, if there is more than one call looks at.
+    next: Option<u64>,
+}
+
+/// What was looked at.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Looked")]
+struct LookedOut {
+    space: String,
+    from: u64,
+    records: u64,
+    /// The last record that is right.
+    seq: u64,
+    /// The chain up to it.
+    hash: String,
+}
+
+/// The first record that is not right.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Bad")]
+struct BadOut {
+    space: String,
+    seq: u64,
+    #[schemars(with = "Damage")]
+    damage: &'static str,
+}
+
+/// What is wrong with it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase", inline)]
+#[expect(dead_code, reason = "only its shape is needed")]
+enum Damage {
+    Edited,
+    Deleted,
+    Reordered,
+    Truncated,
+    Forked,
 }
 
 /// The chain so far.
@@ -56,8 +104,7 @@ impl Chain {
     }
 }
 
-pub(crate) async fn verify(call: Call) -> Answer {
-    may_look(&call)?;
+pub(super) async fn verify(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let busy = |_| Refused::new(Code::Overloaded, "the log is being verified").hint("ask again in a moment");
     let _permit = VERIFYING.try_acquire().map_err(busy)?;
@@ -111,17 +158,20 @@ fn told(
     chain: &Chain,
     (from, to, head): (Seq, Seq, Seq),
     bad: Option<(Seq, &'static str)>,
-) -> Value {
-    let last = Seq(chain.next.0 - 1);
-    json!({
-        "ok": bad.is_none(),
-        "spaces": [{
-            "space": name, "from": from.0, "records": chain.next.0 - from.0,
-            "seq": last.0, "hash": audit::hex(&chain.hash),
-        }],
-        "firstBad": bad.map(|(seq, damage)| json!({"space": name, "seq": seq.0, "damage": damage})),
-        "next": (bad.is_none() && to < head).then_some(to.0 + 1),
-    })
+) -> VerdictOut {
+    let looked = LookedOut {
+        space: name.to_owned(),
+        from: from.0,
+        records: chain.next.0 - from.0,
+        seq: chain.next.0 - 1,
+        hash: audit::hex(&chain.hash),
+    };
+    VerdictOut {
+        ok: bad.is_none(),
+        spaces: vec![looked],
+        first_bad: bad.map(|(seq, damage)| BadOut { space: name.to_owned(), seq: seq.0, damage }),
+        next: (bad.is_none() && to < head).then_some(to.0 + 1),
+    }
 }
 
 #[cfg(test)]
