@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole,
+    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -20,6 +20,7 @@ use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
 use crate::listen::Life;
+use crate::observe;
 use crate::problem::Problem;
 use crate::settings::Times;
 use crate::wire::{Sealing, result};
@@ -47,6 +48,8 @@ pub(crate) struct Call {
     pub(crate) pass: Pass,
     /// The connection, if there is one.
     life: Option<Life>,
+    /// The span that led to the request, if it says so.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// An answer.
@@ -63,6 +66,11 @@ impl FromRequest<App> for Call {
             .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
         let Known { space, home, principal, bearer } = known;
         app.rates().call(home, &principal, app.engine().clock().now().mono)?;
+        if let Some(who) = head.extensions.get::<observe::Caller>() {
+            who.is(space.number(), &principal);
+        }
+        // What is no trace context is as good as none, says the standard.
+        let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         // Then whether it may at all, before anything of what it sent is read.
         if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
             principal.check_deed(*deed, &format!("call {id}"))?;
@@ -85,6 +93,7 @@ impl FromRequest<App> for Call {
             body,
             pass,
             life,
+            trace,
         })
     }
 }
@@ -250,7 +259,8 @@ impl Call {
     }
 
     /// Commits in the name of whoever asks.
-    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+    pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
         self.space.commit(self.as_commit(ops)).await
     }
 

@@ -23,6 +23,10 @@ mod sign_in;
 mod dialect_memory;
 mod dialects;
 
+mod audit;
+mod metrics;
+mod traces;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use quorate_core::{Code, Refused};
@@ -86,6 +90,9 @@ pub(crate) fn rooms() -> Vec<Route> {
         sign_in::routes(),
         dialects::routes(),
         dialect_memory::routes(),
+        metrics::routes(),
+        traces::routes(),
+        audit::routes(),
     ]
     .into_iter()
     .flatten()

@@ -68,6 +68,10 @@ word!(
     TokenId => made("^tok_[0-9]+-[0-9]+-[0-9]+$")
 );
 word!(
+    /// The id of a trace, as W3C trace context writes it.
+    TraceId => made("^[0-9a-f]{32}$")
+);
+word!(
     /// A number that every reader of JSON keeps exact.
     Number => json_schema!({"type": "integer", "minimum": 0, "maximum": NUMBER_MAX})
 );

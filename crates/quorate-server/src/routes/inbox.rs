@@ -64,6 +64,7 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
     let deliveries = call.waiting(claimed).await?;
     let now = call.app.engine().clock().now().wall;
+    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
     ok(&Listed { name: "deliveries", items, cursor: None })
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, ok};
+use crate::observe;
 use crate::wire::message::{MessageIn, MessageStateOut};
 use crate::wire::result::Sent;
 
@@ -45,7 +46,9 @@ pub(crate) async fn send(call: Call) -> Answer {
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
-        let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone())?;
+        let mut message = message.clone();
+        observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+        let id = call.space.send_ephemeral(&call.principal, call.epoch, message)?;
         return ok(&json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]}));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;

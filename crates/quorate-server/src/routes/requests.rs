@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok};
+use crate::observe;
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::time;
 
@@ -57,7 +58,8 @@ impl JsonSchema for AskIn {
 pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
-    let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
     let ask = Ask::new(message, timeout_ms, None);
     let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;
     let answer = call.waiting(asking.answer()).await?;

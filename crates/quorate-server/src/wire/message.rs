@@ -3,6 +3,7 @@
 use crate::wire::Raw;
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
+    TraceContext,
 };
 use quorate_engine::MessageView;
 use schemars::JsonSchema;
@@ -289,6 +290,9 @@ impl MessageOut {
             [] => vec![message.to.to_string()],
             agents => agents.iter().map(ToString::to_string).collect(),
         };
+        // Whoever gets it goes on from its own span; one in memory only has none.
+        let context = id.parse().ok().and_then(|id| TraceContext::of(id, message));
+        let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
         Self {
             id,
             version: "1.0",
@@ -317,7 +321,7 @@ impl MessageOut {
                 causation_id: message.causation_id.clone(),
                 session_id: message.session_id.clone(),
                 budget: message.budget.clone(),
-                traceparent: message.traceparent.clone(),
+                traceparent,
                 origin: message.origin.clone(),
                 confidence: message.confidence,
                 rationale: message.rationale.clone(),

@@ -161,12 +161,12 @@ impl Hub {
         self.space.commit(commit).await.expect("a policy");
     }
 
-    fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
+    pub(crate) fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         if token.is_empty() { request } else { request.header("authorization", format!("Bearer {token}")) }
     }
 
-    async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
+    pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
         let request = request.body(Body::from(body.to_owned())).expect("a request");
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let response = self.app.answer(request).await;
