@@ -1,22 +1,25 @@
 //! The routes: which call goes where. Each noun has a room of its own, which describes its calls beside what answers them.
 
-mod admin;
+pub(crate) mod admin;
 mod agents;
 mod commit;
 mod context;
 mod dead_letters;
-mod going_back;
+pub(crate) mod going_back;
 mod health;
 mod inbox;
-mod locks;
+pub(crate) mod locks;
 mod messages;
 mod requests;
-mod sessions;
-mod subscriptions;
+pub(crate) mod sessions;
+pub(crate) mod subscriptions;
 mod tasks;
 
 mod events;
 mod state;
+
+pub(crate) mod budgets;
+pub(crate) mod policy;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -76,6 +79,8 @@ pub(crate) fn rooms() -> Vec<Route> {
         admin::routes(),
         events::routes(),
         state::routes(),
+        policy::routes(),
+        budgets::routes(),
     ]
     .into_iter()
     .flatten()
