@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use quorate_core::limits::NUMBER_MAX;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
     SpaceName, SpaceNo, TokenDigest, TokenRole,
@@ -64,8 +65,9 @@ impl FromRequest<App> for Call {
             }
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
-            text.parse().map(Epoch).map_err(wrong)
+            let wrong = || Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"));
+            let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
+            number.map(Epoch).ok_or_else(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body).await?;

@@ -20,6 +20,7 @@ mod state;
 
 pub(crate) mod budgets;
 pub(crate) mod policy;
+mod session_state;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -56,8 +57,12 @@ fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
 
 /// A cursor that is a number; it came from us.
 fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
-    let wrong = |_| Refused::new(Code::Invalid, "the cursor is none of this list");
-    cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(wrong))
+    let Some(cursor) = cursor else { return Ok(0) };
+    let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
+    number.ok_or_else(|| {
+        Refused::new(Code::Invalid, "the cursor is none of this list")
+            .hint("give it as the page before told it")
+    })
 }
 
 /// Every call there is, described. A room that is added belongs in this list.
@@ -81,6 +86,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         state::routes(),
         policy::routes(),
         budgets::routes(),
+        session_state::routes(),
     ]
     .into_iter()
     .flatten()
@@ -102,10 +108,15 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
     Problem::from(refused).into_response()
 }
 
-async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
+/// What an address is not made for. Where the router says itself what it is made for, so does the answer.
+pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
     let mut response = Problem::from(refused).into_response();
     *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    if context::is_history(&uri) {
+        let only = axum::http::HeaderValue::from_static("GET,HEAD");
+        response.headers_mut().insert(axum::http::header::ALLOW, only);
+    }
     response
 }

@@ -233,7 +233,8 @@ pub(crate) async fn list_spaces(call: Call) -> Answer {
     let page: Page = call.query()?;
     let limit = checked_limit(page.limit)?;
     let spaces = call.app.spaces();
-    let after = |name: &SpaceName| page.cursor.as_deref().is_none_or(|cursor| name.as_str() > cursor);
+    let cursor = page.cursor.map(SpaceName::new).transpose()?;
+    let after = |name: &SpaceName| cursor.as_ref().is_none_or(|cursor| name > cursor);
     let items: Vec<_> = { spaces.iter() }
         .filter(|(name, _)| after(name))
         .take(limit)

@@ -81,7 +81,7 @@ pub(crate) struct OpenIn<'a> {
     title: String,
     /// What is to be done: any JSON, kept byte for byte.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     task: Option<&'a RawValue>,
 }
 
@@ -293,7 +293,7 @@ pub(crate) struct AddIn<'a> {
     kind: KindIn,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     content: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,

@@ -31,7 +31,7 @@ pub(crate) struct MessageIn<'a> {
     action: String,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     payload: Option<&'a RawValue>,
     /// What the bytes are, if they are no JSON.
     #[schemars(length(max = 128))]
@@ -73,7 +73,7 @@ pub(crate) struct MessageIn<'a> {
     rationale: Option<String>,
     /// An object of at most 16 KB.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     metadata: Option<&'a RawValue>,
     #[serde(default)]
     if_unavailable: IfUnavailableIn,

@@ -42,7 +42,7 @@ pub(crate) struct TaskIn<'a> {
     agent: Option<String>,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     input: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
@@ -150,15 +150,15 @@ pub(crate) struct HolderIn<'a> {
     lease_token: Option<u64>,
     /// Of `complete`: any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     result: Option<&'a RawValue>,
     /// Of `heartbeat`: what there is so far.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     partial: Option<&'a RawValue>,
     /// Of `fail`: what went wrong.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     details: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
