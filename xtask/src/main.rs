@@ -27,8 +27,8 @@ The chores of Quorate.
                               --fast: fewer crash cycles, power cuts and random cases
   cargo xtask tidy            the rules of the house over all tracked files
   cargo xtask bench [ARGS]    quorate bench ARGS, in a release build
-  cargo xtask sim [--cycles N] [--cuts N] [--seed S] [-- ARGS]
-                              the crash and power-loss tests, longer; ARGS go to the test binaries
+  cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
+                              the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
   cargo xtask openapi         writes openapi/quorate.json anew, from the code
   cargo xtask schemathesis    calls a real hub by nothing but that description, and checks every answer
   cargo xtask help            this text

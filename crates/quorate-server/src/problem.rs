@@ -17,6 +17,8 @@ pub(crate) struct Problem {
     /// `false` if nobody knows whether it took effect.
     nothing_applied: bool,
     facts: Box<Facts>,
+    /// The status, where HTTP has one of its own for this.
+    own_status: Option<StatusCode>,
 }
 
 impl Problem {
@@ -27,7 +29,12 @@ impl Problem {
 
     /// The status under which it is told.
     pub(crate) fn status(&self) -> StatusCode {
-        status_of(self.code)
+        self.own_status.unwrap_or_else(|| status_of(self.code))
+    }
+
+    /// Told under a status that HTTP has for just this.
+    pub(crate) fn under(self, status: StatusCode) -> Self {
+        Self { own_status: Some(status), ..self }
     }
 
     /// What is stale, by name.
@@ -47,7 +54,7 @@ impl Problem {
         ProblemOut {
             kind: format!("urn:quorate:error:{}", self.code),
             title: title_of(self.code),
-            status: status_of(self.code).as_u16(),
+            status: self.status().as_u16(),
             detail: self.detail.clone(),
             code: self.code.as_str(),
             hint: self.hint.clone(),
@@ -74,7 +81,7 @@ impl Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let Refused { code, detail, hint, facts } = refused;
-        Self { code, detail, hint, nothing_applied: true, facts }
+        Self { code, detail, hint, nothing_applied: true, facts, own_status: None }
     }
 }
 
@@ -86,10 +93,12 @@ impl From<Error> for Problem {
             Error::Refused(refused) => refused.into(),
             // What broke inside is for the operator's log; callers learn what it means for them.
             Error::Store(error) => {
-                Self { code, detail: error.to_string(), hint, nothing_applied, facts: Box::default() }
+                let detail = error.to_string();
+                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
             }
             Error::Remote(remote) => {
-                Self { code, detail: remote.detail, hint, nothing_applied, facts: Box::default() }
+                let detail = remote.detail;
+                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
             }
         }
     }
@@ -97,7 +106,7 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = status_of(self.code);
+        let status = self.status();
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.to_json().to_string()).into_response();
         if status == StatusCode::UNAUTHORIZED {

@@ -112,8 +112,8 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
 pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
-    let mut response = Problem::from(refused).into_response();
-    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    let refused = Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED);
+    let mut response = refused.into_response();
     if context::is_history(&uri) {
         let only = axum::http::HeaderValue::from_static("GET,HEAD");
         response.headers_mut().insert(axum::http::header::ALLOW, only);

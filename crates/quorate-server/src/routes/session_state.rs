@@ -144,7 +144,7 @@ async fn state(call: &Call, session: &Session) -> Result<StateOut, Error> {
 /// What is to be done: what the session's task says, or its title.
 async fn objective_of(call: &Call, session: &Session) -> Result<Box<RawValue>, Error> {
     let task = call.space.session_task(session).await?;
-    let task = task.map(|task| wire::shown(&task, None));
+    let task = task.map(|task| raw(&wire::shown(&task, None)));
     let objective = task.map(|task| {
         let fields = serde_json::from_str::<Fields>(task.get());
         fields.ok().and_then(|mut fields| fields.remove("objective")).unwrap_or(task)
@@ -155,7 +155,7 @@ async fn objective_of(call: &Call, session: &Session) -> Result<Box<RawValue>, E
 /// An addition in the document's shape: its fields, who added it and when.
 fn item(line: &TimelineLine, name: &str) -> Option<Fields> {
     let Happening::Added(added) = &line.what else { return None };
-    let content = wire::shown(&added.body, added.content_type.as_deref());
+    let content = raw(&wire::shown(&added.body, added.content_type.as_deref()));
     let mut fields = fields_of(content, name);
     let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
     fields.insert("by".to_owned(), text(by));

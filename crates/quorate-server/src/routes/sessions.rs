@@ -18,7 +18,7 @@ use crate::api::{Operation, Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::message::MessageOut;
-use crate::wire::{self, Sealing, time};
+use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
@@ -124,7 +124,7 @@ async fn shown(call: &Call, status: StatusCode, id: &SessionId) -> Answer {
 struct SessionOut {
     #[serde(flatten)]
     session: SessionFields,
-    task: Option<Box<RawValue>>,
+    task: Option<Raw>,
 }
 
 /// A session.
@@ -379,7 +379,7 @@ struct LineOut {
 enum HappeningOut {
     Message { kind: &'static str, message: Box<MessageOut> },
     Changed { kind: &'static str, verb: &'static str, status: &'static str, reason: String },
-    Added { kind: &'static str, n: u64, content: Box<RawValue>, rationale: String },
+    Added { kind: &'static str, n: u64, content: Raw, rationale: String },
 }
 
 impl LineOut {

@@ -1,5 +1,6 @@
 //! Tasks in JSON.
 
+use crate::wire::Raw;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
@@ -277,9 +278,9 @@ struct MoreOut {
     blocked_on: Vec<String>,
     #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
-    result: Option<Box<RawValue>>,
-    partials: Vec<Box<RawValue>>,
-    details: Option<Box<RawValue>>,
+    result: Option<Raw>,
+    partials: Vec<Raw>,
+    details: Option<Raw>,
 }
 
 impl TaskOut {
@@ -337,7 +338,7 @@ impl TaskOut {
     }
 }
 
-fn raw(bytes: &Bytes, content_type: Option<&str>) -> Box<RawValue> {
+fn raw(bytes: &Bytes, content_type: Option<&str>) -> Raw {
     super::shown(&quorate_core::Payload::unsealed(bytes.clone()), content_type)
 }
 
@@ -349,7 +350,7 @@ pub(crate) struct InHandOut {
     lease_token: u64,
     #[schemars(with = "words::Time")]
     lease_until: String,
-    input: Option<Box<RawValue>>,
+    input: Option<Raw>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
     #[serde(flatten)]
