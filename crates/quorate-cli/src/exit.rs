@@ -10,7 +10,8 @@ use crate::text;
 
 /// Something went wrong that has no code of its own.
 const FAILED: u8 = 1;
-const USAGE: u8 = 2;
+/// A wrong command line, or one that cannot be followed as it is.
+pub(crate) const USAGE: u8 = 2;
 const NOT_FOUND: u8 = 3;
 const CONFLICT: u8 = 5;
 const TIMED_OUT: u8 = 6;

@@ -3,6 +3,7 @@
 mod audit;
 mod backup;
 mod bench;
+mod cert;
 mod demo;
 mod exit;
 mod explain;
@@ -34,7 +35,7 @@ enum Command {
     /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
     Demo(demo::DemoArgs),
     /// Run a hub that agents talk to over HTTP. [rw]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Check that a data directory holds what was written. [ro]
     Verify(verify::VerifyArgs),
     /// Take the log along, to be checked without us; erase a payload in it. [rw]
@@ -47,6 +48,9 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Say what an error code means and what to do about it. [ro]
     Explain(explain::ExplainArgs),
+    /// Make a certificate for development. [rw]
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     #[command(hide = true)]
     DemoHub(demo::HubArgs),
     #[command(hide = true)]
@@ -66,12 +70,13 @@ async fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Demo(args) => demo::run(args).await,
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Audit(command) => audit::run(command).await,
         Command::Backup(command) => backup::run(command).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),
+        Command::Cert(command) => cert::run(command),
         Command::DemoHub(args) => demo::hub(args).await,
         Command::BenchChild(args) => bench::child(args).await,
     };

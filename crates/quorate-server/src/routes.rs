@@ -18,9 +18,14 @@ mod tasks;
 mod events;
 mod state;
 
+mod sign_in;
+
+mod dialect_memory;
+mod dialects;
+
 pub(crate) mod budgets;
+mod guidance;
 pub(crate) mod policy;
-mod session_state;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -31,6 +36,8 @@ use serde::Deserialize;
 use crate::api::{Route, words};
 use crate::app::App;
 use crate::problem::Problem;
+#[cfg(test)]
+pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
 
 /// How many a list shows if nothing is said, and at most.
 const LIMIT_DEFAULT: usize = 100;
@@ -84,9 +91,12 @@ pub(crate) fn rooms() -> Vec<Route> {
         admin::routes(),
         events::routes(),
         state::routes(),
+        sign_in::routes(),
+        dialects::routes(),
+        dialect_memory::routes(),
         policy::routes(),
         budgets::routes(),
-        session_state::routes(),
+        guidance::routes(),
     ]
     .into_iter()
     .flatten()

@@ -23,11 +23,15 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::settings::Times;
+
 /// What comes in as JSON and goes to the log: sealed, and bytes of another type decoded.
 pub(crate) struct Sealing<'a> {
     pub(crate) space: &'a Space,
     /// The request, of which payloads are parts: they are not copied.
     pub(crate) body: &'a Bytes,
+    /// What holds where no time is named.
+    pub(crate) times: Times,
 }
 
 impl Sealing<'_> {
@@ -78,6 +82,11 @@ pub(crate) struct Raw(Bytes);
 
 impl Raw {
     pub(crate) const NULL: Self = Self(Bytes::from_static(b"null"));
+
+    /// Parsed once more, for those who take it apart.
+    pub(crate) fn parsed(&self) -> Box<RawValue> {
+        serde_json::from_slice(&self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
 }
 
 impl Serialize for Raw {

@@ -67,7 +67,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("sessions.add", "/v1/sessions/s1/add", r#"{"kind":"note","content":1}"#),
     ("sessions.timeline", "/v1/sessions/s1/timeline", ""),
     ("sessions.state", "/v1/sessions/s1/state", ""),
-    ("sessions.write-state", "/v1/sessions/s1/state", r#"{"currentPhase":5}"#),
+    ("sessions.putState", "/v1/sessions/task_abc123/state", include_str!("seeds/b4-state.json")),
     ("sessions.guide", "/v1/sessions/s1/guidance", r#"{"text":"Look at the licence first."}"#),
     ("sessions.join", "/v1/sessions/s1/join", r#"{"agent":"ME"}"#),
     ("sessions.leave", "/v1/sessions/s1/leave", r#"{"agent":"ME"}"#),
@@ -89,6 +89,16 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("budgets.get", "/v1/budgets/b1", ""),
     ("events.follow", "/v1/events", ""),
     ("state.get", "/v1/state", ""),
+    ("dialects.send", "/v1/dialects/native/messages", r#"{"from":"ME","to":"alice","payload":1}"#),
+    ("dialects.inbox", "/v1/dialects/native/inbox?agent=ME", ""),
+    ("dialects.entry", "/v1/dialects/coscientist/entries/plan", ""),
+    (
+        "dialects.putEntry",
+        "/v1/dialects/coscientist/entries/e1",
+        r#"{"entry_id":"e1","agent_id":"ME","entry_type":"x","content":{},"created_at":"2025-10-20T14:30:00Z","updated_at":"2025-10-20T14:30:00Z","version":1,"dependencies":[]}"#,
+    ),
+    ),
+    ("signIn.code", "/v1/sign-in-codes", ""),
     ("context.delete", "/v1/context/plan", ""),
     ("snapshots.drop", "/v1/context:snapshot/before", ""),
     ("agents.remove", "/v1/agents/alice", ""),
@@ -134,7 +144,9 @@ fn i19_every_operation_is_called() {
 }
 
 async fn call(hub: &Hub, token: &str, me: &str, told: &Told) -> (u16, Value) {
-    let answer = hub.send(hub.request(token, &told.method, told.path), &told.body.replace("ME", me)).await;
+    let answer = hub
+        .send(hub.request(token, &told.method, &told.path.replace("ME", me)), &told.body.replace("ME", me))
+        .await;
     (answer.status, serde_json::from_str(&answer.text).unwrap_or_default())
 }
 
@@ -215,7 +227,8 @@ async fn i16_a_token_of_another_space_finds_nothing_here() {
     for (id, _, _) in CALLS {
         let told = told(id);
         for token in [there.as_str(), admin] {
-            let request = hub.request(token, &told.method, told.path).header("quorate-space", "default");
+            let request = hub.request(token, &told.method, &told.path.replace("ME", "alice"));
+            let request = request.header("quorate-space", "default");
             let answer = hub.send(request, &told.body.replace("ME", "alice")).await;
             answer.refused(404, "NOT_FOUND");
         }

@@ -50,9 +50,6 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// How long a lock is held if nothing is said.
-const TTL_MS: u64 = 30_000;
-
 /// How to take a lock.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -81,14 +78,19 @@ pub(crate) struct AcquireIn {
 
 impl AcquireIn {
     /// What is asked for; the lock of the path and those of the body. A commit does not wait.
-    pub(crate) fn read(self, path: Option<String>, by: Option<&AgentId>) -> Result<AcquireLocks, Refused> {
+    pub(crate) fn read(
+        self,
+        path: Option<String>,
+        by: Option<&AgentId>,
+        ttl_ms: u64,
+    ) -> Result<AcquireLocks, Refused> {
         let named = self.agent.map(AgentId::new).transpose()?;
         let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say for which agent");
         let names = path.into_iter().chain(self.names).map(LockName::new);
         Ok(AcquireLocks {
             agent: named.or_else(|| by.cloned()).ok_or_else(missing)?,
             names: names.collect::<Result<_, _>>()?,
-            ttl_ms: self.ttl_ms.unwrap_or(TTL_MS),
+            ttl_ms: self.ttl_ms.unwrap_or(ttl_ms),
             priority: self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?,
             capacity: self.capacity,
             waiting: Waiting::No,
@@ -108,12 +110,15 @@ impl AcquireIn {
 
 pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> Answer {
     let asked: AcquireIn = body::parse(&call.body)?;
-    let wait = checked_wait(asked.wait_ms)?;
-    let ask = asked.read(Some(name), call.by())?;
+    let wait = checked_wait(call.times(), asked.wait_ms)?;
+    let ask = asked.read(Some(name), call.by(), call.times().lease_ms())?;
     let (locked, since) = match &call.key {
-        Some(_) => call.space.lock_once(&|ops| call.as_commit(ops), ask, wait).await?,
+        Some(_) => {
+            let asker = |ops| call.as_commit(ops);
+            call.waiting(call.space.lock_once(&asker, ask, wait)).await?
+        }
         None => {
-            let locked = call.space.lock(&call.principal, call.epoch, ask, wait).await?;
+            let locked = call.waiting(call.space.lock(&call.principal, call.epoch, ask, wait)).await?;
             (locked, call.app.engine().clock().now().wall)
         }
     };

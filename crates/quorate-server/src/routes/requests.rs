@@ -73,7 +73,7 @@ pub(crate) async fn request(call: Call) -> Answer {
         Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
         None => call.space.request(&call.principal, call.epoch, ask).await?,
     };
-    let answer = asking.answer().await?;
+    let answer = call.waiting(asking.answer()).await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
 }
 

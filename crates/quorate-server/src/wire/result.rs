@@ -27,8 +27,11 @@ pub(crate) struct Sent {
     id: String,
     /// `null` for an ephemeral message.
     seq: Option<u64>,
-    /// The ids of its deliveries.
+    /// The ids of its deliveries; none if it went straight to somebody who waits for it.
     deliveries: Vec<String>,
+    /// Of an answer to a request: whether nobody waits for it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<bool>,
 }
 
 /// The result of one operation.
@@ -56,7 +59,9 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
         }
         OpResult::Subscribed { since, .. } => json!({"since": since.0}),
         OpResult::TokenCreated { id, .. } => json!({"id": id.to_string()}),
-        OpResult::Replied { id, late } => json!({"id": id.to_string(), "seq": id.seq.0, "late": late}),
+        OpResult::Replied { id, late } => {
+            json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": [], "late": late})
+        }
         _ => json!({}),
     }
 }
