@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use quorate_core::limits::NUMBER_MAX;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
     SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
@@ -59,7 +61,7 @@ impl FromRequest<App> for Call {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
         let life = head.extensions.get::<Life>().cloned();
         let (known, pass) = known(app, &head.headers)
@@ -72,12 +74,18 @@ impl FromRequest<App> for Call {
         // What is no trace context is as good as none, says the standard.
         let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         // Then whether it may at all, before anything of what it sent is read.
-        if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
-            principal.check_deed(*deed, &format!("call {id}"))?;
+        if let Some(asked) = head.extensions.get::<Asked>().copied() {
+            if let Who::Holders(deed) = asked.who {
+                principal.check_deed(deed, &format!("call {}", asked.id))?;
+            }
+            if let (true, Some(by)) = (asked.itself, bearer.agent()) {
+                check_itself(by, asked.id, &mut head).await?;
+            }
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
-            text.parse().map(Epoch).map_err(wrong)
+            let wrong = || Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"));
+            let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
+            number.map(Epoch).ok_or_else(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body, app.settings().patience.body).await?;
@@ -95,6 +103,19 @@ impl FromRequest<App> for Call {
             life,
             trace,
         })
+    }
+}
+
+/// Refuses an agent that names another one in the path.
+async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), Refused> {
+    let named = RawPathParams::from_request_parts(head, &()).await.ok();
+    let named = named.as_ref().and_then(|all| all.iter().find(|(name, _)| *name == "id"));
+    match named {
+        Some((_, id)) if id != by.as_str() => {
+            Err(Refused::new(Code::Forbidden, format!("agent {by} may not call {call} for {id}"))
+                .hint("an agent acts for itself; for others this needs a token of role operator or admin"))
+        }
+        _ => Ok(()),
     }
 }
 
