@@ -70,6 +70,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
 
 /// Writes JSON.
 pub(crate) fn write(value: &impl serde::Serialize) -> Result<String, Error> {
-    serde_json::to_string(value)
-        .map_err(|error| Refused::new(Code::Invalid, format!("this cannot be written as JSON: {error}")).into())
+    serde_json::to_string(value).map_err(|error| {
+        Refused::new(Code::Invalid, format!("this cannot be written as JSON: {error}")).into()
+    })
 }

@@ -13,10 +13,10 @@ use quorate_core::{
     MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Seq, Status,
     TaskId, Version,
 };
-use quorate_engine::{Error, Space};
+use quorate_engine::Error;
 use quorate_store::Clock;
 
-pub use quorate_engine::{Answer, Delivery, MessageRef, TaskClaim, TaskEvent, TaskInHand};
+pub use quorate_engine::{Answer, Delivery, MessageRef, Space, TaskClaim, TaskEvent, TaskInHand};
 pub use quorate_store::{Entry, When};
 
 /// What will come of a call.

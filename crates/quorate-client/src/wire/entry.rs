@@ -2,9 +2,7 @@
 
 use quorate::Error;
 use quorate::link::Entry;
-use quorate_core::{
-    EntryHead, EntryVersion, FenceRef, Generation, Key, PutEntry, Seq, Version,
-};
+use quorate_core::{EntryHead, EntryVersion, FenceRef, Generation, Key, PutEntry, Seq, Version};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

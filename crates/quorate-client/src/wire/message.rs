@@ -5,7 +5,8 @@ use std::sync::Arc;
 use quorate::Error;
 use quorate::link::{Answer, Delivery, MessageRef};
 use quorate_core::{
-    AgentId, ClientId, Destination, Durability, IfUnavailable, LeaseRef, Message, MessageType, Priority, Token,
+    AgentId, ClientId, Destination, Durability, IfUnavailable, LeaseRef, Message, MessageType, Priority,
+    Token,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

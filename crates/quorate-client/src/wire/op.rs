@@ -2,8 +2,8 @@
 
 use quorate::{Code, Error, Refused};
 use quorate_core::{
-    AddKind, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId, NackThen, Op, OpResult, Payload, Seq,
-    TaskLeaseRef, TaskStatus, Token, Version,
+    AddKind, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId, NackThen, Op,
+    OpResult, Payload, Seq, TaskLeaseRef, TaskStatus, Token, Version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

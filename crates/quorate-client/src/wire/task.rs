@@ -170,9 +170,8 @@ impl InHandIn<'_> {
             None => Bytes::new(),
         };
         // Nobody tells how long a lease lasts, but how long it will last from now; clocks may differ by a little.
-        let left_ms = lease_ms.unwrap_or_else(|| {
-            time_in(&self.lease_until).map_or(0, |until| until.0.saturating_sub(now.0))
-        });
+        let left_ms = lease_ms
+            .unwrap_or_else(|| time_in(&self.lease_until).map_or(0, |until| until.0.saturating_sub(now.0)));
         let length_ms = NonZeroU64::new(left_ms.max(1)).unwrap_or(NonZeroU64::MIN);
         let spec = TaskSpec {
             id: id.clone(),

@@ -9,13 +9,18 @@ use crate::call::{Answer, Call, ok};
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::time;
 
-/// Asks, and answers with the response message. A caller that goes away wants no answer any more.
+/// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless the question has
+/// an id: then it may ask again under the same id, and waits for the same answer.
 pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
     let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    let named = message.client_id.is_some();
     let ask = Ask::new(message, timeout_ms, None);
     let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;
+    if named {
+        asking.outlive();
+    }
     let answer = asking.answer().await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
 }

@@ -1,12 +1,15 @@
 //! Operations of a commit in JSON: an object whose `op` says which one; the other fields are those of its own call.
 
-use quorate_core::{AgentId, Code, DeliveryId, ErasePayload, Op, Refused, Seq};
+use quorate_core::{
+    AddKind, AddToSession, AgentId, Code, DeliveryId, ErasePayload, FenceRef, Op, Refused, Seq, SessionId,
+};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::Sealing;
 use super::agent::{AgentIn, HeartbeatIn, named};
 use super::delivery::{LeaseIn, Settle};
-use super::entry::{DeleteIn, EntryIn};
+use super::entry::{DeleteIn, EntryIn, FenceIn};
 use super::message::MessageIn;
 use super::task::{GraphIn, HolderIn, Say, TaskIn};
 use crate::body::Fields;
@@ -39,6 +42,45 @@ struct PartIn {
     seq: u64,
     #[serde(default)]
     part: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LocksIn {
+    locks: Vec<FenceIn>,
+}
+
+fn fences(fields: Fields<'_>) -> Result<Vec<FenceRef>, Refused> {
+    fields.read::<LocksIn>()?.locks.into_iter().map(FenceIn::read).collect()
+}
+
+/// What is added to a session.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AddIn<'a> {
+    session: String,
+    kind: String,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    content_type: Option<String>,
+    #[serde(default)]
+    rationale: String,
+}
+
+impl AddIn<'_> {
+    fn read(self, sealing: &Sealing<'_>) -> Result<Op, Refused> {
+        let kind = AddKind::ALL.into_iter().find(|kind| kind.as_str() == self.kind).ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("kind: {:?} is none", self.kind))
+                .hint("say decision, artifact, finding, blocker or note")
+        })?;
+        Ok(Op::AddToSession(AddToSession {
+            session: SessionId::new(self.session)?,
+            kind,
+            body: sealing.payload(self.content, self.content_type.as_deref())?,
+            content_type: self.content_type,
+            rationale: self.rationale,
+        }))
+    }
 }
 
 /// Reads an operation. `by` is the agent that acts, if it is one.
@@ -76,6 +118,9 @@ pub(crate) fn read(
             let PartIn { seq, part } = fields.read()?;
             Op::Erase(ErasePayload { seq: Seq(seq), part })
         }
+        "lock.renew" => Op::RenewLocks(fences(fields)?),
+        "lock.release" => Op::ReleaseLocks(fences(fields)?),
+        "session.add" => fields.read::<AddIn<'_>>()?.read(sealing)?,
         other => {
             return Err(Refused::new(Code::Invalid, format!("there is no operation {other:?}"))
                 .hint("see GET /v1/openapi.json for what a commit may hold"));
