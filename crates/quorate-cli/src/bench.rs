@@ -13,6 +13,7 @@ mod step;
 mod tasks;
 mod topic;
 mod waits;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -26,14 +27,18 @@ use report::Line;
 #[command(after_help = "Example: quorate bench W0 W1 --quick
 
 W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
-W1 durable cycle, W3 request and response, W4 topic with 30 subscribers, W5
-compare and set, W6 graphs of tasks, W7 atomic step, W8 growth and restart.
+W1 durable cycle, W2 the same over WebSocket, W3 request and response, W4 topic
+with 30 subscribers, W5 compare and set, W6 graphs of tasks, W7 atomic step, W8
+growth and restart, W9 the durable cycle of 4 KiB over WebSocket. HTTP is sends
+over plain HTTP, IDLE what 10,000 silent connections cost, LOAD what 1,000
+messages a second cost, READY how long a start takes; what goes over sockets
+goes to a hub in a process of its own, and memory and processor are the hub's.
 BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
 what a look at 10,000 waits for a deadlock takes.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads: W0 W1 W3 W4 W5 W6 W7 W8 BEATS WAITS; all if none is named.
+    /// Which workloads, by name; all if none is named.
     workloads: Vec<String>,
     /// Keep each workload under 5 s.
     #[arg(long)]
@@ -67,7 +72,10 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 10] = ["W0", "W1", "W3", "W4", "W5", "W6", "W7", "W8", "BEATS", "WAITS"];
+const ALL: [&str; 16] = [
+    "W0", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "BEATS", "WAITS", "HTTP", "IDLE", "LOAD",
+    "READY",
+];
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let wanted: Vec<String> = match args.workloads.as_slice() {
@@ -101,11 +109,17 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
     match name {
         "W0" => cycle::bare(scale),
         "W1" => cycle::measure(scale).await,
-        "W3" => ask::measure(scale).await,
-        "W4" => topic::measure(scale).await,
+        "W2" => wire::cycle::measure(scale).await,
+        "W3" => Ok([ask::measure(scale).await?, wire::ask::measure(scale).await?].concat()),
+        "W4" => Ok([topic::measure(scale).await?, wire::topic::measure(scale).await?].concat()),
         "W5" => cas::measure(scale).await,
         "W6" => tasks::measure(scale).await,
         "W7" => step::measure(scale).await,
+        "W9" => wire::cycle::large(scale).await,
+        "HTTP" => wire::http::measure(scale).await,
+        "IDLE" => wire::idle::connections(scale).await,
+        "LOAD" => wire::idle::steady(scale).await,
+        "READY" => wire::idle::start(scale).await,
         "BEATS" => beats::measure(scale).await,
         "WAITS" => waits::measure(scale).await,
         _ => growth::measure(scale).await,

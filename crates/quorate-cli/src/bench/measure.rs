@@ -91,7 +91,12 @@ pub(crate) fn bytes(disk: &Counters) -> u64 {
 
 /// Processor time of this process, user and system; 0 where the system does not say.
 pub(crate) fn cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_seconds_of(std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn cpu_seconds_of(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
     // Fields 14 and 15 of the whole line, in ticks of 10 ms.
     let ticks: f64 =
@@ -101,7 +106,12 @@ pub(crate) fn cpu_seconds() -> f64 {
 
 /// The most memory that this process ever had; 0 where the system does not say.
 pub(crate) fn peak_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    peak_memory_of(std::process::id())
+}
+
+/// The same of any process.
+pub(crate) fn peak_memory_of(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
 }

@@ -1,0 +1,123 @@
+//! Plain HTTP with keep-alive: each connection sends, waits for the durable answer, and sends again; one message a request,
+//! or lists of 16.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::payload;
+use super::served::{Served, checked};
+use crate::bench::Scale;
+use crate::bench::measure::Latencies;
+use crate::bench::report::Line;
+
+const CONNECTIONS: usize = 64;
+const AGENTS: usize = 30;
+
+/// A connection that sends one request after the other.
+pub(super) struct Http {
+    stream: TcpStream,
+    head: String,
+    read: Vec<u8>,
+}
+
+impl Http {
+    pub(super) async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
+        Ok(Self { stream, head, read: Vec::with_capacity(16 * 1024) })
+    }
+
+    /// One call, with JSON in and out. What is no success is an error.
+    pub(super) async fn call(&mut self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = self.request(method, path, &body);
+        let (status, answer) = self.exchange(&request).await?;
+        checked(status, &answer)
+    }
+
+    fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let length = body.len();
+        format!("{method} {path} HTTP/1.1\r\n{}{kind}Content-Length: {length}\r\n\r\n{body}", self.head)
+            .into_bytes()
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
+        self.stream.write_all(request).await?;
+        self.read.clear();
+        loop {
+            if let Some(end) = self.read.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head = std::str::from_utf8(&self.read[..end])?.to_ascii_lowercase();
+                let status = head.get(9..12).context("no status")?.parse()?;
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let length: usize = length.context("no length")?.trim().parse()?;
+                while self.read.len() < end + 4 + length {
+                    self.more().await?;
+                }
+                return Ok((status, self.read[end + 4..].to_vec()));
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn more(&mut self) -> anyhow::Result<()> {
+        if self.stream.read_buf(&mut self.read).await? == 0 {
+            bail!("the hub closed the connection");
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let single = sends(scale, 1, scale.count(200_000)).await?;
+    let lists = sends(scale, 16, scale.count(800_000)).await?;
+    Ok(vec![single.target(8_000.0, "8k/s"), lists.target(40_000.0, "40k/s")])
+}
+
+async fn sends(scale: &Scale, at_once: usize, messages: u64) -> anyhow::Result<Line> {
+    let hub = Served::start(scale)?;
+    let tokens = hub.agents(AGENTS).await?;
+    let share = (messages as usize / CONNECTIONS / at_once).max(1);
+    let meter = hub.meter().await?;
+    let mut running = JoinSet::new();
+    for index in 0..CONNECTIONS {
+        let http = Http::connect(hub.address, &tokens[index % AGENTS]).await?;
+        running.spawn(send(http, index, at_once, share));
+    }
+    let mut latencies = Latencies::new();
+    while let Some(finished) = running.join_next().await {
+        latencies.add(&finished??);
+    }
+    let taken = hub.taken(&meter).await?;
+    let sent = (share * CONNECTIONS * at_once) as u64;
+    let stats = hub.stats().await?;
+    anyhow::ensure!(stats["deliveries"]["ready"] == sent, "{sent} were sent, the hub has {stats}");
+    let variant =
+        if at_once == 1 { "sends, 64 connections".to_owned() } else { format!("sends, lists of {at_once}") };
+    let line = Line::new("HTTP", variant, sent, taken).latencies(&latencies);
+    Ok(line.set("connections", CONNECTIONS).set("bytes", 256).set("messagesARequest", at_once))
+}
+
+async fn send(mut http: Http, index: usize, at_once: usize, share: usize) -> anyhow::Result<Latencies> {
+    let to = (index + 1) % AGENTS;
+    let one = format!("{{\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}", payload(index, 0, 256));
+    let body = if at_once == 1 { one } else { format!("[{}]", vec![one; at_once].join(",")) };
+    let request = http.request("POST", "/v1/messages", &body);
+    let mut latencies = Latencies::new();
+    for _ in 0..share {
+        let start = Instant::now();
+        let (status, answer) = http.exchange(&request).await?;
+        latencies.record(start.elapsed());
+        if !(200..300).contains(&status) {
+            checked(status, &answer)?;
+        }
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,93 @@
+//! What a hub costs that has little to do: 10,000 connections that say nothing, 1,000 messages a second, and a start.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::payload;
+use super::served::Served;
+use super::socket::{Deliveries, Socket, Told};
+use crate::bench::Scale;
+use crate::bench::measure::{Latencies, Taken};
+use crate::bench::report::Line;
+
+/// Connections of the limit that are left for the requests of this process itself.
+const SPARE: u64 = 16;
+
+/// IDLE: agents that are connected and wait.
+pub(crate) async fn connections(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let hub = Served::start(scale)?;
+    let count = scale.count(10_000) - scale.count(10_000).min(SPARE);
+    let tokens = hub.agents(count.max(1) as usize).await?;
+    let meter = hub.meter().await?;
+    let mut sockets = Vec::with_capacity(tokens.len());
+    for token in &tokens {
+        let socket = Socket::connect(hub.address, token, ()).await;
+        sockets.push(socket.context("is the limit of open files (ulimit -n) above 10,000?")?);
+    }
+    let taken = hub.taken(&meter).await?;
+    let line = Line::new("IDLE", "idle WebSocket connections", sockets.len() as u64, taken);
+    Ok(vec![line.set("connections", sockets.len()).set("targetMemoryMB", 500)])
+}
+
+/// LOAD: 1,000 durable messages a second from one agent to another, each delivered and acked as it comes.
+pub(crate) async fn steady(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    const RATE: u64 = 1_000;
+    let hub = Served::start(scale)?;
+    let tokens = hub.agents(2).await?;
+    let mut sends = Socket::connect(hub.address, &tokens[0], tokio::time::Instant::now()).await?;
+    let mut takes = Socket::connect(hub.address, &tokens[1], ()).await?;
+    let count = scale.count(20_000);
+    let taking = tokio::spawn(async move {
+        let mut acked = 0;
+        while acked < count {
+            if let Told::Deliveries(text) = takes.next().await? {
+                let came: Deliveries<'_> = serde_json::from_str(&text)?;
+                let last = came.first + came.deliveries.len() as u64 - 1;
+                takes.ask("ack", &format!("[[{},{last}]]", came.first), ()).await?;
+                takes.flush().await?;
+                acked = last;
+            }
+        }
+        // The last ack is answered.
+        takes.next().await.map(drop)
+    });
+    let meter = hub.meter().await?;
+    let mut ticks = interval(Duration::from_micros(1_000_000 / RATE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let send =
+        format!("{{\"op\":\"send\",\"to\":\"a1\",\"action\":\"work\",\"payload\":{}}}", payload(0, 0, 256));
+    let (mut latencies, mut sent) = (Latencies::new(), 0);
+    while latencies.count() < count {
+        tokio::select! {
+            at = ticks.tick(), if sent < count => {
+                sent += 1;
+                let body = format!("{{\"ops\":[{send}],\"idempotencyKey\":\"{sent:010}\"}}");
+                sends.ask("commit", &body, at).await?;
+                sends.flush().await?;
+            }
+            told = sends.next() => {
+                if let Told::Answer(at) = told? {
+                    latencies.record(at.elapsed());
+                }
+            }
+        }
+    }
+    taking.await??;
+    let taken = hub.taken(&meter).await?;
+    let percent = 100.0 * taken.cpu_seconds / taken.seconds;
+    let line = Line::new("LOAD", "1,000 messages/s, WebSocket", count, taken).latencies(&latencies);
+    Ok(vec![line.set("corePercent", (10.0 * percent).round() / 10.0).set("targetCorePercent", 10)])
+}
+
+/// READY: the start of a hub on an empty directory, to the line that says it is ready.
+pub(crate) async fn start(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let mut taken = Vec::new();
+    for _ in 0..5 {
+        taken.push(Served::start(scale)?.ready_after);
+    }
+    taken.sort();
+    let line = Line::new("READY", "start on an empty directory", 0, Taken::default());
+    Ok(vec![line.set("readyMs", taken[2].as_millis() as u64).set("targetMs", 300)])
+}

@@ -1,0 +1,130 @@
+//! W4 over WebSocket: a topic with 30 subscribers, each acking in ranges. What counts is deliveries whose ack was answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::payload;
+use super::served::Served;
+use super::socket::{Deliveries, Socket, Told};
+use crate::bench::Scale;
+use crate::bench::measure::Latencies;
+use crate::bench::report::Line;
+
+const SUBSCRIBERS: usize = 30;
+/// Messages a frame, and frames that may be on their way.
+const BATCH: usize = 16;
+const AHEAD: usize = 8;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let hub = Served::start(scale)?;
+    let tokens = hub.agents(SUBSCRIBERS + 1).await?;
+    let frames = (scale.count(60_000) as usize / BATCH).max(2);
+    let messages = (frames * BATCH) as u64;
+    let progress = Arc::new(Progress { acked: AtomicU64::new(0), ahead: Semaphore::new(AHEAD) });
+    let mut running = JoinSet::new();
+    for (index, token) in tokens.iter().take(SUBSCRIBERS).enumerate() {
+        hub.subscribe(index, "bench.%3E").await?;
+        let socket = Socket::connect(hub.address, token, Noted::Nothing).await?;
+        running.spawn(listen(socket, messages, Arc::clone(&progress)));
+    }
+    let publisher = Socket::connect(hub.address, &tokens[SUBSCRIBERS], Instant::now()).await?;
+    let meter = hub.meter().await?;
+    running.spawn(publish(publisher, frames, Arc::clone(&progress)));
+    let mut latencies = Latencies::new();
+    while let Some(finished) = running.join_next().await {
+        latencies.add(&finished??);
+    }
+    let taken = hub.taken(&meter).await?;
+    let done = messages * SUBSCRIBERS as u64;
+    hub.check_acked(done).await?;
+    let line = Line::new("W4", "topic, 30 subscribers, WebSocket", done, taken).latencies(&latencies);
+    let line = line.set("subscribers", SUBSCRIBERS).set("bytes", 256).set("messagesAFrame", BATCH);
+    Ok(vec![line.target(200_000.0, "200k/s")])
+}
+
+/// How far the subscribers have got, so that the publisher does not run away from them.
+struct Progress {
+    acked: AtomicU64,
+    ahead: Semaphore,
+}
+
+impl Progress {
+    fn note(&self, acks: u64) {
+        let all = (SUBSCRIBERS * BATCH) as u64;
+        let before = self.acked.fetch_add(acks, Ordering::Relaxed);
+        self.ahead.add_permits(((before + acks) / all - before / all) as usize);
+    }
+}
+
+async fn publish(
+    mut socket: Socket<Instant>,
+    frames: usize,
+    progress: Arc<Progress>,
+) -> anyhow::Result<Latencies> {
+    let mut latencies = Latencies::new();
+    let send = format!(
+        "{{\"op\":\"send\",\"to\":\"topic:bench.load\",\"action\":\"load\",\"payload\":{}}}",
+        payload(0, 0, 256)
+    );
+    let ops = vec![send; BATCH].join(",");
+    let mut sent = 0;
+    while latencies.count() < frames as u64 {
+        tokio::select! {
+            Ok(room) = progress.ahead.acquire(), if sent < frames => {
+                room.forget();
+                sent += 1;
+                let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{sent:010}\"}}");
+                socket.ask("commit", &body, Instant::now()).await?;
+                socket.flush().await?;
+            }
+            told = socket.next() => {
+                if let Told::Answer(at) = told? {
+                    latencies.record(at.elapsed());
+                }
+            }
+        }
+    }
+    Ok(latencies)
+}
+
+enum Noted {
+    Nothing,
+    Acks(u64),
+}
+
+async fn listen(
+    mut socket: Socket<Noted>,
+    messages: u64,
+    progress: Arc<Progress>,
+) -> anyhow::Result<Latencies> {
+    let mut acked = 0;
+    while acked < messages {
+        let mut told = Some(socket.next().await?);
+        let mut came: Option<(u64, u64)> = None;
+        while let Some(one) = told {
+            match one {
+                Told::Answer(Noted::Nothing) => {}
+                Told::Answer(Noted::Acks(count)) => {
+                    acked += count;
+                    progress.note(count);
+                }
+                Told::Deliveries(text) => {
+                    let frame: Deliveries<'_> = serde_json::from_str(&text)?;
+                    let last = frame.first + frame.deliveries.len() as u64 - 1;
+                    came = Some((came.map_or(frame.first, |(first, _)| first), last));
+                }
+            }
+            told = socket.at_hand()?;
+        }
+        if let Some((first, last)) = came {
+            socket.ask("ack", &format!("[[{first},{last}]]"), Noted::Acks(last - first + 1)).await?;
+            socket.flush().await?;
+        }
+    }
+    // What counts here is how long the publisher waits.
+    Ok(Latencies::new())
+}
