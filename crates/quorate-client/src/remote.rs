@@ -12,6 +12,8 @@ use std::time::Duration;
 use quorate::link::Who;
 use quorate::{Chance, Clock, Error, Hub};
 use quorate_core::{AgentId, Principal};
+use serde::Deserialize;
+use serde_json::json;
 
 use crate::http::{Http, Options};
 use crate::patience::Patience;
@@ -59,15 +61,36 @@ pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<
     let space = settings.http.space.clone();
     let http = Http::new(url, token, settings.http)?;
     // A wrong address or token shows now, and not in the middle of the work.
-    http.get("/v1/info").send().await?;
+    let info: InfoIn = http.get("/v1/info").send().await?.json()?;
     let own = Arc::new(Seat { http, token: token.trim().to_owned(), socket: Mutex::default() });
-    Ok(Hub::over(Arc::new(Connection { own, seats: Mutex::default(), patience, space })))
+    let is_admin = info.you.role == "admin";
+    let (seats, minted) = (Mutex::default(), Mutex::default());
+    Ok(Hub::over(Arc::new(Connection { own, is_admin, seats, minted, patience, space })))
+}
+
+#[derive(Deserialize)]
+struct InfoIn {
+    you: YouIn,
+}
+
+#[derive(Deserialize)]
+struct YouIn {
+    role: String,
+}
+
+#[derive(Deserialize)]
+struct MintedIn {
+    id: String,
+    token: String,
 }
 
 /// A hub at the other end.
 struct Connection {
     /// Whoever connected.
     own: Arc<Seat>,
+    is_admin: bool,
+    /// Tokens that were made for agents that joined here; they end with the connection.
+    minted: Mutex<Vec<String>>,
     /// Agents that joined here.
     seats: Mutex<HashMap<AgentId, Arc<Seat>>>,
     patience: Patience,
@@ -111,6 +134,23 @@ impl Connection {
             Principal::Agent(agent) => self.seat_of(agent),
             Principal::System | Principal::Holder { .. } => Arc::clone(&self.own),
         }
+    }
+
+    /// A token with which an agent acts as itself: the one that came with its registration, the one that it had here
+    /// before, or a new one. Whoever may not make tokens acts with its own.
+    async fn token_for(&self, agent: &AgentId, first: Option<String>) -> Result<String, Error> {
+        let before = || self.seats().get(agent).map(|seat| seat.token.clone());
+        if let Some(token) = first.or_else(before) {
+            return Ok(token);
+        }
+        if !self.is_admin {
+            return Ok(self.own.token.clone());
+        }
+        let body = json!({"role": "agent", "agent": agent.to_string(), "name": "connection"}).to_string();
+        let made = self.own.http.post("/v1/tokens").json(body).send().await?;
+        let MintedIn { id, token } = made.json()?;
+        self.minted.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        Ok(token)
     }
 
     /// A key that nobody else draws.

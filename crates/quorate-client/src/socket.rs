@@ -363,11 +363,9 @@ fn hear(shared: &Shared, text: &str) -> Option<End> {
     let Some(n) = frame.n else { return told.err().map(of_error) };
     let mut books = shared.books();
     let unknown = books.answered(n, told);
-    let is_last = books.closing && books.is_quiet();
     drop(books);
-    if is_last {
-        shared.speak.notify_one();
-    }
+    // There may be room for more frames, or it was the last.
+    shared.speak.notify_one();
     unknown.then_some(End::Broken)
 }
 

@@ -59,9 +59,9 @@ pub use topics::Subscribing;
 
 pub use quorate_core::{
     AddKind, AgentFilter, Budget, Code, Counts, DeliveryId, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role, RollbackTo,
-    Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
-    Violation, WaitsFor, Why, WhyNext,
+    MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role,
+    RollbackTo, Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus,
+    Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
     AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, Remote, RolledBack, Secrets,

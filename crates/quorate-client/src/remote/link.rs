@@ -1,7 +1,7 @@
 //! The verbs of the seam, over the network.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -107,7 +107,7 @@ impl Link for Connection {
             // A start that was repeated is one more start, which does no harm.
             let answer = self.patience.persist(|| self.own.http.put(&path).json(body.clone()).send()).await?;
             let joined: JoinedIn = answer.json()?;
-            let token = joined.token.unwrap_or_else(|| self.own.token.clone());
+            let token = self.token_for(&agent.id, joined.token).await?;
             let http = self.own.http.bearing(&token)?;
             let seat = Arc::new(Seat { http, token, socket: std::sync::Mutex::default() });
             let before = self.seats().insert(agent.id, seat);
@@ -334,6 +334,11 @@ impl Link for Connection {
                 if let Some(socket) = socket {
                     socket.close().await;
                 }
+            }
+            let minted = std::mem::take(&mut *self.minted.lock().unwrap_or_else(PoisonError::into_inner));
+            for id in minted {
+                // If it cannot be revoked now, an admin finds it by its name.
+                let _ = self.own.http.delete(&format!("/v1/tokens/{id}")).send().await;
             }
         })
     }

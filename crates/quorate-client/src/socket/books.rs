@@ -13,6 +13,10 @@ const SETTLED_MAX: usize = 16_384;
 /// Bytes of deliveries that may come: messages and their number bound them already.
 const BYTES: u64 = 1 << 50;
 
+/// Frames that may be unanswered when a connection is new; twice as many with each answer. A connection that breaks again
+/// and again would else carry the same first frames again and again, and never an answer.
+const WINDOW_FIRST: usize = 4;
+
 /// A delivery under one lease.
 type Held = (DeliveryId, u64);
 
@@ -51,6 +55,8 @@ pub(super) struct Books {
     frames: VecDeque<Frame>,
     /// How many of them were said on this connection: the first ones.
     said: usize,
+    /// How many may be said without an answer.
+    window: usize,
     last_n: u64,
     /// What came and nobody took yet.
     inbox: VecDeque<Delivery>,
@@ -64,7 +70,7 @@ pub(super) struct Books {
     came: i64,
     /// Deliveries that come again on this connection.
     resumed: i64,
-    /// Since when there is no connection.
+    /// Since when nothing was answered, after a break.
     down_since: Option<Mono>,
     pub(super) closing: bool,
     /// Nothing more comes, and why: `None` is because it was closed.
@@ -112,7 +118,7 @@ impl Books {
     pub(super) fn begin(&mut self, resumed: u32) {
         (self.said, self.last_n, self.granted, self.came) = (0, 0, 0, 0);
         self.resumed = i64::from(resumed);
-        self.down_since = None;
+        self.window = WINDOW_FIRST;
     }
 
     /// What to say next, if anything.
@@ -123,6 +129,9 @@ impl Books {
             self.last_n += 1;
             let (n, messages) = (self.last_n, self.granted);
             return Some(format!("{{\"n\":{n},\"credit\":{{\"messages\":{messages},\"bytes\":{BYTES}}}}}"));
+        }
+        if self.said >= self.window {
+            return None;
         }
         let frame = self.frames.get_mut(self.said)?;
         self.said += 1;
@@ -141,6 +150,8 @@ impl Books {
             // The answer to a credit.
             return false;
         };
+        self.down_since = None;
+        self.window = self.window.saturating_mul(2);
         let unknown = matches!(&told, Err(Error::Remote(remote)) if !remote.nothing_applied);
         if unknown && self.frames[at].repeatable {
             return true;

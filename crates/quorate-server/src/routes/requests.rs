@@ -1,7 +1,9 @@
 //! Requests: ask and wait for the answer. And `why`: where something is, what it waits for, what happens next.
 
+use std::time::Duration;
+
 use axum::extract::Path;
-use quorate_core::{Ask, WaitsFor, Why, WhyNext};
+use quorate_core::{Ask, Durability, WaitsFor, Why, WhyNext};
 use serde_json::{Value, json};
 
 use crate::body::{self, Fields};
@@ -15,6 +17,12 @@ pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
     let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    if message.durability == Durability::Ephemeral {
+        let within = timeout_ms.map(Duration::from_millis);
+        let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
+        let answer = asked.await?;
+        return ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message));
+    }
     let named = message.client_id.is_some();
     let ask = Ask::new(message, timeout_ms, None);
     let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;

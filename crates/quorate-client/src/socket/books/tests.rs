@@ -143,3 +143,19 @@ fn i21_a_hub_that_does_not_come_back_is_waited_for_so_long() {
     let error = told.try_recv().expect("an answer").expect_err("it is out of reach");
     assert!(error.nothing_applied(), "nobody heard it");
 }
+
+// Fails under: a connection that says everything again at once, however often it breaks before the first answer.
+#[test]
+fn a_new_connection_begins_with_a_few_frames() {
+    let mut books = Books::with_room(0);
+    books.begin(0);
+    for _ in 0..100 {
+        books.ask(Frame::new("\"commit\":{}".into(), true, now(0)));
+    }
+    assert_eq!(texts(&mut books).len(), 4);
+    books.answered(1, Ok("{}".into()));
+    assert_eq!(texts(&mut books).len(), 5, "eight without an answer");
+    books.broke(now(0), "here");
+    books.begin(0);
+    assert_eq!(texts(&mut books).len(), 4);
+}
