@@ -18,3 +18,8 @@ mod wire;
 pub use http::{Answer, Http, Lines, Options, Request, segment};
 pub use quorate::{Code, Error, Refused, Remote};
 pub use remote::{Settings, connect, connect_with};
+
+/// The guide's examples compile: they are part of the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/rust-client.md")]
+struct Guide;

@@ -33,7 +33,7 @@ impl Patience {
         let mut unknown = false;
         loop {
             let error = match call().await {
-                Err(Error::Remote(remote)) if remote.code != Code::TooLarge => remote,
+                Err(Error::Remote(remote)) if may_pass(remote.code) => remote,
                 answered => return answered,
             };
             unknown |= !error.nothing_applied;
@@ -43,6 +43,11 @@ impl Patience {
             passed(&*self.clock, backoff.next(&self.chance)).await;
         }
     }
+}
+
+/// Whether the hub may be there the next time. One that lost its disk is when it was started again.
+fn may_pass(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Overloaded | Code::StorageFailed)
 }
 
 /// Waits that get longer, each with some chance in it: many clients of one hub do not all come back at the same moment.

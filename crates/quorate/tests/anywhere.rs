@@ -24,4 +24,5 @@ scenarios! { here:
     tasks_are_done_in_the_order_of_their_needs
     topics_and_locks_work
     an_agent_that_stops_leaves_the_rest
+    a_step_adds_to_a_session
 }

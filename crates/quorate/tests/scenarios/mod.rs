@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
+use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
 
 /// Nothing here takes that long.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -239,6 +239,25 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     let error = alice.memory().under(fence).put("release", "number", 2).await.expect_err("bob has it");
     assert_eq!(error.code(), Code::StaleFence);
     drop(other);
+}
+
+// Fails under: an addition that is made although the rest of its step was refused.
+pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let session = stage.inside.session("release-7");
+    session.open("Release 7", "ship it", &["alice"]).await.expect("open");
+    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    let error = step.put_if("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
+    assert_eq!(error.code(), Code::VersionConflict);
+    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    step.put("plan", "plan", 1).commit().await.expect("done");
+    let decisions = session.decisions(10).await.expect("read");
+    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions[0].body::<String>().expect("a text"), "on Monday");
+    assert_eq!(
+        (decisions[0].by.as_str(), decisions[0].rationale.as_str()),
+        ("agent:alice", "no one is away")
+    );
 }
 
 // Fails under: an agent that takes what it does not work on any more.
