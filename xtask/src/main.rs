@@ -8,6 +8,7 @@
 
 mod bench;
 mod needs;
+mod openapi;
 mod sim;
 mod step;
 mod suite;
@@ -25,8 +26,9 @@ The chores of Quorate.
                               --fast: fewer crash cycles, power cuts and random cases
   cargo xtask tidy            the rules of the house over all tracked files
   cargo xtask bench [ARGS]    quorate bench ARGS, in a release build
-  cargo xtask sim [--cycles N] [--cuts N] [--seed S] [-- ARGS]
-                              the crash and power-loss tests, longer; ARGS go to the test binaries
+  cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
+                              the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
+  cargo xtask openapi         writes openapi/quorate.json anew, from the code
   cargo xtask help            this text
 ";
 
@@ -52,6 +54,7 @@ fn run(args: &[String]) -> Result<()> {
         "tidy" if rest.is_empty() => tidy::run(&root),
         "bench" => bench::run(&root, rest),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
+        "openapi" if rest.is_empty() => openapi::run(&root),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the crash and power-loss tests of quorate-sim, for as long as one likes.
+//! `cargo xtask sim`: the crash, power-loss and broken-input tests of quorate-sim, for as long as one likes.
 //!
 //! The tests read their numbers from the environment and have their own defaults; this only passes on what was asked.
 
@@ -13,6 +13,8 @@ use crate::step::{call, cargo};
 pub(crate) struct Plan {
     cycles: Option<u64>,
     cuts: Option<u64>,
+    /// Seconds for each target of broken input.
+    fuzz: Option<u64>,
     seed: Option<u64>,
     rest: Vec<String>,
 }
@@ -25,12 +27,15 @@ impl Plan {
             let place = match flag.as_str() {
                 "--cycles" => &mut plan.cycles,
                 "--cuts" => &mut plan.cuts,
+                "--fuzz" => &mut plan.fuzz,
                 "--seed" => &mut plan.seed,
                 "--" => {
                     plan.rest = args.cloned().collect();
                     break;
                 }
-                _ => bail!("unknown argument `{flag}`: sim takes --cycles N, --cuts N, --seed S and -- ARGS"),
+                _ => bail!(
+                    "unknown argument `{flag}`: sim takes --cycles N, --cuts N, --fuzz SECONDS, --seed S and -- ARGS"
+                ),
             };
             let value = args.next().with_context(|| format!("{flag} needs a number"))?;
             let number = value.parse().with_context(|| format!("{flag} needs a number, not `{value}`"))?;
@@ -43,6 +48,7 @@ impl Plan {
         [
             ("QUORATE_CRASH_CYCLES", self.cycles),
             ("QUORATE_POWER_CUTS", self.cuts),
+            ("QUORATE_FUZZ_SECONDS", self.fuzz),
             ("QUORATE_SEED", self.seed),
         ]
         .into_iter()

@@ -72,6 +72,7 @@ pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
+pub use rights::Deed;
 pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
 pub use secret::{NoSecret, Secret};
 pub use session::{

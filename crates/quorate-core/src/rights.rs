@@ -8,11 +8,15 @@ use crate::destination::Destination;
 use crate::refused::{Code, Refused};
 use crate::token::TokenRole;
 
-/// What an operation amounts to.
+/// What an operation or a call amounts to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Deed {
+pub enum Deed {
+    /// Reading what a space shows to everybody in it; agents see less of what is others'.
+    Read,
     /// Looking at the state of others. Changes nothing.
     Look,
+    /// Reading what the rules refused, and to whom.
+    Review,
     /// What agents do for themselves, and operators for any agent.
     Work,
     /// Keeping the hub's work going.
@@ -23,22 +27,34 @@ enum Deed {
     Hub,
 }
 
-use Deed::{Hub, Look, Rule, Run, Work};
+use Deed::{Hub, Look, Read, Review, Rule, Run, Work};
 
 /// The table.
 fn deeds_of(principal: &Principal) -> &'static [Deed] {
     match principal {
-        Principal::System => &[Look, Work, Run, Rule, Hub],
-        Principal::Agent(_) => &[Work],
+        Principal::System => &[Read, Look, Review, Work, Run, Rule, Hub],
+        Principal::Agent(_) => OF_AGENTS,
         Principal::Holder { role, .. } => deeds_of_role(*role),
     }
 }
 
+const OF_AGENTS: &[Deed] = &[Read, Work];
+
 fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
     match role {
-        TokenRole::Admin => &[Look, Work, Run, Rule],
-        TokenRole::Operator => &[Look, Work, Run],
-        TokenRole::Approver | TokenRole::Moderator | TokenRole::Viewer => &[Look],
+        TokenRole::Admin => &[Read, Look, Review, Work, Run, Rule],
+        TokenRole::Operator => &[Read, Look, Review, Work, Run],
+        TokenRole::Moderator => &[Read, Look, Review],
+        TokenRole::Approver | TokenRole::Viewer => &[Read, Look],
+    }
+}
+
+impl Deed {
+    /// The roles of the tokens with which it may be done, agents first.
+    pub fn roles(self) -> impl Iterator<Item = &'static str> {
+        let agent = OF_AGENTS.contains(&self).then_some("agent");
+        let others = TokenRole::ALL.iter().filter(move |role| deeds_of_role(**role).contains(&self));
+        agent.into_iter().chain(others.map(|role| role.as_str()))
     }
 }
 
@@ -96,6 +112,14 @@ impl Principal {
     /// `FORBIDDEN`, with the role that is needed.
     pub fn check_right(&self, op: &Op) -> Result<(), Refused> {
         let (deed, words) = deed_of(op);
+        self.check_deed(deed, words)
+    }
+
+    /// Refuses a call that is not for whoever acts, whatever is asked for with it.
+    ///
+    /// # Errors
+    /// `FORBIDDEN`, with the role that is needed.
+    pub fn check_deed(&self, deed: Deed, words: &str) -> Result<(), Refused> {
         if deeds_of(self).contains(&deed) {
             return Ok(());
         }

@@ -14,6 +14,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
 use crate::problem::Problem;
@@ -52,6 +53,10 @@ impl FromRequest<App> for Call {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
         let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
+        // Then whether it may at all, before anything of what it sent is read.
+        if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
+            principal.check_deed(*deed, &format!("call {id}"))?;
+        }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
             text.parse().map(Epoch).map_err(wrong)
@@ -152,21 +157,6 @@ impl Call {
     /// The agent that acts, if it is one.
     pub(crate) fn by(&self) -> Option<&AgentId> {
         self.bearer.agent()
-    }
-
-    /// Refuses those who have none of these roles. Admins have all of them.
-    pub(crate) fn only(&self, roles: &[TokenRole]) -> Result<(), Refused> {
-        if let Bearer::Holder(role) = self.bearer
-            && (role == TokenRole::Admin || roles.contains(&role))
-        {
-            return Ok(());
-        }
-        let needed: Vec<&str> = roles.iter().chain(&[TokenRole::Admin]).map(|role| role.as_str()).collect();
-        Err(Refused::new(
-            Code::Forbidden,
-            format!("a token of the role {} may not do this", self.bearer.role()),
-        )
-        .hint(format!("use a token of the role {}", needed.join(" or "))))
     }
 
     /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.

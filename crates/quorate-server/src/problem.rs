@@ -4,7 +4,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorate_core::{Code, Facts, Refused};
 use quorate_engine::Error;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 /// An error on its way out.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct Problem {
     /// `false` if nobody knows whether it took effect.
     nothing_applied: bool,
     facts: Box<Facts>,
+    /// The status, where HTTP has one of its own for this.
+    own_status: Option<StatusCode>,
 }
 
 impl Problem {
@@ -25,7 +29,12 @@ impl Problem {
 
     /// The status under which it is told.
     pub(crate) fn status(&self) -> StatusCode {
-        status_of(self.code)
+        self.own_status.unwrap_or_else(|| status_of(self.code))
+    }
+
+    /// Told under a status that HTTP has for just this.
+    pub(crate) fn under(self, status: StatusCode) -> Self {
+        Self { own_status: Some(status), ..self }
     }
 
     /// What is stale, by name.
@@ -35,48 +44,44 @@ impl Problem {
 
     /// What the caller is told, as JSON.
     pub(crate) fn to_json(&self) -> Value {
-        let mut told = json!({
-            "type": format!("urn:quorate:error:{}", self.code),
-            "title": title_of(self.code),
-            "status": status_of(self.code).as_u16(),
-            "detail": self.detail,
-            "code": self.code.as_str(),
-            "hint": self.hint,
-            "retryable": self.code.retryable(),
-            "applied": if self.nothing_applied { "no" } else { "unknown" },
-        });
-        if let Some(told) = told.as_object_mut() {
-            add_facts(told, &self.facts);
-        }
-        told
+        serde_json::to_value(self.told()).unwrap_or_default()
     }
-}
 
-fn add_facts(told: &mut Map<String, Value>, facts: &Facts) {
-    let mut add = |name: &str, fact: Option<Value>| {
-        if let Some(fact) = fact {
-            told.insert(name.to_owned(), fact);
+    fn told(&self) -> ProblemOut {
+        let facts = &self.facts;
+        let stale = facts.stale.iter();
+        let cycle = facts.cycle.iter();
+        ProblemOut {
+            kind: format!("urn:quorate:error:{}", self.code),
+            title: title_of(self.code),
+            status: self.status().as_u16(),
+            detail: self.detail.clone(),
+            code: self.code.as_str(),
+            hint: self.hint.clone(),
+            retryable: self.code.retryable(),
+            applied: if self.nothing_applied { "no" } else { "unknown" },
+            op: facts.op,
+            current_version: facts.current_version,
+            current_epoch: facts.current_epoch,
+            current_fence: facts.current_fence,
+            limit: facts.limit,
+            rule: facts.rule.clone(),
+            place: facts.place.clone(),
+            offset: facts.offset,
+            stale: stale
+                .map(|one| StaleOut { op: one.op, item: one.item.clone(), code: one.code.as_str() })
+                .collect(),
+            cycle: cycle
+                .map(|one| WaitOut { agent: one.agent.clone(), waits_for: one.waits_for.clone() })
+                .collect(),
         }
-    };
-    add("op", facts.op.map(Value::from));
-    add("currentVersion", facts.current_version.map(Value::from));
-    add("currentEpoch", facts.current_epoch.map(Value::from));
-    add("currentFence", facts.current_fence.map(Value::from));
-    add("limit", facts.limit.map(Value::from));
-    add("rule", facts.rule.clone().map(Value::from));
-    add("place", facts.place.clone().map(Value::from));
-    add("offset", facts.offset.map(Value::from));
-    let stale = facts.stale.iter();
-    let stale = stale.map(|one| json!({"op": one.op, "item": one.item, "code": one.code.as_str()}));
-    add("stale", (!facts.stale.is_empty()).then(|| stale.collect()));
-    let cycle = facts.cycle.iter().map(|one| json!({"agent": one.agent, "waitsFor": one.waits_for}));
-    add("cycle", (!facts.cycle.is_empty()).then(|| cycle.collect()));
+    }
 }
 
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let Refused { code, detail, hint, facts } = refused;
-        Self { code, detail, hint, nothing_applied: true, facts }
+        Self { code, detail, hint, nothing_applied: true, facts, own_status: None }
     }
 }
 
@@ -88,10 +93,12 @@ impl From<Error> for Problem {
             Error::Refused(refused) => refused.into(),
             // What broke inside is for the operator's log; callers learn what it means for them.
             Error::Store(error) => {
-                Self { code, detail: error.to_string(), hint, nothing_applied, facts: Box::default() }
+                let detail = error.to_string();
+                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
             }
             Error::Remote(remote) => {
-                Self { code, detail: remote.detail, hint, nothing_applied, facts: Box::default() }
+                let detail = remote.detail;
+                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
             }
         }
     }
@@ -99,7 +106,7 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = status_of(self.code);
+        let status = self.status();
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.to_json().to_string()).into_response();
         if status == StatusCode::UNAUTHORIZED {
@@ -108,6 +115,83 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// The codes that are told under a status.
+pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
+    Code::ALL.iter().filter(move |code| status_of(**code).as_u16() == status).map(|code| code.as_str())
+}
+
+/// A problem as it is described. The facts of the case are there when it has them.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Problem")]
+pub(crate) struct ProblemOut {
+    /// `urn:quorate:error:CODE`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The code in words.
+    title: String,
+    /// The status of the answer.
+    status: u16,
+    /// What is wrong, where and why.
+    detail: String,
+    /// Stable: `quorate explain CODE` says more.
+    #[schemars(extend("enum" = Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>()))]
+    code: &'static str,
+    /// What to do next; may be empty.
+    hint: String,
+    /// Whether the same call may succeed later.
+    retryable: bool,
+    /// `no`: nothing was changed. `unknown`: nobody knows; repeat it under the same key.
+    #[schemars(extend("enum" = ["no", "unknown"]))]
+    applied: &'static str,
+    /// Which operation of a commit it is about, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    op: Option<usize>,
+    /// The version that the entry has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_version: Option<u64>,
+    /// The start of the agent that is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_epoch: Option<u64>,
+    /// The fence under which the lock is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_fence: Option<u64>,
+    /// How much is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    /// Which rule said no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
+    /// Where in what was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
+    /// At which byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<usize>,
+    /// Everything that is stale.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stale: Vec<StaleOut>,
+    /// Who waits for whom, in a circle.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cycle: Vec<WaitOut>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StaleItem")]
+struct StaleOut {
+    op: usize,
+    item: String,
+    code: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "WaitOfOne")]
+struct WaitOut {
+    agent: String,
+    waits_for: String,
 }
 
 /// The status under which a code is told.

@@ -1,4 +1,4 @@
-//! The routes: which call goes where. Each noun has a room of its own.
+//! The routes: which call goes where. Each noun has a room of its own, which describes its calls beside what answers them.
 
 mod admin;
 mod agents;
@@ -20,10 +20,11 @@ mod state;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, post, put};
 use quorate_core::{Code, Refused};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::api::{Route, words};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -32,10 +33,12 @@ const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
 /// Which part of a list.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
+    #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -54,67 +57,38 @@ fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
     cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(wrong))
 }
 
-/// All of them.
+/// Every call there is, described. A room that is added belongs in this list.
+pub(crate) fn rooms() -> Vec<Route> {
+    [
+        health::routes(),
+        commit::routes(),
+        agents::routes(),
+        inbox::routes(),
+        messages::routes(),
+        requests::routes(),
+        subscriptions::routes(),
+        dead_letters::routes(),
+        context::routes(),
+        going_back::routes(),
+        tasks::routes(),
+        locks::routes(),
+        sessions::routes(),
+        admin::routes(),
+        events::routes(),
+        state::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The router: what the rooms say, and nothing else.
 pub(crate) fn all() -> Router<App> {
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::alive))
-        .route("/v1/info", get(health::info))
-        .route("/v1/admin/stats", get(health::stats))
-        .route("/v1/commit", post(commit::commit))
-        .route("/v1/agents", get(agents::list))
-        .route("/v1/agents/{id}", put(agents::register).get(agents::show).delete(agents::remove))
-        .route("/v1/agents/{id}/heartbeat", post(agents::heartbeat))
-        .route("/v1/agents/{id}/inbox", get(agents::inbox))
-        .route("/v1/agents/{id}/outbox", get(agents::outbox))
-        .route("/v1/agents/{id}/inbox/claim", post(inbox::claim))
-        .route("/v1/agents/{id}/inbox/ack", post(inbox::ack))
-        .route("/v1/agents/{id}/inbox/nack", post(inbox::nack))
-        .route("/v1/agents/{id}/inbox/extend", post(inbox::extend))
-        .route("/v1/messages", post(messages::send))
-        .route("/v1/messages/{id}", get(messages::show))
-        .route("/v1/messages/{id}/why", get(requests::why))
-        .route("/v1/tasks/{id}/why", get(requests::why))
-        .route("/v1/request", post(requests::request))
-        .route("/v1/agents/{id}/subscriptions", get(subscriptions::list))
-        .route(
-            "/v1/agents/{id}/subscriptions/{topic}",
-            put(subscriptions::subscribe).delete(subscriptions::unsubscribe),
-        )
-        .route("/v1/dead-letters", get(dead_letters::list))
-        .route("/v1/dead-letters/{id}/redrive", post(dead_letters::redrive))
-        .route("/v1/context", get(context::list))
-        .route("/v1/context:rollback", post(going_back::rollback))
-        .route("/v1/context:snapshot", post(going_back::snapshot).get(going_back::snapshots))
-        .route("/v1/context:check", get(going_back::check))
-        .route("/v1/context/{*key}", get(context::show).put(context::put).delete(context::delete))
-        .route("/v1/tasks", post(tasks::create).get(tasks::list))
-        .route("/v1/tasks/claim", post(tasks::claim))
-        .route("/v1/tasks/{id}", get(tasks::show))
-        .route("/v1/tasks/{id}/heartbeat", post(tasks::heartbeat))
-        .route("/v1/tasks/{id}/complete", post(tasks::complete))
-        .route("/v1/tasks/{id}/fail", post(tasks::fail))
-        .route("/v1/tasks/{id}/release", post(tasks::release))
-        .route("/v1/tasks/{id}/cancel", post(tasks::cancel))
-        .route("/v1/locks", get(locks::list))
-        .route("/v1/locks/{name}", get(locks::show))
-        .route("/v1/locks/{name}/acquire", post(locks::acquire))
-        .route("/v1/locks/{name}/renew", post(locks::renew))
-        .route("/v1/locks/{name}/release", post(locks::release))
-        .route("/v1/sessions", post(sessions::open).get(sessions::list))
-        .route("/v1/sessions/{id}", get(sessions::show))
-        .route("/v1/sessions/{id}/add", post(sessions::add))
-        .route("/v1/sessions/{id}/timeline", get(sessions::timeline))
-        .route("/v1/sessions/{id}/{verb}", post(sessions::change))
-        .route("/v1/tokens", post(admin::create_token).get(admin::list_tokens))
-        .route("/v1/tokens/{id}", delete(admin::revoke_token))
-        .route("/v1/spaces", post(admin::create_space).get(admin::list_spaces))
-        .route("/v1/violations", get(admin::violations))
-        .route("/v1/ws", get(crate::ws::upgrade))
-        .route("/v1/events", get(events::events))
-        .route("/v1/state", get(state::state))
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(not_like_this)
+    let mut router = Router::new();
+    for route in rooms() {
+        router = router.route(route.served_at, route.handler);
+    }
+    router.fallback(nothing_here).method_not_allowed_fallback(not_like_this)
 }
 
 async fn nothing_here(uri: axum::http::Uri) -> Response {
@@ -126,7 +100,5 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
 async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
-    let mut response = Problem::from(refused).into_response();
-    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
-    response
+    Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED).into_response()
 }

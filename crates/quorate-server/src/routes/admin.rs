@@ -3,37 +3,109 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
-    AccessToken, AgentId, Bearer, Code, CreateToken, Op, OpResult, Refused, SpaceName, TokenId, TokenName,
-    TokenRole,
+    AccessToken, AgentId, Bearer, Code, CreateToken, Deed, Op, OpResult, Refused, Secret, SpaceName, TokenId,
+    TokenName,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::{Page, checked_limit};
+use crate::api::{Route, delete, get, post, words};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::time;
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        // Operators make tokens of agents, admins any: what the body asks for decides.
+        post("/v1/tokens", "tokens.create", "Makes a token and shows it, this once.")
+            .is(Deed::Run)
+            .body::<TokenIn>()
+            .answers::<TokenMadeOut>(201, "The token.")
+            .to(create_token),
+        get(
+            "/v1/tokens",
+            "tokens.list",
+            "The tokens of the space that let somebody in, by age; never the secrets.",
+        )
+        .is(Deed::Rule)
+        .query::<Page>()
+        .lists::<TokenOut>("tokens")
+        .to(list_tokens),
+        get("/v1/tokens/{id}", "tokens.get", "One token; never its secret.")
+            .is(Deed::Rule)
+            .path::<words::TokenId>("id")
+            .answers::<TokenOut>(200, "The token.")
+            .to(show_token),
+        delete("/v1/tokens/{id}", "tokens.revoke", "Lets nobody in with it any more.")
+            .is(Deed::Rule)
+            .path::<words::TokenId>("id")
+            .answers::<RevokedOut>(200, "It is revoked.")
+            .to(revoke_token),
+        post("/v1/spaces", "spaces.create", "Makes a space. For admins of the first one.")
+            .is(Deed::Rule)
+            .body::<SpaceIn>()
+            .answers::<SpaceMadeOut>(200, "It was there.")
+            .answers::<SpaceMadeOut>(201, "It is made.")
+            .to(create_space),
+        get("/v1/spaces", "spaces.list", "The spaces, by name. For admins of the first one.")
+            .is(Deed::Rule)
+            .query::<Page>()
+            .lists::<SpaceOut>("spaces")
+            .to(list_spaces),
+        get("/v1/spaces/{name}", "spaces.get", "One space. For admins of the first one.")
+            .is(Deed::Rule)
+            .path::<words::Id>("name")
+            .answers::<SpaceOut>(200, "The space.")
+            .to(show_space),
+        get("/v1/violations", "violations.list", "What the rules of the space refused lately, newest last.")
+            .is(Deed::Review)
+            .lists_all::<ViolationOut>("violations")
+            .to(violations),
+    ]
+}
+
+/// A token as somebody asks for it.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct TokenIn {
+#[schemars(rename = "NewToken")]
+pub(crate) struct TokenIn {
+    #[schemars(with = "words::TokenRoleWord")]
     role: String,
+    /// For the role agent: which one.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// What people call it; it stands in the log.
+    #[schemars(with = "words::TokenWord")]
     name: String,
+    #[schemars(with = "Option<words::Time>")]
     expires_at: Option<String>,
+}
+
+impl TokenIn {
+    pub(crate) fn read(self, secret: &Secret) -> Result<CreateToken, Refused> {
+        Ok(CreateToken {
+            digest: secret.digest(),
+            bearer: Bearer::new(&self.role, self.agent.map(AgentId::new).transpose()?)?,
+            name: TokenName::new(self.name)?,
+            expires_at: self.expires_at.map(|text| time::read("expiresAt", &text)).transpose()?,
+        })
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TokenMade")]
+struct TokenMadeOut {
+    id: String,
+    /// The secret. Shown this once; the hub keeps its digest only.
+    token: String,
 }
 
 /// Makes a token and shows it, this once.
 pub(crate) async fn create_token(call: Call) -> Answer {
-    call.only(&[])?;
-    let asked: TokenIn = body::parse(&call.body)?;
     let secret = call.space.draw_secret();
-    let create = CreateToken {
-        digest: secret.digest(),
-        bearer: Bearer::new(&asked.role, asked.agent.map(AgentId::new).transpose()?)?,
-        name: TokenName::new(asked.name)?,
-        expires_at: asked.expires_at.map(|text| time::read("expiresAt", &text)).transpose()?,
-    };
+    let create = body::parse::<TokenIn>(&call.body)?.read(&secret)?;
     let digest = create.digest;
     let receipt = call.commit(vec![Op::CreateToken(create)]).await?;
     match receipt.results.first() {
@@ -44,51 +116,111 @@ pub(crate) async fn create_token(call: Call) -> Answer {
                 .into())
         }
         Some(OpResult::TokenCreated { id, .. }) => {
-            answer(StatusCode::CREATED, &json!({"id": id.to_string(), "token": secret.reveal()}))
+            let token = secret.reveal().to_owned();
+            answer(StatusCode::CREATED, &TokenMadeOut { id: id.to_string(), token })
         }
         _ => Err(Refused::new(Code::Unavailable, "the token was not answered").into()),
     }
 }
 
 pub(crate) async fn list_tokens(call: Call) -> Answer {
-    call.only(&[])?;
+    let page: Page = call.query()?;
+    let limit = checked_limit(page.limit)?;
+    let after = page.cursor.map(|text| text.parse::<TokenId>()).transpose()?;
     let published = call.space.published();
-    let shown: Vec<Value> = published.tokens.list().iter().map(|token| token_shown(token)).collect();
-    ok(&json!({"tokens": shown}))
+    let mut tokens = published.tokens.list();
+    tokens.sort_by_key(|token| token.id);
+    let items: Vec<_> = { tokens.iter() }
+        .filter(|token| after.is_none_or(|after| token.id > after))
+        .take(limit)
+        .map(|token| TokenOut::new(token))
+        .collect();
+    let cursor = items.last().filter(|_| items.len() == limit).map(|last| last.id.clone());
+    ok(&Listed { name: "tokens", items, cursor: Some(cursor) })
 }
 
-fn token_shown(token: &AccessToken) -> Value {
-    json!({
-        "id": token.id.to_string(),
-        "name": token.name.as_str(),
-        "role": token.bearer.role(),
-        "agent": token.bearer.agent().map(ToString::to_string),
-        "expiresAt": token.expires_at.map(time::shown),
-        "createdAt": time::shown(token.created_at),
-        "createdBy": token.created_by,
-    })
+pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
+    let wanted: TokenId = id.parse()?;
+    let published = call.space.published();
+    match published.tokens.list().into_iter().find(|token| token.id == wanted) {
+        Some(token) => ok(&TokenOut::new(&token)),
+        None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}")).into()),
+    }
+}
+
+/// A token, without its secret.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Token")]
+struct TokenOut {
+    id: String,
+    name: String,
+    #[schemars(with = "words::TokenRoleWord")]
+    role: &'static str,
+    agent: Option<String>,
+    #[schemars(with = "Option<words::Time>")]
+    expires_at: Option<String>,
+    #[schemars(with = "words::Time")]
+    created_at: String,
+    created_by: String,
+}
+
+impl TokenOut {
+    fn new(token: &AccessToken) -> Self {
+        Self {
+            id: token.id.to_string(),
+            name: token.name.as_str().to_owned(),
+            role: token.bearer.role(),
+            agent: token.bearer.agent().map(ToString::to_string),
+            expires_at: token.expires_at.map(time::shown),
+            created_at: time::shown(token.created_at),
+            created_by: token.created_by.clone(),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TokenRevoked")]
+struct RevokedOut {
+    id: String,
+    seq: Option<u64>,
 }
 
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
-    call.only(&[])?;
     let token: TokenId = id.parse()?;
     let receipt = call.commit(vec![Op::RevokeToken { token }]).await?;
-    ok(&json!({"id": id, "seq": receipt.seq.map(|seq| seq.0)}))
+    ok(&RevokedOut { id, seq: receipt.seq.map(|seq| seq.0) })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NewSpace")]
 struct SpaceIn {
+    #[schemars(with = "words::Id")]
     name: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SpaceMade")]
+struct SpaceMadeOut {
+    name: String,
+}
+
+/// A space and its newest record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Space")]
+struct SpaceOut {
+    name: String,
+    seq: u64,
 }
 
 /// Admins of the first space are admins of the hub.
 fn of_the_hub(call: &Call) -> Result<(), Refused> {
-    call.only(&[])?;
     let first = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
     match first.is_some_and(|first| first.number() == call.home) {
         true => Ok(()),
-        false => Err(Refused::new(Code::Forbidden, "spaces are made by the admins of the hub")),
+        false => Err(Refused::new(Code::Forbidden, "spaces are for the admins of the hub")
+            .hint("use a token of the role admin of the first space")),
     }
 }
 
@@ -98,23 +230,53 @@ pub(crate) async fn create_space(call: Call) -> Answer {
     let is_new = call.app.space(&name).is_none();
     call.app.make_space(name.clone()).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &json!({"name": name.as_str()}))
+    answer(status, &SpaceMadeOut { name: name.as_str().to_owned() })
 }
 
 pub(crate) async fn list_spaces(call: Call) -> Answer {
     of_the_hub(&call)?;
+    let page: Page = call.query()?;
+    let limit = checked_limit(page.limit)?;
     let spaces = call.app.spaces();
-    let shown = spaces
-        .iter()
-        .map(|(name, space)| json!({"name": name.as_str(), "seq": space.published().head.seq.0}));
-    ok(&json!({"spaces": shown.collect::<Vec<_>>()}))
+    let after = |name: &SpaceName| page.cursor.as_deref().is_none_or(|cursor| name.as_str() > cursor);
+    let items: Vec<_> = { spaces.iter() }
+        .filter(|(name, _)| after(name))
+        .take(limit)
+        .map(|(name, space)| SpaceOut { name: name.to_string(), seq: space.published().head.seq.0 })
+        .collect();
+    let cursor = items.last().filter(|_| items.len() == limit).map(|last| last.name.clone());
+    ok(&Listed { name: "spaces", items, cursor: Some(cursor) })
+}
+
+pub(crate) async fn show_space(Path(name): Path<String>, call: Call) -> Answer {
+    of_the_hub(&call)?;
+    match call.app.space(&SpaceName::new(&name)?) {
+        Some(space) => ok(&SpaceOut { name, seq: space.published().head.seq.0 }),
+        None => Err(Refused::new(Code::NotFound, format!("there is no space {name}")).into()),
+    }
+}
+
+/// Something that a rule refused.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Violation")]
+struct ViolationOut {
+    rule: String,
+    principal: String,
+    /// Where in what was sent.
+    place: String,
+    code: &'static str,
+    #[schemars(with = "words::Time")]
+    at: String,
 }
 
 /// What the rules of the space refused, newest last: which rule, who, where, never what it was.
 pub(crate) async fn violations(call: Call) -> Answer {
-    call.only(&[TokenRole::Operator, TokenRole::Moderator])?;
-    let shown = call.space.violations().into_iter().map(|one| {
-        json!({"rule": one.rule, "principal": one.principal, "place": one.place, "code": one.code.as_str(), "at": time::shown(one.at)})
+    let items = call.space.violations().into_iter().map(|one| ViolationOut {
+        rule: one.rule.to_string(),
+        principal: one.principal,
+        place: one.place,
+        code: one.code.as_str(),
+        at: time::shown(one.at),
     });
-    ok(&json!({"violations": shown.collect::<Vec<_>>()}))
+    ok(&Listed { name: "violations", items: items.collect(), cursor: None })
 }

@@ -6,14 +6,94 @@ use quorate_core::{
     AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Secret, Seq,
     Status, TokenName,
 };
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit, number_in};
+use crate::api::{Route, delete, get, post, put, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::agent::{AgentIn, AgentOut, HeartbeatIn};
+use crate::wire::result::Changed;
 use crate::wire::time;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/agents", "agents.list", "The agents of the space, oldest first.")
+            .query::<Filter>()
+            .lists::<AgentOut>("agents")
+            .to(list),
+        put("/v1/agents/{id}", "agents.register", "Makes an agent known, or starts it again.")
+            .path::<words::Id>("id")
+            .for_itself()
+            .body::<AgentIn>()
+            .answers::<RegisteredOut>(200, "It was known; it starts again, unless it named its epoch.")
+            .answers::<RegisteredOut>(201, "It is known now. Its token is shown this once.")
+            .to(register),
+        get("/v1/agents/{id}", "agents.get", "One agent.")
+            .path::<words::Id>("id")
+            .answers::<AgentOut>(200, "The agent.")
+            .to(show),
+        delete("/v1/agents/{id}", "agents.remove", "Forgets an agent whose inbox is empty.")
+            .path::<words::Id>("id")
+            .for_itself()
+            .answers::<Changed>(200, "It is forgotten.")
+            .to(remove),
+        post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "A sign of life.")
+            .path::<words::Id>("id")
+            .for_itself()
+            .body::<HeartbeatIn>()
+            .answers::<AgentOut>(200, "The agent.")
+            .to(heartbeat),
+        get(
+            "/v1/agents/{id}/inbox",
+            "inbox.list",
+            "What lies in an inbox and has not ended. Looking takes nothing.",
+        )
+        .path::<words::Id>("id")
+        .for_itself()
+        .query::<Page>()
+        .lists::<LetterOut>("deliveries")
+        .to(inbox),
+        get("/v1/agents/{id}/outbox", "outbox.list", "What an agent sent, newest first.")
+            .path::<words::Id>("id")
+            .for_itself()
+            .query::<Page>()
+            .lists::<SentOut>("messages")
+            .to(outbox),
+    ]
+}
+
+/// What registering came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Registered")]
+struct RegisteredOut {
+    agent: AgentOut,
+    /// The start of the agent that is under way now.
+    epoch: Option<u64>,
+    /// `null` unless this call made the agent: a token is shown once.
+    token: Option<String>,
+}
+
+/// A delivery that lies in an inbox.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "InboxDelivery")]
+struct LetterOut {
+    delivery_id: String,
+    message_id: String,
+    /// How often it was given out.
+    attempt: u16,
+    /// `null`: nobody holds it.
+    lease_until: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "OutboxMessage")]
+struct SentOut {
+    message_id: String,
+}
 
 /// Makes an agent known, or starts it again. Whoever makes one gets its token, this once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
@@ -38,7 +118,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentOut::new(&call.space, &call.space.agent(&id).await?);
     let token = secret.as_ref().map(Secret::reveal);
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &json!({"agent": agent, "epoch": epoch, "token": token}))
+    answer(status, &RegisteredOut { agent, epoch, token: token.map(ToOwned::to_owned) })
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
@@ -46,14 +126,20 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&AgentOut::new(&call.space, &agent))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
+    /// Only those who can do this.
     capability: Option<String>,
+    /// Only those who answer this action.
     action: Option<String>,
+    #[schemars(with = "Option<words::AgentRole>")]
     role: Option<String>,
+    #[schemars(with = "Option<words::AgentStatus>")]
     status: Option<String>,
+    #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -86,13 +172,11 @@ pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> Answer {
     let after = DeliveryNo(number_in(page.cursor.as_deref())?);
     let letters = call.space.inbox(&agent, after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.look.number.0.to_string());
-    let items = letters.iter().map(|letter| {
-        json!({
-            "deliveryId": letter.id.to_string(),
-            "messageId": letter.message.to_string(),
-            "attempt": letter.look.open.attempt,
-            "leaseUntil": letter.look.held.map(|(_, until)| time::shown(until)),
-        })
+    let items = letters.iter().map(|letter| LetterOut {
+        delivery_id: letter.id.to_string(),
+        message_id: letter.message.to_string(),
+        attempt: letter.look.open.attempt,
+        lease_until: letter.look.held.map(|(_, until)| time::shown(until)),
     });
     ok(&Listed { name: "deliveries", items: items.collect(), cursor: Some(cursor) })
 }
@@ -103,14 +187,14 @@ pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
     let page: Page = call.query()?;
     let before = page.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
     let sent = call.space.outbox(&agent, before, checked_limit(page.limit)?).await?;
-    let items = sent.messages.iter().map(|id| json!({"messageId": id.to_string()})).collect();
+    let items = sent.messages.iter().map(|id| SentOut { message_id: id.to_string() }).collect();
     ok(&Listed { name: "messages", items, cursor: Some(sent.cursor.map(|seq| seq.0.to_string())) })
 }
 
 pub(crate) async fn remove(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
     let receipt = call.commit(vec![Op::RemoveAgent { agent }]).await?;
-    ok(&json!({"seq": receipt.seq.map(|seq| seq.0)}))
+    ok(&Changed::of(&receipt))
 }
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {

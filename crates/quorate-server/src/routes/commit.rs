@@ -1,11 +1,34 @@
 //! `POST /v1/commit`: several operations, all or nothing.
 
 use quorate_core::{Code, Epoch, IdempotencyKey, Refused};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
+use crate::api::{Route, post};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 use crate::wire::op::{self, CommitIn};
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        post("/v1/commit", "commits.make", "Several operations, all or nothing, in one record.")
+            .body::<CommitIn<'_>>()
+            .answers::<ReceiptOut>(200, "All of it took effect.")
+            .to(commit),
+    ]
+}
+
+/// What a commit came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Receipt")]
+struct ReceiptOut {
+    /// Its record; `null` if nothing durable changed.
+    seq: Option<u64>,
+    /// One for each operation, in their order: what its own call would answer with, in short.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    results: Vec<Value>,
+}
 
 pub(crate) async fn commit(mut call: Call) -> Answer {
     let asked: CommitIn<'_> = body::parse(&call.body)?;
@@ -25,5 +48,5 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     (call.epoch, call.key) = (epoch, key);
     let receipt = call.commit(ops).await?;
-    ok(&json!({"seq": receipt.seq.map(|seq| seq.0), "results": call.results(&receipt)}))
+    ok(&ReceiptOut { seq: receipt.seq.map(|seq| seq.0), results: call.results(&receipt) })
 }

@@ -2,45 +2,106 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_core::{Code, DeleteEntry, Key, Op, Refused, Seq, Version};
+use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
 use quorate_engine::{Read, When};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{checked_limit, number_in};
+use super::{Page, checked_limit, number_in};
+use crate::api::{Route, delete as delete_at, get, put as put_at, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::entry::{EntryIn, EntryOut};
 use crate::wire::time;
 
+pub(crate) fn routes() -> Vec<Route> {
+    // A key may hold slashes, in the path as `/` or as `%2F`.
+    const ONE: &str = "/v1/context/{key}";
+    const SERVED: &str = "/v1/context/{*key}";
+    vec![
+        get("/v1/context", "context.list", "The entries of the shared memory, by key.")
+            .query::<Filter>()
+            .lists::<EntryOut>("entries")
+            .to(list),
+        get(ONE, "context.get", "An entry as it is, or as it was.")
+            .path::<words::LongId>("key")
+            .query::<Which>()
+            .answers::<EntryOut>(200, "The entry.")
+            .to_at(SERVED, show)
+            .and(
+                get(
+                    "/v1/context/{key}/history",
+                    "context.history",
+                    "All versions of an entry, oldest first.",
+                )
+                .path::<words::LongId>("key")
+                .query::<Page>()
+                .lists::<EntryOut>("versions"),
+            ),
+        put_at(ONE, "context.put", "Writes an entry.")
+            .path::<words::LongId>("key")
+            .body::<EntryIn<'_>>()
+            .answers::<WrittenOut>(200, "It has a new version.")
+            .answers::<WrittenOut>(201, "It is new.")
+            .to_at(SERVED, put),
+        delete_at(ONE, "context.delete", "Ends an entry. Its history stays.")
+            .path::<words::LongId>("key")
+            .query::<Expecting>()
+            .answers::<DeletedOut>(200, "It is deleted.")
+            .to_at(SERVED, delete),
+    ]
+}
+
+/// What a write came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Written")]
+struct WrittenOut {
+    key: String,
+    version: Option<u64>,
+    seq: Option<u64>,
+    #[schemars(with = "words::Time")]
+    at: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EntryDeleted")]
+struct DeletedOut {
+    key: String,
+    version: Option<u64>,
+    seq: Option<u64>,
+}
+
 /// The history of `plan` is at `plan/history`.
 const HISTORY: &str = "/history";
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
     version: Option<u64>,
+    /// A record by its number, or a time.
     at: Option<String>,
-    limit: Option<usize>,
-    cursor: Option<String>,
+    /// A time.
+    #[schemars(with = "Option<words::Time>")]
+    time: Option<String>,
 }
 
 /// One version of an entry, or all of them. A key may hold slashes; one that ends in `/history` itself is written with
 /// `%2F`, so that it is not taken for the history of another.
 pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
-    let which: Which = call.query()?;
     if call.uri.path().ends_with(HISTORY)
         && let Some(key) = key.strip_suffix(HISTORY)
     {
-        return history(&call, &Key::new(key)?, which).await;
+        return history(&call, &Key::new(key)?).await;
     }
+    let which: Which = call.query()?;
     let key = Key::new(key)?;
-    let when = match (which.version, which.at) {
-        (None, None) => When::Now,
-        (Some(version), None) => When::Version(Version(version)),
-        (None, Some(at)) => when(&at)?,
-        (Some(_), Some(_)) => {
-            return Err(Refused::new(Code::Invalid, "version and at exclude each other").into());
+    let when = match (which.version, which.at, which.time) {
+        (None, None, None) => When::Now,
+        (Some(version), None, None) => When::Version(Version(version)),
+        (None, Some(at), None) => when(&at)?,
+        (None, None, Some(text)) => When::Time(time::read("time", &text)?),
+        _ => {
+            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other").into());
         }
     };
     let entry = call.space.entry(&key, when).await?;
@@ -59,7 +120,8 @@ fn when(at: &str) -> Result<When, Refused> {
     }
 }
 
-async fn history(call: &Call, key: &Key, which: Which) -> Answer {
+async fn history(call: &Call, key: &Key) -> Answer {
+    let which: Page = call.query()?;
     let limit = checked_limit(which.limit)?;
     let after = Version(number_in(which.cursor.as_deref())?);
     let entries = call.space.history(key, after, limit).await?;
@@ -72,14 +134,17 @@ async fn history(call: &Call, key: &Key, which: Which) -> Answer {
     ok(&Listed { name: "versions", items, cursor: Some(cursor) })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
     #[serde(default)]
     prefix: String,
     r#type: Option<String>,
+    /// `agent:ID`, `operator:NAME` and so on.
     author: Option<String>,
+    #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -98,21 +163,24 @@ pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
     let key = Key::new(key)?;
     let put = body::parse::<EntryIn<'_>>(&call.body)?.read(&call.sealing(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
-    let version = receipt.results.iter().find_map(|result| match result {
-        quorate_core::OpResult::Written { version } => Some(version.0),
-        _ => None,
-    });
+    let version = version_in(&receipt);
     let status = if version == Some(1) { StatusCode::CREATED } else { StatusCode::OK };
     let seq = receipt.seq.map(|seq| seq.0);
-    answer(
-        status,
-        &json!({"key": key.to_string(), "version": version, "seq": seq, "at": time::shown(receipt.at)}),
-    )
+    let at = time::shown(receipt.at);
+    answer(status, &WrittenOut { key: key.to_string(), version, seq, at })
 }
 
-#[derive(Deserialize)]
+fn version_in(receipt: &Receipt) -> Option<u64> {
+    receipt.results.iter().find_map(|result| match result {
+        OpResult::Written { version } => Some(version.0),
+        _ => None,
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Expecting {
+    /// The version it must have now.
     expect: Option<u64>,
 }
 
@@ -121,7 +189,6 @@ pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> Answer {
     let expect = call.query::<Expecting>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };
     let receipt = call.commit(vec![Op::Delete(delete)]).await?;
-    let results = call.results(&receipt);
-    let version = results.first().and_then(|result| result.get("version"));
-    ok(&json!({"key": key.to_string(), "version": version, "seq": receipt.seq.map(|seq| seq.0)}))
+    let seq = receipt.seq.map(|seq| seq.0);
+    ok(&DeletedOut { key: key.to_string(), version: version_in(&receipt), seq })
 }

@@ -1,19 +1,71 @@
 //! Dead letters: what was given up, and giving it out again.
 
+use std::collections::BTreeMap;
+
 use axum::extract::Path;
-use quorate_core::{AgentId, DeliveryId, DeliveryNo, Home, Op};
-use serde::Deserialize;
-use serde_json::json;
+use quorate_core::{AgentId, Deed, DeliveryId, DeliveryNo, Home, Op, PoolNo};
+use quorate_engine::{DeadLetter, Error};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{checked_limit, number_in};
-use crate::call::{Answer, Call, ok};
+use crate::api::{Route, get, post, words};
+use crate::call::{Answer, Call, Listed, ok};
 use crate::wire::time;
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get(
+            "/v1/dead-letters",
+            "dead-letters.list",
+            "What was given up, oldest first. An agent sees its own.",
+        )
+        .query::<Filter>()
+        .lists::<DeadOut>("deadLetters")
+        .to(list),
+        post(
+            "/v1/dead-letters/{id}/redrive",
+            "dead-letters.redrive",
+            "Gives a dead letter out again, with all its tries.",
+        )
+        .path::<words::DeliveryId>("id")
+        .is(Deed::Run)
+        .answers::<RedrivenOut>(200, "It is in its inbox again.")
+        .to(redrive),
+    ]
+}
+
+/// A delivery that was given up.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeadLetter")]
+struct DeadOut {
+    delivery_id: String,
+    message_id: String,
+    /// Whose it was: an agent, or `can:CAPABILITY` if it was for whoever could, and nobody did.
+    agent: String,
+    attempts: u16,
+    reason: String,
+    #[schemars(with = "words::Time")]
+    at: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Redriven")]
+struct RedrivenOut {
+    delivery_id: String,
+    seq: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -27,25 +79,38 @@ pub(crate) async fn list(call: Call) -> Answer {
     let letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.delivery.0.to_string());
     let published = call.space.published();
-    let shown = letters.iter().map(|letter| {
-        json!({
-            "deliveryId": published.eras.delivery_id(letter.delivery).to_string(),
-            "messageId": published.eras.message_id(letter.seq, letter.n).to_string(),
-            // `null` for what was for whoever could do something, and nobody did.
-            "agent": match letter.to.home() {
-                Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
-                Home::Pool(_) => None,
-            },
-            "attempts": letter.attempts,
-            "reason": letter.reason,
-            "at": time::shown(letter.at),
-        })
+    let pools = pools_of(&call, &letters).await?;
+    let name = |home| match home {
+        Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
+        Home::Pool(pool) => pools.get(&pool).cloned(),
+    };
+    let items = letters.iter().map(|letter| DeadOut {
+        delivery_id: published.eras.delivery_id(letter.delivery).to_string(),
+        message_id: published.eras.message_id(letter.seq, letter.n).to_string(),
+        agent: name(letter.to.home()).unwrap_or_default(),
+        attempts: letter.attempts,
+        reason: letter.reason.clone(),
+        at: time::shown(letter.at),
     });
-    ok(&json!({"deadLetters": shown.collect::<Vec<_>>(), "cursor": cursor}))
+    ok(&Listed { name: "deadLetters", items: items.collect(), cursor: Some(cursor) })
+}
+
+/// What the pools are called that letters lay in: as one message to each of them says.
+async fn pools_of(call: &Call, letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
+    let mut names = BTreeMap::new();
+    for letter in letters {
+        if let Home::Pool(pool) = letter.to.home()
+            && !names.contains_key(&pool)
+        {
+            let id = call.space.published().eras.message_id(letter.seq, letter.n);
+            names.insert(pool, call.space.message(id).await?.message.to.to_string());
+        }
+    }
+    Ok(names)
 }
 
 pub(crate) async fn redrive(Path(id): Path<String>, call: Call) -> Answer {
     let delivery: DeliveryId = id.parse()?;
     let receipt = call.commit(vec![Op::Redrive { delivery }]).await?;
-    ok(&json!({"deliveryId": delivery.to_string(), "seq": receipt.seq.map(|seq| seq.0)}))
+    ok(&RedrivenOut { delivery_id: delivery.to_string(), seq: receipt.seq.map(|seq| seq.0) })
 }

@@ -11,10 +11,12 @@ use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use quorate_core::{AgentId, Code, Record, RecordKind, Refused, Seq, codec};
 use quorate_engine::{Error, Space};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::api::{Route, get, words};
 use crate::call::{Answer, Call, Pass};
 use crate::listen::Life;
 use crate::wire::effect::{self, Sight};
@@ -29,12 +31,35 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How many looks pass before something is said, so that nobody in between takes the connection for dead.
 const LOOKS_IN_SILENCE: u32 = 5;
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get(
+            "/v1/events",
+            "events.follow",
+            "What happens in the space, one event a record, for as long as somebody reads.",
+        )
+        .query::<Wanted>()
+        .answers_with(200, "Server-sent events.", "text/event-stream")
+        .to(events),
+        get("/v1/ws", "ws.connect", "Becomes a WebSocket; its first frame bears the token.")
+            .open()
+            .answers_with(101, "From here on frames are exchanged.", "")
+            .answers_with(400, "The request asks for no WebSocket.", "text/plain; charset=utf-8")
+            .to(crate::ws::upgrade),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
+    /// The first record; the next one that comes if nothing is said.
     from: Option<u64>,
+    /// Names of effects, with commas between them.
     kind: Option<String>,
+    /// Only what concerns this agent.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// Only what belongs to this session.
     session: Option<String>,
 }
 

@@ -2,32 +2,65 @@
 
 use axum::http::StatusCode;
 use quorate_core::{
-    Code, Key, MakeSnapshot, Op, Refused, Rollback, RollbackTo, RollbackWhat, SnapshotName, Version,
+    Code, Key, MakeSnapshot, Op, OpResult, Refused, Rollback, RollbackTo, RollbackWhat, Snapshot,
+    SnapshotName, Version,
 };
 use quorate_engine::Finding;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit};
+use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::entry::FenceIn;
 use crate::wire::time;
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        post(
+            "/v1/context:rollback",
+            "context.rollback",
+            "Brings back what was there before, as new versions.",
+        )
+        .body::<RollbackIn>()
+        .answers::<RolledBackOut>(200, "What it changed, and what was built on that.")
+        .to(rollback),
+        post("/v1/context:snapshot", "snapshots.make", "Gives the position in the history a name.")
+            .body::<SnapshotIn>()
+            .answers::<SnapshotMadeOut>(201, "It has the name.")
+            .to(snapshot),
+        get("/v1/context:snapshot", "snapshots.list", "The snapshots, by name.")
+            .query::<Page>()
+            .lists::<SnapshotOut>("snapshots")
+            .to(snapshots),
+        get("/v1/context:check", "context.check", "Whether the entries and tasks fit together.")
+            .answers::<CheckOut>(200, "What was found.")
+            .to(check),
+    ]
+}
+
+/// What goes back (one of `key` and `prefix`), and to where (one of `toVersion`, `toTime` and `toSnapshot`).
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RollbackIn {
+#[schemars(rename = "Rollback")]
+pub(crate) struct RollbackIn {
+    #[schemars(with = "Option<words::LongId>")]
     key: Option<String>,
+    #[schemars(length(max = 512))]
     prefix: Option<String>,
     to_version: Option<u64>,
+    #[schemars(with = "Option<words::Time>")]
     to_time: Option<String>,
+    #[schemars(with = "Option<words::Id>")]
     to_snapshot: Option<String>,
+    /// The version that the key must have now.
     expect: Option<u64>,
     fence: Option<FenceIn>,
 }
 
 impl RollbackIn {
-    fn read(self) -> Result<Rollback, Refused> {
+    pub(crate) fn read(self) -> Result<Rollback, Refused> {
         let expect = self.expect.map(Version);
         let what = match (self.key, self.prefix) {
             (Some(key), None) => RollbackWhat::Key { key: Key::new(key)?, expect },
@@ -50,39 +83,121 @@ impl RollbackIn {
 pub(crate) async fn rollback(call: Call) -> Answer {
     let asked = body::parse::<RollbackIn>(&call.body)?.read()?;
     let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), asked).await?;
-    let changed = done.changed.iter().map(|one| {
-        json!({"key": one.key.to_string(), "version": one.version.0, "restored": one.restored.map(|v| v.0)})
+    let changed = done.changed.iter().map(|one| RestoredOut {
+        key: one.key.to_string(),
+        version: one.version.0,
+        restored: one.restored.map(|version| version.0),
     });
-    let built_on = done.built_on.iter().map(|one| {
-        json!({
-            "key": one.key.to_string(), "version": one.version.0,
-            "on": one.on.to_string(), "onVersion": one.on_version.0,
-        })
+    let built_on = done.built_on.iter().map(|one| BuiltOnOut {
+        key: one.key.to_string(),
+        version: one.version.0,
+        on: one.on.to_string(),
+        on_version: one.on_version.0,
     });
-    ok(&json!({
-        "seq": done.seq.map(|seq| seq.0),
-        "to": done.to.0,
-        "changed": changed.collect::<Vec<_>>(),
-        "builtOn": built_on.collect::<Vec<_>>(),
-        "builtOnCount": done.built_on_count,
-        "complete": done.complete,
-    }))
+    ok(&RolledBackOut {
+        seq: done.seq.map(|seq| seq.0),
+        to: done.to.0,
+        changed: changed.collect(),
+        built_on: built_on.collect(),
+        built_on_count: done.built_on_count,
+        complete: done.complete,
+    })
 }
 
-#[derive(Deserialize)]
+/// What a rollback came to.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolledBack")]
+struct RolledBackOut {
+    seq: Option<u64>,
+    /// The record it went back to.
+    to: u64,
+    changed: Vec<RestoredOut>,
+    /// Entries that were built on what is gone now.
+    built_on: Vec<BuiltOnOut>,
+    built_on_count: u64,
+    /// Whether all entries were looked at for that.
+    complete: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RestoredEntry")]
+struct RestoredOut {
+    key: String,
+    version: u64,
+    /// The version that came back; `null`: it was not there.
+    restored: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "BuiltOn")]
+struct BuiltOnOut {
+    key: String,
+    version: u64,
+    on: String,
+    on_version: u64,
+}
+
+/// A name for the position in the history, of all entries or of those under a prefix.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SnapshotIn {
+#[schemars(rename = "NewSnapshot")]
+pub(crate) struct SnapshotIn {
+    #[schemars(with = "words::Id")]
     name: String,
     #[serde(default)]
+    #[schemars(length(max = 512))]
     prefix: String,
 }
 
+impl SnapshotIn {
+    pub(crate) fn read(self) -> Result<MakeSnapshot, Refused> {
+        Ok(MakeSnapshot { name: SnapshotName::new(self.name)?, prefix: self.prefix })
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SnapshotMade")]
+struct SnapshotMadeOut {
+    name: String,
+    /// The record that it stands for.
+    seq: Option<u64>,
+}
+
+/// A snapshot.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Snapshot")]
+struct SnapshotOut {
+    name: String,
+    prefix: String,
+    seq: u64,
+    #[schemars(with = "words::Time")]
+    at: String,
+    by: String,
+}
+
+impl SnapshotOut {
+    fn new(one: &Snapshot) -> Self {
+        Self {
+            name: one.name.to_string(),
+            prefix: one.prefix.clone(),
+            seq: one.seq.0,
+            at: time::shown(one.at),
+            by: one.by.clone(),
+        }
+    }
+}
+
 pub(crate) async fn snapshot(call: Call) -> Answer {
-    let SnapshotIn { name, prefix } = body::parse(&call.body)?;
-    let name = SnapshotName::new(name)?;
-    let receipt = call.commit(vec![Op::MakeSnapshot(MakeSnapshot { name: name.clone(), prefix })]).await?;
-    let seq = call.results(&receipt).first().map(|result| result["seq"].clone());
-    answer(StatusCode::CREATED, &json!({"name": name.to_string(), "seq": seq}))
+    let make = body::parse::<SnapshotIn>(&call.body)?.read()?;
+    let name = make.name.to_string();
+    let receipt = call.commit(vec![Op::MakeSnapshot(make)]).await?;
+    let seq = receipt.results.iter().find_map(|result| match result {
+        OpResult::SnapshotMade { seq } => Some(seq.0),
+        _ => None,
+    });
+    answer(StatusCode::CREATED, &SnapshotMadeOut { name, seq })
 }
 
 pub(crate) async fn snapshots(call: Call) -> Answer {
@@ -91,47 +206,83 @@ pub(crate) async fn snapshots(call: Call) -> Answer {
     let after = page.cursor.map(SnapshotName::new).transpose()?;
     let found = call.space.snapshots(after.as_ref(), limit).await?;
     let cursor = found.last().filter(|_| found.len() == limit).map(|last| last.name.to_string());
-    let shown = found.iter().map(|one| {
-        json!({
-            "name": one.name.to_string(), "prefix": one.prefix, "seq": one.seq.0,
-            "at": time::shown(one.at), "by": one.by,
-        })
-    });
-    ok(&json!({"snapshots": shown.collect::<Vec<_>>(), "cursor": cursor}))
+    let items = found.iter().map(SnapshotOut::new).collect();
+    ok(&Listed { name: "snapshots", items, cursor: Some(cursor) })
 }
 
 /// Whether the entries and tasks fit together.
 pub(crate) async fn check(call: Call) -> Answer {
     let check = call.space.check().await?;
-    let findings: Vec<Value> = check.findings.iter().map(finding_shown).collect();
-    ok(&json!({
-        "clean": check.is_clean(),
-        "at": time::shown(check.at),
-        "seq": check.seq.0,
-        "complete": check.complete,
-        "counts": {
-            "entries": check.entries, "tasks": check.tasks, "dangling": check.dangling,
-            "stale": check.stale, "cyclic": check.cyclic, "resultless": check.resultless,
+    ok(&CheckOut {
+        clean: check.is_clean(),
+        at: time::shown(check.at),
+        seq: check.seq.0,
+        complete: check.complete,
+        counts: CheckCounts {
+            entries: check.entries,
+            tasks: check.tasks,
+            dangling: check.dangling,
+            stale: check.stale,
+            cyclic: check.cyclic,
+            resultless: check.resultless,
         },
-        "findings": findings,
-    }))
+        findings: check.findings.iter().map(finding_shown).collect(),
+    })
 }
 
-fn finding_shown(finding: &Finding) -> Value {
+/// Whether the entries and tasks fit together.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Check")]
+struct CheckOut {
+    clean: bool,
+    #[schemars(with = "words::Time")]
+    at: String,
+    seq: u64,
+    /// Whether everything was looked at.
+    complete: bool,
+    counts: CheckCounts,
+    findings: Vec<FindingOut>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CheckCounts {
+    entries: u64,
+    tasks: u64,
+    dangling: u64,
+    stale: u64,
+    cyclic: u64,
+    resultless: u64,
+}
+
+/// Something that does not fit.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[schemars(rename = "Finding")]
+enum FindingOut {
+    Cycle { keys: Vec<String> },
+    Dangling { key: String, version: u64, on: String, on_version: u64 },
+    Stale { key: String, version: u64, on: String, on_version: u64, current_version: u64 },
+    Resultless { task: String, status: &'static str },
+}
+
+fn finding_shown(finding: &Finding) -> FindingOut {
     match finding {
-        Finding::Cycle { keys } => {
-            json!({"kind": "cycle", "keys": keys.iter().map(ToString::to_string).collect::<Vec<_>>()})
-        }
-        Finding::Dangling { key, version, on, on_version } => json!({
-            "kind": "dangling", "key": key.to_string(), "version": version.0,
-            "on": on.to_string(), "onVersion": on_version.0,
-        }),
-        Finding::Stale { key, version, on, on_version, now } => json!({
-            "kind": "stale", "key": key.to_string(), "version": version.0,
-            "on": on.to_string(), "onVersion": on_version.0, "currentVersion": now.0,
-        }),
+        Finding::Cycle { keys } => FindingOut::Cycle { keys: keys.iter().map(ToString::to_string).collect() },
+        Finding::Dangling { key, version, on, on_version } => FindingOut::Dangling {
+            key: key.to_string(),
+            version: version.0,
+            on: on.to_string(),
+            on_version: on_version.0,
+        },
+        Finding::Stale { key, version, on, on_version, now } => FindingOut::Stale {
+            key: key.to_string(),
+            version: version.0,
+            on: on.to_string(),
+            on_version: on_version.0,
+            current_version: now.0,
+        },
         Finding::Resultless { task, status, .. } => {
-            json!({"kind": "resultless", "task": task.to_string(), "status": status.as_str()})
+            FindingOut::Resultless { task: task.to_string(), status: status.as_str() }
         }
     }
 }

@@ -4,21 +4,56 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_core::{AgentId, Code, Refused};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
+use crate::api::{Route, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::wire::delivery::{DeliveryOut, LEASE_MS, LeaseIn, Settle};
+use crate::wire::result::Changed;
 
 /// How long a claim may wait.
 const WAIT_MS_MAX: u64 = 60_000;
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    let settle = |path, id, about| {
+        post(path, id, about)
+            .path::<words::Id>("id")
+            .for_itself()
+            .body::<Leases>()
+            .answers::<Changed>(200, "All of them.")
+    };
+    vec![
+        post(
+            "/v1/agents/{id}/inbox/claim",
+            "inbox.claim",
+            "Takes deliveries under a lease, and waits for one if asked to.",
+        )
+        .path::<words::Id>("id")
+        .for_itself()
+        .body::<ClaimIn>()
+        .lists_all::<DeliveryOut>("deliveries")
+        .to(claim),
+        settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.").to(ack),
+        settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.").to(nack),
+        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.").to(extend),
+    ]
+}
+
+/// How much to take.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InboxClaim")]
 struct ClaimIn {
+    /// How many at most; 1 if nothing is said.
+    #[schemars(range(min = 1, max = 256))]
     max: Option<u32>,
+    /// How long to wait if there is none.
+    #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
+    /// How long each is held; 30 s if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
     lease_ms: Option<u64>,
 }
 
@@ -43,9 +78,12 @@ pub(crate) fn checked_wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
     }
 }
 
-#[derive(Deserialize)]
+/// Deliveries that somebody holds.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HeldDeliveries")]
 struct Leases {
+    #[schemars(length(min = 1, max = 256))]
     deliveries: Vec<LeaseIn>,
 }
 
@@ -70,5 +108,5 @@ async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
     let leases: Leases = body::parse(&call.body)?;
     let ops = leases.deliveries.into_iter().map(|lease| lease.read(what)).collect::<Result<Vec<_>, _>>()?;
     let receipt = call.commit(ops).await?;
-    ok(&json!({"seq": receipt.seq.map(|seq| seq.0)}))
+    ok(&Changed::of(&receipt))
 }

@@ -2,30 +2,76 @@
 
 use axum::extract::Path;
 use quorate_core::{AcquireLocks, DeliveryId, Fence, FenceRef, Lock, LockName, Op, Priority, Waiting};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::inbox::checked_wait;
 use super::{Page, checked_limit};
+use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{Answer, Call, Listed, ok};
 use crate::wire::message::PriorityIn;
+use crate::wire::result::Changed;
 use crate::wire::time;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/locks", "locks.list", "The locks, by name.")
+            .query::<Page>()
+            .lists::<LockOut>("locks")
+            .to(list),
+        get("/v1/locks/{name}", "locks.get", "A lock and who holds it.")
+            .path::<words::LongId>("name")
+            .answers::<LockOut>(200, "The lock. One that nobody ever held is free.")
+            .to(show),
+        post(
+            "/v1/locks/{name}/acquire",
+            "locks.acquire",
+            "Takes a lock, or several at once, and waits for them if asked to.",
+        )
+        .path::<words::LongId>("name")
+        .body::<AcquireIn>()
+        .answers::<HeldOut>(200, "It is held.")
+        .to(acquire),
+        post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for its time again, from now.")
+            .path::<words::LongId>("name")
+            .body::<FenceOnly>()
+            .answers::<RenewedOut>(200, "It is held.")
+            .to(renew),
+        post("/v1/locks/{name}/release", "locks.release", "Gives a lock back.")
+            .path::<words::LongId>("name")
+            .body::<FenceOnly>()
+            .answers::<Changed>(200, "It is free for the next one.")
+            .to(release),
+    ]
+}
 
 /// How long a lock is held if nothing is said.
 const TTL_MS: u64 = 30_000;
 
-#[derive(Deserialize)]
+/// How to take a lock.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "LockWish")]
 struct AcquireIn {
+    /// Whoever asks, if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
     /// More locks, to be had all at once.
     #[serde(default)]
+    #[schemars(length(max = 15), with = "Vec<words::LongId>")]
     names: Vec<String>,
+    /// How long it is held; 30 s if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
     ttl_ms: Option<u64>,
+    #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
     priority: Option<PriorityIn>,
+    /// How many may hold it at the same time; said by whoever takes it first.
+    #[schemars(range(min = 1, max = 256))]
     capacity: Option<u32>,
+    /// The delivery whose work needs it: the lock goes with its lease.
+    #[schemars(with = "Option<words::DeliveryId>")]
     within: Option<String>,
 }
 
@@ -46,15 +92,43 @@ pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> Answer {
     let until = call.app.engine().clock().now().wall.plus_ms(locked.ttl_ms);
     let locks: Vec<_> = locked.locks.iter().map(fence_shown).collect();
     let first = locked.locks.first().map(|lock| lock.fence.0);
-    ok(&json!({"fence": first, "until": time::shown(until), "locks": locks}))
+    ok(&HeldOut { fence: first, until: time::shown(until), locks })
 }
 
-fn fence_shown(lock: &FenceRef) -> Value {
-    json!({"lock": lock.lock.to_string(), "fence": lock.fence.0})
+/// Locks that are held.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LocksHeld")]
+struct HeldOut {
+    /// Of the first lock by name.
+    fence: Option<u64>,
+    #[schemars(with = "words::Time")]
+    until: String,
+    locks: Vec<FenceOut>,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LockHeld")]
+struct FenceOut {
+    lock: String,
+    fence: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LockRenewed")]
+struct RenewedOut {
+    fence: u64,
+    #[schemars(with = "Option<words::Time>")]
+    until: Option<String>,
+}
+
+fn fence_shown(lock: &FenceRef) -> FenceOut {
+    FenceOut { lock: lock.lock.to_string(), fence: lock.fence.0 }
+}
+
+/// The fence under which a lock is held.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "FenceNumber")]
 struct FenceOnly {
     fence: u64,
 }
@@ -73,13 +147,13 @@ pub(crate) async fn renew(Path(name): Path<String>, call: Call) -> Answer {
     let grant = lock.as_ref().and_then(|lock| lock.grant(locks[0].fence));
     let now = call.app.engine().clock().now().wall;
     let until = grant.map(|grant| time::shown(now.plus_ms(grant.ttl_ms)));
-    ok(&json!({"fence": locks[0].fence.0, "until": until}))
+    ok(&RenewedOut { fence: locks[0].fence.0, until })
 }
 
 pub(crate) async fn release(Path(name): Path<String>, call: Call) -> Answer {
     let locks = FenceOnly::read(&call, name)?;
     let receipt = call.commit(vec![Op::ReleaseLocks(locks)]).await?;
-    ok(&json!({"seq": receipt.seq.map(|seq| seq.0)}))
+    ok(&Changed::of(&receipt))
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
@@ -88,8 +162,8 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = page.cursor.map(LockName::new).transpose()?;
     let locks = call.space.locks(after.as_ref(), limit).await?;
     let cursor = locks.last().filter(|_| locks.len() == limit).map(|last| last.name.to_string());
-    let shown: Vec<_> = locks.iter().map(|lock| lock_shown(&call, lock)).collect();
-    ok(&json!({"locks": shown, "cursor": cursor}))
+    let items = locks.iter().map(|lock| lock_shown(&call, lock)).collect();
+    ok(&Listed { name: "locks", items, cursor: Some(cursor) })
 }
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> Answer {
@@ -99,16 +173,40 @@ pub(crate) async fn show(Path(name): Path<String>, call: Call) -> Answer {
     ok(&lock_shown(&call, &lock.unwrap_or_else(|| Lock::new(name, 1))))
 }
 
-fn lock_shown(call: &Call, lock: &Lock) -> Value {
+/// A lock.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Lock")]
+struct LockOut {
+    name: String,
+    capacity: u32,
+    last_fence: u64,
+    holders: Vec<HolderOut>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "LockHolder")]
+struct HolderOut {
+    agent: Option<String>,
+    fence: u64,
+    #[schemars(with = "words::Time")]
+    since: String,
+    ttl_ms: u64,
+}
+
+fn lock_shown(call: &Call, lock: &Lock) -> LockOut {
     let published = call.space.published();
-    let holders = lock.grants.iter().map(|grant| {
-        let agent = published.agents.get(grant.holder).map(|agent| agent.id.to_string());
-        json!({"agent": agent, "fence": grant.fence.0, "since": time::shown(grant.at), "ttlMs": grant.ttl_ms})
+    let holders = lock.grants.iter().map(|grant| HolderOut {
+        agent: published.agents.get(grant.holder).map(|agent| agent.id.to_string()),
+        fence: grant.fence.0,
+        since: time::shown(grant.at),
+        ttl_ms: grant.ttl_ms,
     });
-    json!({
-        "name": lock.name.to_string(),
-        "capacity": lock.capacity,
-        "lastFence": lock.last_fence.0,
-        "holders": holders.collect::<Vec<_>>(),
-    })
+    LockOut {
+        name: lock.name.to_string(),
+        capacity: lock.capacity,
+        last_fence: lock.last_fence.0,
+        holders: holders.collect(),
+    }
 }

@@ -2,11 +2,39 @@
 
 use axum::extract::Path;
 use quorate_core::{ClientId, Code, Durability, MessageId, Op, Refused};
+use schemars::JsonSchema;
 use serde_json::json;
 
+use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 use crate::wire::message::{MessageIn, MessageStateOut};
+use crate::wire::result::Sent;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        post("/v1/messages", "messages.send", "Sends a message, or a list of them in one commit.")
+            .body::<Messages<'_>>()
+            .lists_all::<Sent>("receipts")
+            .to(send),
+        get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
+            .path::<words::Id>("id")
+            .answers::<MessageStateOut>(
+                200,
+                "The message, for its sender, its recipients and those who run the hub.",
+            )
+            .to(show),
+    ]
+}
+
+/// One message or a list of them. Only described here; it is read by [`body::parse_one_or_list`].
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "NewMessages")]
+#[allow(dead_code)]
+enum Messages<'a> {
+    One(MessageIn<'a>),
+    List(#[schemars(length(min = 1, max = 256))] Vec<MessageIn<'a>>),
+}
 
 /// One message or a list, in one commit.
 pub(crate) async fn send(call: Call) -> Answer {

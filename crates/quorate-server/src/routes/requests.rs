@@ -3,13 +3,57 @@
 use std::time::Duration;
 
 use axum::extract::Path;
+use quorate_core::limits::REQUEST_MS_MAX;
 use quorate_core::{Ask, Durability, WaitsFor, Why, WhyNext};
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::json;
 
+use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok};
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::time;
+
+pub(crate) fn routes() -> Vec<Route> {
+    let why_of =
+        |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<WhyOut>(200, "Why.");
+    vec![
+        post("/v1/request", "requests.ask", "Asks, and waits for the answer.")
+            .body::<AskIn>()
+            .answers::<MessageOut>(200, "The answer.")
+            .to(request),
+        why_of(
+            "/v1/messages/{id}/why",
+            "messages.why",
+            "Where a message is, what it waits for, what happens next.",
+        )
+        .to(why),
+        why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.")
+            .to(why),
+    ]
+}
+
+/// A message and how long to wait. Only described here: it is read field by field.
+struct AskIn;
+
+impl JsonSchema for AskIn {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Question".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = MessageIn::json_schema(generator);
+        schema.insert("description".to_owned(), "A message whose answer is waited for.".into());
+        if let Some(fields) = schema.get_mut("properties") {
+            fields["timeoutMs"] = json!({
+                "type": ["integer", "null"], "minimum": 0, "maximum": REQUEST_MS_MAX,
+                "description": "A command waits 30 s, a query 5 s, a question to several 1 s if nothing is said.",
+            });
+        }
+        schema
+    }
+}
 
 /// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless the question has
 /// an id: then it may ask again under the same id, and waits for the same answer.
@@ -38,7 +82,47 @@ pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
     ok(&shown(&call.space.why(&id).await?))
 }
 
-fn shown(why: &Why) -> Value {
+/// Where something is.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Why")]
+struct WhyOut {
+    id: String,
+    state: &'static str,
+    /// Whose turn it is, or was.
+    whose: Option<String>,
+    #[schemars(with = "Option<words::Time>")]
+    since: Option<String>,
+    attempt: Option<u16>,
+    max_attempts: Option<u16>,
+    waits_for: Option<WaitOut>,
+    /// What happens if nobody does anything.
+    next: Option<&'static str>,
+    #[schemars(with = "Option<words::Time>")]
+    next_at: Option<String>,
+    /// All of it in words.
+    sentence: String,
+    /// Each of its parts: the deliveries of a message, the dependencies of a task.
+    parts: Vec<WhyOut>,
+}
+
+/// What is waited for.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase", tag = "kind")]
+#[schemars(rename = "Wait")]
+enum WaitOut {
+    Time,
+    Claim { agent: String },
+    Ack { agent: String },
+    Return { agent: String },
+    Resume,
+    Answers { agents: Vec<String> },
+    Redrive,
+    Tasks { tasks: Vec<String> },
+    Approval { approval: String },
+}
+
+fn shown(why: &Why) -> WhyOut {
     let next = match why.next {
         WhyNext::Nothing => None,
         WhyNext::GivenOut => Some("given out"),
@@ -49,32 +133,34 @@ fn shown(why: &Why) -> Value {
         WhyNext::Starts => Some("starts"),
         WhyNext::GivenUp => Some("given up"),
     };
-    json!({
-        "id": why.id,
-        "state": why.state,
-        "whose": why.whose,
-        "since": why.since.map(time::shown),
-        "attempt": why.attempt.map(|(attempt, _)| attempt),
-        "maxAttempts": why.attempt.map(|(_, max)| max),
-        "waitsFor": waits_for(&why.waits_for),
-        "next": next,
-        "nextAt": why.next_at.map(time::shown),
-        "sentence": why.sentence,
-        "parts": why.parts.iter().map(shown).collect::<Vec<_>>(),
-    })
+    WhyOut {
+        id: why.id.clone(),
+        state: why.state,
+        whose: why.whose.clone(),
+        since: why.since.map(time::shown),
+        attempt: why.attempt.map(|(attempt, _)| attempt),
+        max_attempts: why.attempt.map(|(_, max)| max),
+        waits_for: waits_for(&why.waits_for),
+        next,
+        next_at: why.next_at.map(time::shown),
+        sentence: why.sentence.clone(),
+        parts: why.parts.iter().map(shown).collect(),
+    }
 }
 
-fn waits_for(what: &WaitsFor) -> Value {
-    match what {
-        WaitsFor::Nothing => Value::Null,
-        WaitsFor::Time => json!({"kind": "time"}),
-        WaitsFor::Claim(agent) => json!({"kind": "claim", "agent": agent}),
-        WaitsFor::Ack(agent) => json!({"kind": "ack", "agent": agent}),
-        WaitsFor::Return(agent) => json!({"kind": "return", "agent": agent}),
-        WaitsFor::Resume => json!({"kind": "resume"}),
-        WaitsFor::Answers(agents) => json!({"kind": "answers", "agents": agents}),
-        WaitsFor::Redrive => json!({"kind": "redrive"}),
-        WaitsFor::Tasks(tasks) => json!({"kind": "tasks", "tasks": tasks}),
-        WaitsFor::Approval(approval) => json!({"kind": "approval", "approval": approval}),
-    }
+fn waits_for(what: &WaitsFor) -> Option<WaitOut> {
+    Some(match what {
+        WaitsFor::Nothing => return None,
+        WaitsFor::Time => WaitOut::Time,
+        WaitsFor::Claim(agent) => WaitOut::Claim { agent: agent.to_string() },
+        WaitsFor::Ack(agent) => WaitOut::Ack { agent: agent.to_string() },
+        WaitsFor::Return(agent) => WaitOut::Return { agent: agent.to_string() },
+        WaitsFor::Resume => WaitOut::Resume,
+        WaitsFor::Answers(agents) => {
+            WaitOut::Answers { agents: agents.iter().map(ToString::to_string).collect() }
+        }
+        WaitsFor::Redrive => WaitOut::Redrive,
+        WaitsFor::Tasks(tasks) => WaitOut::Tasks { tasks: tasks.iter().map(ToString::to_string).collect() },
+        WaitsFor::Approval(approval) => WaitOut::Approval { approval: approval.to_string() },
+    })
 }

@@ -1,5 +1,8 @@
 //! Sessions: open, change, add, look back.
 
+use crate::wire::Raw;
+use std::collections::BTreeMap;
+
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
@@ -7,38 +10,97 @@ use quorate_core::{
     SessionChange, SessionId,
 };
 use quorate_engine::{Happening, Page as Span, TimelineLine};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::{Page, checked_limit, number_in};
+use crate::api::{Operation, Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::message::MessageOut;
-use crate::wire::{self, time};
+use crate::wire::{self, Sealing, time};
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    let changes = |path, id, about| -> Operation {
+        post(path, id, about)
+            .path::<words::Id>("id")
+            .body::<ChangeIn>()
+            .answers::<SessionOut>(200, "The session.")
+    };
+    vec![
+        post("/v1/sessions", "sessions.open", "Begins a piece of common work.")
+            .body::<OpenIn<'_>>()
+            .answers::<SessionOut>(201, "It is open.")
+            .to(open),
+        get("/v1/sessions", "sessions.list", "The sessions, by id.")
+            .query::<Page>()
+            .lists::<SessionFields>("sessions")
+            .to(list),
+        get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do.")
+            .path::<words::Id>("id")
+            .answers::<SessionOut>(200, "The session.")
+            .to(show),
+        post(
+            "/v1/sessions/{id}/add",
+            "sessions.add",
+            "Adds a decision, an artifact, a finding, a blocker or a note.",
+        )
+        .path::<words::Id>("id")
+        .body::<AddIn<'_>>()
+        .answers::<AddedOut>(201, "It is added.")
+        .to(add),
+        get("/v1/sessions/{id}/timeline", "sessions.timeline", "What happened in a session, oldest first.")
+            .path::<words::Id>("id")
+            .query::<Page>()
+            .lists::<LineOut>("timeline")
+            .to(timeline),
+        changes("/v1/sessions/{id}/pause", "sessions.pause", "Holds its messages back.").to(pause),
+        changes("/v1/sessions/{id}/resume", "sessions.resume", "Lets them go.").to(resume),
+        changes("/v1/sessions/{id}/complete", "sessions.complete", "It is done.").to(complete),
+        changes("/v1/sessions/{id}/fail", "sessions.fail", "It came to nothing.").to(fail),
+        changes("/v1/sessions/{id}/join", "sessions.join", "One more takes part.").to(join),
+        changes("/v1/sessions/{id}/leave", "sessions.leave", "One fewer takes part.").to(leave),
+    ]
+}
+
+/// A session as a caller opens it.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct OpenIn<'a> {
+#[schemars(rename = "NewSession")]
+pub(crate) struct OpenIn<'a> {
+    /// The caller's own id; the hub makes one if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     id: Option<String>,
+    /// Whoever asks, if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     coordinator: Option<String>,
     #[serde(default)]
+    #[schemars(length(max = 1000), with = "Vec<words::Id>")]
     participants: Vec<String>,
+    #[schemars(length(min = 1, max = 200))]
     title: String,
+    /// What is to be done: any JSON, kept byte for byte.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     task: Option<&'a RawValue>,
 }
 
+impl OpenIn<'_> {
+    pub(crate) fn read(self, sealing: &Sealing<'_>, by: Option<&AgentId>) -> Result<OpenSession, Refused> {
+        let named = self.coordinator.map(AgentId::new).transpose()?;
+        Ok(OpenSession {
+            id: self.id.map(SessionId::new).transpose()?,
+            coordinator: named.or_else(|| by.cloned()),
+            participants: self.participants.into_iter().map(AgentId::new).collect::<Result<_, _>>()?,
+            title: self.title,
+            task: self.task.map(|raw| sealing.payload(Some(raw), None)).transpose()?,
+        })
+    }
+}
+
 pub(crate) async fn open(call: Call) -> Answer {
-    let asked: OpenIn<'_> = body::parse(&call.body)?;
-    let named = asked.coordinator.map(AgentId::new).transpose()?;
-    let open = OpenSession {
-        id: asked.id.map(SessionId::new).transpose()?,
-        coordinator: named.or_else(|| call.by().cloned()),
-        participants: asked.participants.into_iter().map(AgentId::new).collect::<Result<_, _>>()?,
-        title: asked.title,
-        task: asked.task.map(|raw| call.sealing().payload(Some(raw), None)).transpose()?,
-    };
+    let open = body::parse::<OpenIn<'_>>(&call.body)?.read(&call.sealing(), call.by())?;
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
         Some(OpResult::SessionOpened { id }) => shown(&call, StatusCode::CREATED, id).await,
@@ -58,34 +120,64 @@ async fn shown(call: &Call, status: StatusCode, id: &SessionId) -> Answer {
 }
 
 /// A session with what it is to do, as that came.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SessionWithTask")]
 struct SessionOut {
     #[serde(flatten)]
-    session: Value,
-    task: Option<Box<RawValue>>,
+    session: SessionFields,
+    task: Option<Raw>,
 }
 
-fn of(session: &Session) -> Value {
-    let participants = session.participants.iter().map(|one| {
-        json!({
-            "agent": one.agent.to_string(),
-            "joinedAt": time::shown(one.joined_at),
-            "leftAt": one.left_at.map(time::shown),
-        })
+/// A session.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Session")]
+struct SessionFields {
+    id: String,
+    title: String,
+    /// `null`: whoever runs the hub.
+    coordinator: Option<String>,
+    participants: Vec<ParticipantOut>,
+    #[schemars(with = "words::SessionWord")]
+    status: &'static str,
+    #[schemars(with = "words::Time")]
+    since: String,
+    /// Why it is as it is.
+    reason: String,
+    #[schemars(with = "words::Time")]
+    opened_at: String,
+    /// How many of each kind were added.
+    added: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Participant")]
+struct ParticipantOut {
+    agent: String,
+    #[schemars(with = "words::Time")]
+    joined_at: String,
+    #[schemars(with = "Option<words::Time>")]
+    left_at: Option<String>,
+}
+
+fn of(session: &Session) -> SessionFields {
+    let participants = session.participants.iter().map(|one| ParticipantOut {
+        agent: one.agent.to_string(),
+        joined_at: time::shown(one.joined_at),
+        left_at: one.left_at.map(time::shown),
     });
-    let counts: serde_json::Map<_, _> =
-        AddKind::ALL.into_iter().map(|kind| (kind.as_str().to_owned(), session.count(kind).into())).collect();
-    json!({
-        "id": session.id.to_string(),
-        "title": session.title,
-        "coordinator": session.coordinator.as_ref().map(ToString::to_string),
-        "participants": participants.collect::<Vec<_>>(),
-        "status": session.status.as_str(),
-        "since": time::shown(session.since),
-        "reason": session.reason,
-        "openedAt": time::shown(session.opened_at),
-        "added": counts,
-    })
+    SessionFields {
+        id: session.id.to_string(),
+        title: session.title.clone(),
+        coordinator: session.coordinator.as_ref().map(ToString::to_string),
+        participants: participants.collect(),
+        status: session.status.as_str(),
+        since: time::shown(session.since),
+        reason: session.reason.clone(),
+        opened_at: time::shown(session.opened_at),
+        added: AddKind::ALL.into_iter().map(|kind| (kind.as_str(), session.count(kind))).collect(),
+    }
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
@@ -94,51 +186,152 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = page.cursor.map(SessionId::new).transpose()?;
     let sessions = call.space.sessions(after.as_ref(), limit).await?;
     let cursor = sessions.last().filter(|_| sessions.len() == limit).map(|last| last.id.to_string());
-    ok(&json!({"sessions": sessions.iter().map(of).collect::<Vec<_>>(), "cursor": cursor}))
+    ok(&Listed { name: "sessions", items: sessions.iter().map(of).collect(), cursor: Some(cursor) })
 }
 
-#[derive(Deserialize)]
+/// How a session changes.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ChangeIn {
+#[schemars(rename = "SessionChange")]
+pub(crate) struct ChangeIn {
+    /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::Id>")]
+    session: Option<String>,
     #[serde(default)]
+    #[schemars(with = "words::Sentence")]
     reason: String,
+    /// Who joins or leaves; whoever asks, if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
 }
 
-/// `pause`, `resume`, `complete`, `fail`, `join`, `leave`.
-pub(crate) async fn change(Path((id, verb)): Path<(String, String)>, call: Call) -> Answer {
-    let session = SessionId::new(id)?;
-    let ChangeIn { reason, agent } = body::parse(&call.body)?;
-    let change = match verb.as_str() {
-        "pause" => SessionChange::Pause,
-        "resume" => SessionChange::Resume,
-        "complete" => SessionChange::Complete,
-        "fail" => SessionChange::Fail,
-        "join" => SessionChange::Join(call.acting(agent)?),
-        "leave" => SessionChange::Leave(call.acting(agent)?),
-        other => {
-            return Err(Refused::new(Code::NotFound, format!("a session cannot {other}"))
-                .hint("it can pause, resume, complete, fail, join and leave; add adds to it")
-                .into());
-        }
-    };
-    call.commit(vec![Op::ChangeSession(ChangeSession { session: session.clone(), change, reason })]).await?;
-    shown(&call, StatusCode::OK, &session).await
+/// What becomes of a session.
+#[derive(Clone, Copy)]
+pub(crate) enum Verb {
+    Pause,
+    Resume,
+    Complete,
+    Fail,
+    Join,
+    Leave,
 }
 
-#[derive(Deserialize)]
+impl ChangeIn {
+    pub(crate) fn read(
+        self,
+        verb: Verb,
+        path: Option<&str>,
+        by: Option<&AgentId>,
+    ) -> Result<ChangeSession, Refused> {
+        let session = named(path, self.session)?;
+        let agent = self.agent.map(AgentId::new).transpose()?;
+        let whose = || {
+            let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say which agent");
+            agent.or_else(|| by.cloned()).ok_or_else(missing)
+        };
+        let change = match verb {
+            Verb::Pause => SessionChange::Pause,
+            Verb::Resume => SessionChange::Resume,
+            Verb::Complete => SessionChange::Complete,
+            Verb::Fail => SessionChange::Fail,
+            Verb::Join => SessionChange::Join(whose()?),
+            Verb::Leave => SessionChange::Leave(whose()?),
+        };
+        Ok(ChangeSession { session, change, reason: self.reason })
+    }
+}
+
+/// The session of the path, or of the body in a commit.
+fn named(path: Option<&str>, body: Option<String>) -> Result<SessionId, Refused> {
+    match (path, body) {
+        (Some(path), Some(body)) if path != body => {
+            Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}")))
+        }
+        (Some(path), _) => SessionId::new(path),
+        (None, body) => SessionId::new(body.unwrap_or_default()),
+    }
+}
+
+pub(crate) async fn pause(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Pause).await
+}
+
+pub(crate) async fn resume(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Resume).await
+}
+
+pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Complete).await
+}
+
+pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Fail).await
+}
+
+pub(crate) async fn join(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Join).await
+}
+
+pub(crate) async fn leave(Path(id): Path<String>, call: Call) -> Answer {
+    change(&id, &call, Verb::Leave).await
+}
+
+async fn change(id: &str, call: &Call, verb: Verb) -> Answer {
+    let change = body::parse::<ChangeIn>(&call.body)?.read(verb, Some(id), call.by())?;
+    let session = change.session.clone();
+    call.commit(vec![Op::ChangeSession(change)]).await?;
+    shown(call, StatusCode::OK, &session).await
+}
+
+/// Something that is added to a session.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AddIn<'a> {
+#[schemars(rename = "SessionAddition")]
+pub(crate) struct AddIn<'a> {
+    /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::Id>")]
+    session: Option<String>,
     kind: KindIn,
+    /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     content: Option<&'a RawValue>,
+    #[schemars(length(max = 128))]
     content_type: Option<String>,
     #[serde(default)]
+    #[schemars(with = "words::Sentence")]
     rationale: String,
 }
 
-#[derive(Deserialize)]
+impl AddIn<'_> {
+    pub(crate) fn read(self, sealing: &Sealing<'_>, path: Option<&str>) -> Result<AddToSession, Refused> {
+        Ok(AddToSession {
+            session: named(path, self.session)?,
+            kind: match self.kind {
+                KindIn::Decision => AddKind::Decision,
+                KindIn::Artifact => AddKind::Artifact,
+                KindIn::Finding => AddKind::Finding,
+                KindIn::Blocker => AddKind::Blocker,
+                KindIn::Note => AddKind::Note,
+            },
+            body: sealing.payload(self.content, self.content_type.as_deref())?,
+            content_type: self.content_type,
+            rationale: self.rationale,
+        })
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Added")]
+struct AddedOut {
+    /// The how many-th of its kind it is, from 1.
+    n: Option<u64>,
+    seq: Option<u64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum KindIn {
     Decision,
     Artifact,
@@ -148,23 +341,13 @@ enum KindIn {
 }
 
 pub(crate) async fn add(Path(id): Path<String>, call: Call) -> Answer {
-    let asked: AddIn<'_> = body::parse(&call.body)?;
-    let add = AddToSession {
-        session: SessionId::new(id)?,
-        kind: match asked.kind {
-            KindIn::Decision => AddKind::Decision,
-            KindIn::Artifact => AddKind::Artifact,
-            KindIn::Finding => AddKind::Finding,
-            KindIn::Blocker => AddKind::Blocker,
-            KindIn::Note => AddKind::Note,
-        },
-        body: call.sealing().payload(asked.content, asked.content_type.as_deref())?,
-        content_type: asked.content_type,
-        rationale: asked.rationale,
-    };
+    let add = body::parse::<AddIn<'_>>(&call.body)?.read(&call.sealing(), Some(&id))?;
     let receipt = call.commit(vec![Op::AddToSession(add)]).await?;
-    let n = call.results(&receipt).first().map(|result| result["n"].clone());
-    answer(StatusCode::CREATED, &json!({"n": n, "seq": receipt.seq.map(|seq| seq.0)}))
+    let n = receipt.results.iter().find_map(|result| match result {
+        OpResult::SessionAdded { n } => Some(*n),
+        _ => None,
+    });
+    answer(StatusCode::CREATED, &AddedOut { n, seq: receipt.seq.map(|seq| seq.0) })
 }
 
 /// What happened, oldest first.
@@ -173,26 +356,28 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
     let after = Seq(number_in(page.cursor.as_deref())?);
     let limit = checked_limit(page.limit)?;
     let lines = call.space.timeline(&SessionId::new(id)?, None, Span::After(after), limit).await?;
-    let cursor = lines.last().map(|last| last.seq.0.to_string());
+    let cursor = lines.last().filter(|_| lines.len() >= limit).map(|last| last.seq.0.to_string());
     ok(&Listed { name: "timeline", items: lines.iter().map(LineOut::new).collect(), cursor: Some(cursor) })
 }
 
-/// Something that happened.
-#[derive(Serialize)]
+/// Something that happened in a session.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TimelineLine")]
 struct LineOut {
     seq: u64,
+    #[schemars(with = "words::Time")]
     at: String,
     by: String,
     #[serde(flatten)]
     what: HappeningOut,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum HappeningOut {
     Message { kind: &'static str, message: Box<MessageOut> },
     Changed { kind: &'static str, verb: &'static str, status: &'static str, reason: String },
-    Added { kind: &'static str, n: u64, content: Box<RawValue>, rationale: String },
+    Added { kind: &'static str, n: u64, content: Raw, rationale: String },
 }
 
 impl LineOut {

@@ -1,16 +1,19 @@
 //! `GET /v1/state`: what is there after a record, to show it and to go on from with `GET /v1/events?from=SEQ+1`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agent, AgentNo, Agents, Code, Counts, Item, Refused, Seq, SpaceId, TaskCounts, TaskStatus, Timestamp,
-    World, describe,
+    Agent, AgentNo, Agents, Code, Counts, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp, World, describe,
 };
 use quorate_engine::{Error, Space};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use super::health::{DeliveriesOut, task_counts};
+use crate::api::{Route, get, words};
 use crate::call::{Answer, Call, ok};
 use crate::wire::{effect, time};
 
@@ -23,9 +26,19 @@ const SHOWN_MAX: usize = 1_000;
 /// Folding takes a core for a while: one at a time.
 static FOLDING: Semaphore = Semaphore::const_new(1);
 
-#[derive(Deserialize)]
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/state", "state.get", "What is there, now or after a record, to go on from with the events.")
+            .query::<Wanted>()
+            .answers::<StateOut>(200, "At most 1,000 of each noun.")
+            .to(state),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
+    /// The record; the newest one if nothing is said.
     at: Option<u64>,
 }
 
@@ -119,44 +132,69 @@ fn id_of(call: &Call) -> Result<SpaceId, Refused> {
     found.map(|info| info.id).ok_or_else(|| Refused::new(Code::Unavailable, "the space has no identity"))
 }
 
-fn shown(state: &State) -> Value {
-    let counts = state.counts;
+/// What is there after a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "State")]
+struct StateOut {
+    seq: u64,
+    #[schemars(with = "words::Time")]
+    at: String,
+    agents: Vec<AgentAtOut>,
+    deliveries: DeliveriesOut,
+    /// How many tasks are in each state.
+    tasks: BTreeMap<&'static str, u64>,
+    /// As the effects that change them tell.
+    sessions: Vec<Map<String, Value>>,
+    locks: Vec<Map<String, Value>>,
+}
+
+/// An agent at a record.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AgentAt")]
+struct AgentAtOut {
+    id: String,
+    name: String,
+    #[schemars(with = "words::AgentRole")]
+    role: &'static str,
+    capabilities: Vec<String>,
+    epoch: u64,
+    #[schemars(with = "words::AgentStatus")]
+    status: &'static str,
+    #[schemars(with = "words::AgentHealth")]
+    health: &'static str,
+    available: bool,
+}
+
+fn shown(state: &State) -> StateOut {
     let name = |number: AgentNo| state.agents.get(number).map_or_else(String::new, |one| one.id.to_string());
-    let items = |items: &[Item]| -> Vec<Value> {
-        items.iter().map(|item| Value::Object(effect::fields(describe::item(item, &name)))).collect()
+    let items = |items: &[Item]| -> Vec<_> {
+        items.iter().map(|item| effect::fields(describe::item(item, &name))).collect()
     };
-    let agents: Vec<Value> = { state.agents.iter() }
+    let agents = { state.agents.iter() }
         .filter(|(_, agent)| !agent.removed)
         .take(SHOWN_MAX)
         .map(|(_, one)| agent(one))
         .collect();
-    let tasks: serde_json::Map<_, _> = TaskStatus::ALL
-        .iter()
-        .map(|status| (status.as_str().to_owned(), state.tasks.of(*status).into()))
-        .collect();
-    json!({
-        "seq": state.seq.0,
-        "at": time::shown(state.at),
-        "agents": agents,
-        "deliveries": {
-            "ready": counts.ready, "scheduled": counts.scheduled, "leased": counts.leased,
-            "acked": counts.acked, "dead": counts.dead, "expired": counts.expired, "purged": counts.purged,
-        },
-        "tasks": tasks,
-        "sessions": items(&state.sessions),
-        "locks": items(&state.locks),
-    })
+    StateOut {
+        seq: state.seq.0,
+        at: time::shown(state.at),
+        agents,
+        deliveries: DeliveriesOut::new(&state.counts),
+        tasks: task_counts(&state.tasks),
+        sessions: items(&state.sessions),
+        locks: items(&state.locks),
+    }
 }
 
-fn agent(agent: &Agent) -> Value {
-    json!({
-        "id": agent.id.to_string(),
-        "name": agent.name,
-        "role": agent.role.as_str(),
-        "capabilities": agent.capabilities,
-        "epoch": agent.epoch.0,
-        "status": agent.presence.status.as_str(),
-        "health": agent.presence.health.as_str(),
-        "available": agent.presence.available,
-    })
+fn agent(agent: &Agent) -> AgentAtOut {
+    AgentAtOut {
+        id: agent.id.to_string(),
+        name: agent.name.clone(),
+        role: agent.role.as_str(),
+        capabilities: agent.capabilities.clone(),
+        epoch: agent.epoch.0,
+        status: agent.presence.status.as_str(),
+        health: agent.presence.health.as_str(),
+        available: agent.presence.available,
+    }
 }

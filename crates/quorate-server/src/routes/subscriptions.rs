@@ -1,20 +1,79 @@
 //! Subscriptions: which topics an agent hears.
 
 use axum::extract::Path;
+use quorate_core::limits::HISTORY_LAST_MAX;
 use quorate_core::{AgentId, Code, History, Pattern, Refused, Seq};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use crate::api::{Route, delete, get, put, words};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{Answer, Call, Listed, ok};
 use crate::wire::time;
 
+pub(crate) fn routes() -> Vec<Route> {
+    const ONE: &str = "/v1/agents/{id}/subscriptions/{topic}";
+    vec![
+        get("/v1/agents/{id}/subscriptions", "subscriptions.list", "Which topics an agent hears.")
+            .path::<words::Id>("id")
+            .lists_all::<SubscriptionOut>("subscriptions")
+            .to(list),
+        put(
+            ONE,
+            "subscriptions.subscribe",
+            "The messages of a topic are for an agent as well, from now on or from before.",
+        )
+        .path::<words::Id>("id")
+        .path::<words::Id>("topic")
+        .for_itself()
+        .body::<SubscribeIn>()
+        .answers::<SubscribedOut>(200, "It hears them.")
+        .to(subscribe),
+        delete(ONE, "subscriptions.unsubscribe", "They are not any more.")
+            .path::<words::Id>("id")
+            .path::<words::Id>("topic")
+            .for_itself()
+            .answers::<UnsubscribedOut>(200, "It does not hear them any more.")
+            .to(unsubscribe),
+    ]
+}
+
+/// A subscription: a pattern such as `findings.*` or `findings.>`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Subscription")]
+struct SubscriptionOut {
+    topic: String,
+    /// The record from which on it hears.
+    since: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Subscribed")]
+struct SubscribedOut {
+    agent: String,
+    topic: String,
+    /// The record from which on it hears.
+    since: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Unsubscribed")]
+struct UnsubscribedOut {
+    agent: String,
+    topic: String,
+}
+
 /// What was sent before; nothing if nothing is said.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct SubscribeIn {
+#[schemars(rename = "HistoryWanted")]
+pub(crate) struct SubscribeIn {
+    /// From this record on.
     from_seq: Option<u64>,
+    #[schemars(with = "Option<words::Time>")]
     from_time: Option<String>,
+    /// So many of the newest.
+    #[schemars(range(max = HISTORY_LAST_MAX))]
     last: Option<u32>,
 }
 
@@ -29,18 +88,19 @@ pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call:
         _ => return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other").into()),
     };
     let since = call.space.subscribe(&call.principal, call.epoch, &agent, &pattern, history).await?;
-    ok(&json!({"agent": agent.to_string(), "topic": pattern.to_string(), "since": since.0}))
+    ok(&SubscribedOut { agent: agent.to_string(), topic: pattern.to_string(), since: since.0 })
 }
 
 pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<Pattern>()?);
     call.space.unsubscribe(&call.principal, call.epoch, &agent, &pattern).await?;
-    ok(&json!({"agent": agent.to_string(), "topic": pattern.to_string()}))
+    ok(&UnsubscribedOut { agent: agent.to_string(), topic: pattern.to_string() })
 }
 
 pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
     let found = call.space.subscriptions(&agent).await?;
-    let shown = found.iter().map(|one| json!({"topic": one.pattern.to_string(), "since": one.since.0}));
-    ok(&json!({"subscriptions": shown.collect::<Vec<_>>()}))
+    let items = found.iter();
+    let items = items.map(|one| SubscriptionOut { topic: one.pattern.to_string(), since: one.since.0 });
+    ok(&Listed { name: "subscriptions", items: items.collect(), cursor: None })
 }

@@ -4,14 +4,75 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{AgentId, Code, Refused, TaskId, TaskStatus};
 use quorate_engine::{TaskClaim, TaskFilter};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::checked_limit;
 use super::inbox::checked_wait;
+use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::task::{GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
+
+pub(crate) fn routes() -> Vec<Route> {
+    let said = |path, id, about| {
+        post(path, id, about)
+            .path::<words::Id>("id")
+            .body::<HolderIn<'_>>()
+            .answers::<TaskOut>(200, "The task.")
+    };
+    vec![
+        post("/v1/tasks", "tasks.create", "Makes a task, or a graph of them: all of it or nothing.")
+            .body::<Tasks<'_>>()
+            .answers::<CreatedOut>(201, "They are made.")
+            .to(create),
+        get("/v1/tasks", "tasks.list", "The tasks, by age.")
+            .query::<Filter>()
+            .lists::<TaskOut>("tasks")
+            .to(list),
+        post("/v1/tasks/claim", "tasks.claim", "Takes tasks under a lease, and waits for one if asked to.")
+            .body::<ClaimIn>()
+            .lists_all::<InHandOut>("tasks")
+            .to(claim),
+        get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
+            .path::<words::Id>("id")
+            .answers::<TaskOut>(200, "The task.")
+            .to(show),
+        said(
+            "/v1/tasks/{id}/heartbeat",
+            "tasks.heartbeat",
+            "Keeps a task for longer; may bring a partial result.",
+        )
+        .to(heartbeat),
+        said("/v1/tasks/{id}/complete", "tasks.complete", "The end of a task, with its result.").to(complete),
+        said("/v1/tasks/{id}/fail", "tasks.fail", "A try came to nothing.").to(fail),
+        said("/v1/tasks/{id}/release", "tasks.release", "It was not tried at all; somebody else may.")
+            .to(release),
+        said("/v1/tasks/{id}/cancel", "tasks.cancel", "Nobody needs it any more.").to(cancel),
+    ]
+}
+
+/// One task or a graph. Only described here; which one it is is told by the field `tasks`.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "NewTasks")]
+#[allow(dead_code)]
+enum Tasks<'a> {
+    One(TaskIn<'a>),
+    Graph(GraphIn<'a>),
+}
+
+/// The tasks that were made, in their order.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TasksCreated")]
+struct CreatedOut {
+    tasks: Vec<TaskIdOut>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TaskId")]
+struct TaskIdOut {
+    id: String,
+}
 
 /// One task or a graph: all of it or nothing.
 pub(crate) async fn create(call: Call) -> Answer {
@@ -20,18 +81,28 @@ pub(crate) async fn create(call: Call) -> Answer {
     let tasks = tasks.into_iter().map(TaskIn::read).collect::<Result<Vec<_>, _>>()?;
     let commit = call.as_commit(vec![call.space.task_op(tasks)]);
     let ids = call.space.create_tasks(commit).await?;
-    let ids: Vec<_> = ids.iter().map(|id| json!({"id": id.to_string()})).collect();
-    answer(StatusCode::CREATED, &json!({"tasks": ids}))
+    let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();
+    answer(StatusCode::CREATED, &CreatedOut { tasks })
 }
 
-#[derive(Deserialize)]
+/// Which tasks to take.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "TaskClaim")]
 struct ClaimIn {
+    /// Whoever asks, if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// Only of these types.
     #[serde(default)]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
     types: Vec<String>,
+    /// How many at most; 1 if nothing is said.
+    #[schemars(range(min = 1, max = 256))]
     max: Option<u32>,
+    #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
+    #[schemars(with = "Option<words::LeaseMs>")]
     lease_ms: Option<u64>,
 }
 
@@ -85,13 +156,17 @@ async fn whole(call: &Call, id: &TaskId) -> Answer {
     ok(&TaskOut::whole(&call.space.published().agents, &view))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
+    #[schemars(with = "Option<words::TaskWord>")]
     status: Option<String>,
     r#type: Option<String>,
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
     cursor: Option<String>,
 }
 

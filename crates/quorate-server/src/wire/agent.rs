@@ -2,23 +2,37 @@
 
 use quorate_core::{AgentId, Code, Epoch, Health, Heartbeat, Refused, RegisterAgent, Role, Status};
 use quorate_engine::{AgentView, Space};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::time;
+use crate::api::words;
 
 /// An agent as it describes itself.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "AgentDescription")]
 pub(crate) struct AgentIn {
     /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// What people call it; its id if nothing is said.
+    #[schemars(length(max = 128))]
     name: Option<String>,
+    /// What it is in the group; a worker if nothing is said.
+    #[schemars(with = "Option<words::AgentRole>")]
     role: Option<String>,
+    /// What it can do: `can:WORD` reaches one of those who can.
     #[serde(default)]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
     capabilities: Vec<String>,
+    /// Which actions it answers.
     #[serde(default)]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
     supported_actions: Vec<String>,
+    /// The current epoch, to change the description without a new start.
     epoch: Option<u64>,
+    /// How often it will give a sign of life; three missed, and it is offline. 0: nobody looks.
     heartbeat_ms: Option<u64>,
 }
 
@@ -49,19 +63,25 @@ pub(crate) fn named(path: Option<&AgentId>, body: Option<String>) -> Result<Agen
 }
 
 /// A sign of life.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Heartbeat")]
 pub(crate) struct HeartbeatIn {
+    /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
     #[serde(default)]
     status: StatusIn,
     #[serde(default)]
     health: HealthIn,
+    /// What is wrong with it, if its health is not well.
+    #[schemars(length(max = 1000))]
     note: Option<String>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum StatusIn {
     #[default]
     Idle,
@@ -69,8 +89,9 @@ enum StatusIn {
     Waiting,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum HealthIn {
     #[default]
     Healthy,
@@ -98,31 +119,40 @@ impl HeartbeatIn {
 }
 
 /// An agent as it is shown.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Agent")]
 pub(crate) struct AgentOut {
+    #[schemars(with = "words::Id")]
     id: String,
     name: String,
+    #[schemars(with = "words::AgentRole")]
     role: &'static str,
     capabilities: Vec<String>,
     supported_actions: Vec<String>,
     epoch: u64,
     heartbeat_ms: u64,
+    #[schemars(with = "words::AgentStatus")]
     status: &'static str,
+    #[schemars(with = "words::AgentHealth")]
     health: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     note: String,
+    /// Whether it takes messages and tasks now.
     available: bool,
     load: LoadOut,
+    #[schemars(with = "words::Time")]
     heard_at: String,
     /// When it is taken for offline if no sign of life comes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Time>")]
     offline_at: Option<String>,
 }
 
 /// What an agent has to do.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Load")]
 struct LoadOut {
     /// Deliveries in its inbox that have not ended, and those of them that it holds.
     open: usize,

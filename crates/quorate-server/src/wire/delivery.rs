@@ -4,22 +4,33 @@ use quorate_core::{
     DeliveryId, EndState, Extend, LeaseRef, Nack, NackThen, Op, OpenState, Refused, Timestamp, Token,
 };
 use quorate_engine::{Delivery, DeliveryState, DeliveryView};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::message::MessageOut;
 use super::time;
+use crate::api::words;
 
 /// How long a delivery is held if nothing is said.
 pub(crate) const LEASE_MS: u64 = 30_000;
 
 /// A delivery and its lease, and what is said of it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "HeldDelivery")]
 pub(crate) struct LeaseIn {
+    #[schemars(with = "words::DeliveryId")]
     delivery_id: String,
+    /// As the claim told.
     lease_token: u64,
+    /// Of a nack: how long to wait before the next try.
+    #[schemars(range(max = 86_400_000))]
     delay_ms: Option<u64>,
+    /// Of a nack: why.
+    #[schemars(with = "Option<words::Sentence>")]
     reason: Option<String>,
+    /// Of an extension: how long from now; 30 s if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
     lease_ms: Option<u64>,
     /// Of a nack: it was not tried at all.
     #[serde(default)]
@@ -61,13 +72,17 @@ impl LeaseIn {
 }
 
 /// A delivery in the hands of its recipient.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Delivery")]
 pub(crate) struct DeliveryOut {
     /// `null` for an ephemeral message: nobody needs to ack it.
+    #[schemars(with = "Option<words::DeliveryId>")]
     delivery_id: Option<String>,
     lease_token: Option<u64>,
+    /// Counted from 1.
     attempt: u16,
+    #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
     message: MessageOut,
 }
@@ -86,18 +101,24 @@ impl DeliveryOut {
 }
 
 /// Where a delivery is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DeliveryState")]
 pub(crate) struct StateOut {
+    #[schemars(with = "words::DeliveryId")]
     delivery_id: String,
+    /// Whose it is: an agent, or `can:CAPABILITY` until somebody takes it.
     agent: String,
+    #[schemars(extend("enum" = ["ready", "scheduled", "leased", "acked", "dead", "expired", "purged"]))]
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Time>")]
     due: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// The record that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<u64>,
 }

@@ -1,60 +1,97 @@
 //! Messages: seed D's envelope in JSON.
 
+use crate::wire::Raw;
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
 };
 use quorate_engine::MessageView;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Sealing, delivery, shown, time};
+use crate::api::words;
 
 /// A message as a caller writes it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "NewMessage")]
 pub(crate) struct MessageIn<'a> {
+    /// The caller's own id: sent again with the same content it is one message.
+    #[schemars(with = "Option<words::Id>")]
     id: Option<String>,
+    /// The token's agent if nothing is said; operators and admins may name one.
+    #[schemars(with = "Option<words::Id>")]
     from: Option<String>,
     to: OneOrList,
     #[serde(rename = "type", default)]
     kind: KindIn,
+    /// What is to be done, as a word.
     #[serde(default)]
+    #[schemars(length(max = 128))]
     action: String,
+    /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     payload: Option<&'a RawValue>,
+    /// What the bytes are, if they are no JSON.
+    #[schemars(length(max = 128))]
     content_type: Option<String>,
     priority: Option<PriorityIn>,
     #[serde(default)]
     durability: DurabilityIn,
+    #[schemars(with = "Option<words::Time>")]
     expires_at: Option<String>,
+    #[schemars(with = "Option<words::Time>")]
     deliver_at: Option<String>,
+    #[schemars(range(min = 1, max = 100))]
     max_attempts: Option<u16>,
+    /// The agent that answers go to.
+    #[schemars(with = "Option<words::Id>")]
     reply_to: Option<String>,
+    /// The message that this one answers.
+    #[schemars(length(max = 128))]
     in_reply_to: Option<String>,
+    #[schemars(length(max = 128))]
     correlation_id: Option<String>,
+    #[schemars(length(max = 128))]
     causation_id: Option<String>,
+    #[schemars(length(max = 128))]
     session_id: Option<String>,
+    /// The budget that its chain spends from.
+    #[schemars(length(max = 128))]
     budget: Option<String>,
+    /// How many messages led to it.
     hops: Option<u16>,
+    /// W3C trace context.
+    #[schemars(length(max = 128))]
     traceparent: Option<String>,
+    #[schemars(length(max = 128))]
     origin: Option<String>,
+    #[schemars(range(min = 0, max = 1))]
     confidence: Option<f64>,
+    #[schemars(with = "Option<words::Sentence>")]
     rationale: Option<String>,
+    /// An object of at most 16 KB.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     metadata: Option<&'a RawValue>,
     #[serde(default)]
     if_unavailable: IfUnavailableIn,
 }
 
-#[derive(Deserialize)]
+/// An agent, a list of agents, `topic:…`, `role:…`, `can:…` or `*`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "an agent, a list of agents, topic:…, role:…, can:… or *")]
+#[schemars(rename = "Destination")]
 enum OneOrList {
-    One(String),
-    List(Vec<String>),
+    One(#[schemars(with = "words::Id")] String),
+    List(#[schemars(length(min = 1), with = "Vec<words::Id>")] Vec<String>),
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum KindIn {
     #[default]
     Command,
@@ -63,16 +100,18 @@ enum KindIn {
     Response,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum DurabilityIn {
     #[default]
     Durable,
     Ephemeral,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum IfUnavailableIn {
     #[default]
     Queue,
@@ -81,15 +120,17 @@ enum IfUnavailableIn {
 }
 
 /// How urgent something is: a word, or seed D's number from 0 to 3.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "low, normal, high, urgent, or a number from 0 to 3")]
+#[schemars(rename = "Priority")]
 pub(crate) enum PriorityIn {
     Word(PriorityWord),
-    Level(u8),
+    Level(#[schemars(range(max = 3))] u8),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub(crate) enum PriorityWord {
     Low,
     Normal,
@@ -174,19 +215,27 @@ impl MessageIn<'_> {
 }
 
 /// A message as it is shown.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Message")]
 pub(crate) struct MessageOut {
     id: String,
+    /// Of the envelope: 1.0.
     version: &'static str,
+    #[schemars(with = "words::Time")]
     timestamp: String,
+    /// `null`: the hub itself.
     from: Option<String>,
     to: Vec<String>,
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["command", "query", "event", "response"]))]
     kind: &'static str,
     action: String,
-    payload: Box<RawValue>,
+    /// As it came in; `null` if it was erased.
+    payload: Raw,
+    #[schemars(with = "words::Urgency")]
     priority: &'static str,
+    #[schemars(extend("enum" = ["durable", "ephemeral"]))]
     durability: &'static str,
     max_attempts: u16,
     hops: u16,
@@ -196,7 +245,7 @@ pub(crate) struct MessageOut {
 }
 
 /// What most messages leave out.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct MoreOut {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -204,8 +253,10 @@ struct MoreOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Time>")]
     expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Time>")]
     deliver_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reply_to: Option<String>,
@@ -277,7 +328,8 @@ impl MessageOut {
 }
 
 /// A message with where each of its deliveries is.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageWithDeliveries")]
 pub(crate) struct MessageStateOut {
     #[serde(flatten)]
     message: MessageOut,

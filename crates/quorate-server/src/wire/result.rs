@@ -1,8 +1,35 @@
 //! What operations came to, in JSON.
 
-use quorate_core::{DeliveryNo, OpResult};
+use quorate_core::{DeliveryNo, OpResult, Receipt};
 use quorate_engine::Space;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
+
+/// What changed something: the record of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Changed")]
+pub(crate) struct Changed {
+    /// `null` if nothing durable changed.
+    pub(crate) seq: Option<u64>,
+}
+
+impl Changed {
+    pub(crate) fn of(receipt: &Receipt) -> Self {
+        Self { seq: receipt.seq.map(|seq| seq.0) }
+    }
+}
+
+/// What a message came to.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SendReceipt")]
+pub(crate) struct Sent {
+    id: String,
+    /// `null` for an ephemeral message.
+    seq: Option<u64>,
+    /// The ids of its deliveries.
+    deliveries: Vec<String>,
+}
 
 /// The result of one operation.
 pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {

@@ -1,5 +1,6 @@
 //! Tasks in JSON.
 
+use crate::wire::Raw;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
@@ -7,54 +8,81 @@ use quorate_core::{
     Token,
 };
 use quorate_engine::{Space, TaskInHand, TaskView};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::entry::FenceIn;
 use super::message::{PriorityWord, word_of};
 use super::{Sealing, time};
+use crate::api::words;
 
-/// A graph.
-#[derive(Deserialize)]
+/// A graph of tasks: all of it or nothing.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "TaskGraph")]
 pub(crate) struct GraphIn<'a> {
     #[serde(borrow)]
+    #[schemars(length(min = 1, max = 10_000))]
     pub(crate) tasks: Vec<TaskIn<'a>>,
 }
 
 /// A task as a caller writes it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "NewTask")]
 pub(crate) struct TaskIn<'a> {
+    /// The caller's own id; the hub makes one if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
     id: Option<String>,
+    /// The capability that it needs; or name an agent.
     #[serde(rename = "type", default)]
+    #[schemars(length(max = 128))]
     task_type: String,
+    #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     input: Option<&'a RawValue>,
+    #[schemars(length(max = 128))]
     content_type: Option<String>,
     priority: Option<TaskPriorityIn>,
+    /// Tasks that must be done before it is given out.
     #[serde(default)]
+    #[schemars(length(max = 10_000), with = "Vec<words::Id>")]
     depends_on: Vec<String>,
+    /// How long one try may take.
+    #[schemars(range(min = 1_000, max = 604_800_000))]
     timeout_ms: Option<u64>,
+    #[schemars(with = "Option<words::LeaseMs>")]
     lease_ms: Option<u64>,
     retry: Option<RetryIn>,
+    /// What becomes of it if something that it needs fails.
     #[serde(default)]
     on_dependency_failure: OnFailureIn,
+    /// Who hears of it when it is given up: `coordinators` (the default), `nobody`, or an agent.
+    #[schemars(with = "Option<words::Id>")]
     escalate_to: Option<String>,
+    #[schemars(length(max = 128))]
     session_id: Option<String>,
 }
 
 /// How often and how fast a task is tried again.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "Retry")]
 struct RetryIn {
+    #[schemars(range(min = 1, max = 100))]
     max_attempts: Option<u16>,
+    /// The wait after the first failed try; then 2, 4, 8, 16 times as long.
+    #[schemars(range(max = 3_600_000))]
     backoff_ms: Option<u64>,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum OnFailureIn {
     #[default]
     Fail,
@@ -63,11 +91,12 @@ enum OnFailureIn {
 }
 
 /// How urgent a task is: a word, or seed C's number from 1 to 10.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "low, normal, high, urgent, or a number from 1 to 10")]
+#[schemars(rename = "TaskPriority")]
 enum TaskPriorityIn {
     Word(PriorityWord),
-    Ten(u8),
+    Ten(#[schemars(range(min = 1, max = 10))] u8),
 }
 
 impl TaskIn<'_> {
@@ -111,29 +140,44 @@ impl TaskIn<'_> {
 }
 
 /// What the holder of a task says of it.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "SaidOfTask")]
 pub(crate) struct HolderIn<'a> {
     /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::Id>")]
     task: Option<String>,
+    /// As the claim told. Needed by all but `cancel`.
     lease_token: Option<u64>,
+    /// Of `complete`: any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     result: Option<&'a RawValue>,
+    /// Of `heartbeat`: what there is so far.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     partial: Option<&'a RawValue>,
+    /// Of `fail`: what went wrong.
     #[serde(borrow)]
+    #[schemars(with = "words::Any")]
     details: Option<&'a RawValue>,
+    #[schemars(length(max = 128))]
     content_type: Option<String>,
+    #[schemars(range(min = 0, max = 1))]
     confidence: Option<f64>,
+    #[schemars(with = "Option<words::Sentence>")]
     rationale: Option<String>,
     status: Option<EndIn>,
+    #[schemars(with = "Option<words::Sentence>")]
     reason: Option<String>,
+    /// Of `fail`: whether another try may help; yes if nothing is said.
     recoverable: Option<bool>,
     fence: Option<FenceIn>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum EndIn {
     Done,
     Partial,
@@ -191,18 +235,22 @@ impl HolderIn<'_> {
 }
 
 /// A task as it is shown.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "Task")]
 pub(crate) struct TaskOut {
     id: String,
     #[serde(rename = "type")]
     task_type: String,
     agent: Option<String>,
+    #[schemars(with = "words::TaskWord")]
     status: &'static str,
+    #[schemars(with = "words::Urgency")]
     priority: &'static str,
     attempt: u16,
     max_attempts: u16,
     depends_on: Vec<String>,
+    #[schemars(with = "words::Time")]
     created_at: String,
     creator: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,14 +272,15 @@ pub(crate) struct TaskOut {
 }
 
 /// What is read only when one task is asked for.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct MoreOut {
     blocked_on: Vec<String>,
+    #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
-    result: Option<Box<RawValue>>,
-    partials: Vec<Box<RawValue>>,
-    details: Option<Box<RawValue>>,
+    result: Option<Raw>,
+    partials: Vec<Raw>,
+    details: Option<Raw>,
 }
 
 impl TaskOut {
@@ -289,17 +338,19 @@ impl TaskOut {
     }
 }
 
-fn raw(bytes: &Bytes, content_type: Option<&str>) -> Box<RawValue> {
+fn raw(bytes: &Bytes, content_type: Option<&str>) -> Raw {
     super::shown(&quorate_core::Payload::unsealed(bytes.clone()), content_type)
 }
 
 /// A task in the hands of somebody.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "HeldTask")]
 pub(crate) struct InHandOut {
     lease_token: u64,
+    #[schemars(with = "words::Time")]
     lease_until: String,
-    input: Option<Box<RawValue>>,
+    input: Option<Raw>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
     #[serde(flatten)]

@@ -2,6 +2,7 @@
 // Not every test binary needs all of it.
 #![allow(dead_code)]
 
+pub(crate) mod described;
 pub(crate) mod socket;
 
 use std::sync::Arc;
@@ -119,9 +120,13 @@ impl Hub {
 
     async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
         let request = request.body(Body::from(body.to_owned())).expect("a request");
+        let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let response = self.app.answer(request).await;
         let status = response.status().as_u16();
+        let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();
-        Answer { status, text: String::from_utf8(bytes.to_vec()).expect("text") }
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        described::check(&method, &path, status, kind.as_deref(), &text);
+        Answer { status, text }
     }
 }

@@ -1,0 +1,238 @@
+//! The interface as a table: every call with its name, what goes in, what comes out, who may, and who answers it. There is no
+//! other way to a route, so none is without its description: `GET /v1/openapi.json` is made from this table, and whoever
+//! may not make a call is refused by it.
+
+mod document;
+pub(crate) mod words;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use quorate_core::Deed;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::json;
+
+use crate::app::App;
+
+pub(crate) use document::{about_the_hub, text};
+
+/// A schema, when it is asked for.
+type Shape = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;
+
+fn shape_of<T: JsonSchema>() -> Shape {
+    Arc::new(|generator| generator.subschema_for::<T>())
+}
+
+/// Who may make a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Who {
+    /// Everybody who reaches the hub; there is no token to show.
+    Everybody,
+    /// Whoever has a token that is good for this kind of thing, as the table of rights says.
+    Holders(Deed),
+}
+
+/// A call of the interface, described.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    pub(crate) method: &'static str,
+    /// As the description writes it: `/v1/agents/{id}`.
+    pub(crate) path: &'static str,
+    /// `noun.verb`.
+    pub(crate) id: &'static str,
+    /// One sentence.
+    pub(crate) about: &'static str,
+    pub(crate) who: Who,
+    /// The parameters in the path, with their shapes.
+    in_path: Vec<(&'static str, Shape)>,
+    in_query: Option<Shape>,
+    body: Option<Shape>,
+    answers: Vec<Answers>,
+    /// Whether an agent may make it for itself only.
+    itself: bool,
+}
+
+/// What a call is answered with if all is well.
+#[derive(Clone)]
+struct Answers {
+    status: u16,
+    about: &'static str,
+    kind: &'static str,
+    shape: Option<Shape>,
+}
+
+/// A call and who answers it.
+pub(crate) struct Route {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) served_at: &'static str,
+    pub(crate) handler: MethodRouter<App>,
+}
+
+/// A `GET`. Everybody with a token may make it, unless it says otherwise.
+pub(crate) fn get(path: &'static str, id: &'static str, about: &'static str) -> Operation {
+    Operation::new("get", path, id, about, Who::Holders(Deed::Read))
+}
+
+/// A `POST`: part of an agent's work, unless it says otherwise.
+pub(crate) fn post(path: &'static str, id: &'static str, about: &'static str) -> Operation {
+    Operation::new("post", path, id, about, Who::Holders(Deed::Work))
+}
+
+/// A `PUT`: part of an agent's work, unless it says otherwise.
+pub(crate) fn put(path: &'static str, id: &'static str, about: &'static str) -> Operation {
+    Operation::new("put", path, id, about, Who::Holders(Deed::Work))
+}
+
+/// A `DELETE`: part of an agent's work, unless it says otherwise.
+pub(crate) fn delete(path: &'static str, id: &'static str, about: &'static str) -> Operation {
+    Operation::new("delete", path, id, about, Who::Holders(Deed::Work))
+}
+
+impl Operation {
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        about: &'static str,
+        who: Who,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            id,
+            about,
+            who,
+            in_path: Vec::new(),
+            in_query: None,
+            body: None,
+            answers: Vec::new(),
+            itself: false,
+        }
+    }
+
+    /// Needs no token.
+    pub(crate) fn open(mut self) -> Self {
+        self.who = Who::Everybody;
+        self
+    }
+
+    /// Is a deed of another kind.
+    pub(crate) fn is(mut self, deed: Deed) -> Self {
+        self.who = Who::Holders(deed);
+        self
+    }
+
+    /// An agent may make it for itself only: the `{id}` of the path is its own.
+    pub(crate) fn for_itself(mut self) -> Self {
+        self.itself = true;
+        self
+    }
+
+    /// A parameter in the path.
+    pub(crate) fn path<T: JsonSchema>(mut self, name: &'static str) -> Self {
+        self.in_path.push((name, shape_of::<T>()));
+        self
+    }
+
+    /// What may stand behind the question mark: the fields of this type.
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.in_query = Some(Arc::new(|generator| T::json_schema(generator)));
+        self
+    }
+
+    /// What is sent. It may be left out if no field of it is required.
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(shape_of::<T>());
+        self
+    }
+
+    /// What comes back, as JSON.
+    pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answering(status, about, "application/json", Some(shape_of::<T>()))
+    }
+
+    /// What comes back: a page of a list under its name, as [`crate::call::Listed`] writes it.
+    pub(crate) fn lists<T: JsonSchema>(self, name: &'static str) -> Self {
+        let shape = listed(name, shape_of::<T>(), true);
+        self.answering(200, "One page; with the cursor the list goes on.", "application/json", Some(shape))
+    }
+
+    /// What comes back: a list under its name, all of it.
+    pub(crate) fn lists_all<T: JsonSchema>(self, name: &'static str) -> Self {
+        let shape = listed(name, shape_of::<T>(), false);
+        self.answering(200, "All of them.", "application/json", Some(shape))
+    }
+
+    /// What comes back, as something else.
+    pub(crate) fn answers_with(self, status: u16, about: &'static str, kind: &'static str) -> Self {
+        self.answering(status, about, kind, None)
+    }
+
+    fn answering(
+        mut self,
+        status: u16,
+        about: &'static str,
+        kind: &'static str,
+        shape: Option<Shape>,
+    ) -> Self {
+        self.answers.push(Answers { status, about, kind, shape });
+        self
+    }
+
+    /// Who answers it.
+    pub(crate) fn to<H, T>(self, handler: H) -> Route
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let served_at = self.path;
+        self.to_at(served_at, handler)
+    }
+
+    /// Who answers it, at a path that the router writes in another way than the description.
+    pub(crate) fn to_at<H, T>(self, served_at: &'static str, handler: H) -> Route
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let method = match self.method {
+            "get" => MethodFilter::GET,
+            "put" => MethodFilter::PUT,
+            "delete" => MethodFilter::DELETE,
+            _ => MethodFilter::POST,
+        };
+        // Who may is checked where the token is read (`call.rs`), by what the route says here.
+        let handler = on(method, handler).route_layer(Extension(Asked { who: self.who, id: self.id }));
+        Route { operations: vec![self], served_at, handler }
+    }
+}
+
+fn listed(name: &'static str, item: Shape, has_pages: bool) -> Shape {
+    Arc::new(move |generator| {
+        let item = item(generator);
+        let mut fields = json!({name: {"type": "array", "items": item}});
+        let mut required = vec![name];
+        if has_pages {
+            fields["cursor"] = json!({"type": ["string", "null"], "description": "null: there is no more."});
+            required.push("cursor");
+        }
+        json_schema!({"type": "object", "properties": fields, "required": required})
+    })
+}
+
+impl Route {
+    /// The same handler answers this as well.
+    pub(crate) fn and(mut self, operation: Operation) -> Self {
+        self.operations.push(operation);
+        self
+    }
+}
+
+/// What was called, for whoever looks who may.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) who: Who,
+    pub(crate) id: &'static str,
+}
