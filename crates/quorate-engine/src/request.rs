@@ -40,8 +40,8 @@ pub struct Asking {
     /// Those, since they may be told again.
     heard: Vec<MessageId>,
     end: End,
-    /// Whether the question goes on when nobody listens here any more.
-    outlives: bool,
+    /// Whether the request goes on without whoever waits here.
+    stays: bool,
 }
 
 /// Whether more can come.
@@ -105,7 +105,7 @@ impl Space {
             earlier: VecDeque::new(),
             heard: Vec::new(),
             end: End::NotYet,
-            outlives: false,
+            stays: false,
         };
         // From here on it looks after itself.
         closing.waits = false;
@@ -160,10 +160,10 @@ impl Asking {
         self.request
     }
 
-    /// Letting go of it is not calling it off: whoever asked may come back and ask the same question again, under the
-    /// same id, and waits for the same answer then. Its time ends it otherwise.
-    pub fn outlive(&mut self) {
-        self.outlives = true;
+    /// Letting go of it does not call the request off: whoever asked may come back and ask the same question again, under the
+    /// same id or key, and waits for the same answer then. Its time ends it otherwise.
+    pub fn stays(&mut self) {
+        self.stays = true;
     }
 
     /// The next answer; `None` when all that could come came.
@@ -256,7 +256,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.space.post().close(self.id);
-        if matches!(self.end, End::NotYet) && !self.outlives {
+        if matches!(self.end, End::NotYet) && !self.stays {
             let op = Op::CancelRequest { request: self.request };
             let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
             // If the queue is full or closed, its time runs out: late, but not for ever.

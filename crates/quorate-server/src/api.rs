@@ -204,7 +204,11 @@ impl Operation {
             _ => MethodFilter::POST,
         };
         // Who may is checked where the token is read (`call.rs`), by what the route says here.
-        let handler = on(method, handler).route_layer(Extension(Asked { who: self.who, id: self.id }));
+        let handler = on(method, handler).route_layer(Extension(Asked {
+            who: self.who,
+            itself: self.itself,
+            id: self.id,
+        }));
         Route { operations: vec![self], served_at, handler }
     }
 }
@@ -234,5 +238,7 @@ impl Route {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) who: Who,
+    /// Whether an agent may make it for itself only.
+    pub(crate) itself: bool,
     pub(crate) id: &'static str,
 }

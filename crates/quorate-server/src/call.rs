@@ -1,9 +1,11 @@
 //! A call: who asks, in which space, and what was sent with it. The one way from a request to the engine.
 
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use quorate_core::limits::NUMBER_MAX;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
     SpaceName, SpaceNo, TokenDigest, TokenRole,
@@ -50,16 +52,22 @@ impl FromRequest<App> for Call {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
         let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
         // Then whether it may at all, before anything of what it sent is read.
-        if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
-            principal.check_deed(*deed, &format!("call {id}"))?;
+        if let Some(asked) = head.extensions.get::<Asked>().copied() {
+            if let Who::Holders(deed) = asked.who {
+                principal.check_deed(deed, &format!("call {}", asked.id))?;
+            }
+            if let (true, Some(by)) = (asked.itself, bearer.agent()) {
+                check_itself(by, asked.id, &mut head).await?;
+            }
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
-            text.parse().map(Epoch).map_err(wrong)
+            let wrong = || Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"));
+            let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
+            number.map(Epoch).ok_or_else(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body).await?;
@@ -75,6 +83,19 @@ impl FromRequest<App> for Call {
             body,
             pass,
         })
+    }
+}
+
+/// Refuses an agent that names another one in the path.
+async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), Refused> {
+    let named = RawPathParams::from_request_parts(head, &()).await.ok();
+    let named = named.as_ref().and_then(|all| all.iter().find(|(name, _)| *name == "id"));
+    match named {
+        Some((_, id)) if id != by.as_str() => {
+            Err(Refused::new(Code::Forbidden, format!("agent {by} may not call {call} for {id}"))
+                .hint("an agent acts for itself; for others this needs a token of role operator or admin"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,22 +1,26 @@
 //! The routes: which call goes where. Each noun has a room of its own, which describes its calls beside what answers them.
 
-mod admin;
+pub(crate) mod admin;
 mod agents;
 mod commit;
 mod context;
 mod dead_letters;
-mod going_back;
+pub(crate) mod going_back;
 mod health;
 mod inbox;
-mod locks;
+pub(crate) mod locks;
 mod messages;
 mod requests;
-mod sessions;
-mod subscriptions;
+pub(crate) mod sessions;
+pub(crate) mod subscriptions;
 mod tasks;
 
 mod events;
 mod state;
+
+pub(crate) mod budgets;
+pub(crate) mod policy;
+mod session_state;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -53,8 +57,12 @@ fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
 
 /// A cursor that is a number; it came from us.
 fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
-    let wrong = |_| Refused::new(Code::Invalid, "the cursor is none of this list");
-    cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(wrong))
+    let Some(cursor) = cursor else { return Ok(0) };
+    let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
+    number.ok_or_else(|| {
+        Refused::new(Code::Invalid, "the cursor is none of this list")
+            .hint("give it as the page before told it")
+    })
 }
 
 /// Every call there is, described. A room that is added belongs in this list.
@@ -76,6 +84,9 @@ pub(crate) fn rooms() -> Vec<Route> {
         admin::routes(),
         events::routes(),
         state::routes(),
+        policy::routes(),
+        budgets::routes(),
+        session_state::routes(),
     ]
     .into_iter()
     .flatten()
@@ -97,8 +108,15 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
     Problem::from(refused).into_response()
 }
 
-async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
+/// What an address is not made for. Where the router says itself what it is made for, so does the answer.
+pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
-    Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED).into_response()
+    let refused = Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED);
+    let mut response = refused.into_response();
+    if context::is_history(&uri) {
+        let only = axum::http::HeaderValue::from_static("GET,HEAD");
+        response.headers_mut().insert(axum::http::header::ALLOW, only);
+    }
+    response
 }

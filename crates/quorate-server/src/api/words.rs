@@ -64,6 +64,10 @@ word!(
     DeliveryId => made("^dlv_[0-9]+-[0-9]+$")
 );
 word!(
+    /// Made by the hub for each message.
+    MessageId => made("^msg_[0-9]+-[0-9]+-[0-9]+$")
+);
+word!(
     /// Made by the hub for each token.
     TokenId => made("^tok_[0-9]+-[0-9]+-[0-9]+$")
 );

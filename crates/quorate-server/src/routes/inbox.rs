@@ -62,9 +62,14 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let asked: ClaimIn = body::parse(&call.body)?;
     let wait = checked_wait(asked.wait_ms)?;
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
-    let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
-    let now = call.app.engine().clock().now().wall;
-    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
+    let (deliveries, since) = match &call.key {
+        Some(_) => call.space.claim_once(&|ops| call.as_commit(ops), &agent, max, lease_ms, wait).await?,
+        None => {
+            let taken = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
+            (taken, call.app.engine().clock().now().wall)
+        }
+    };
+    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, since)).collect();
     ok(&Listed { name: "deliveries", items, cursor: None })
 }
 

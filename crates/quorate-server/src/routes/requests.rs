@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_core::limits::REQUEST_MS_MAX;
-use quorate_core::{Ask, Durability, WaitsFor, Why, WhyNext};
+use quorate_core::{Ask, Code, Durability, MessageId, Op, Refused, RequestState, WaitsFor, Why, WhyNext};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok};
 use crate::wire::message::{MessageIn, MessageOut};
+use crate::wire::result::Changed;
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -23,6 +24,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<AskIn>()
             .answers::<MessageOut>(200, "The answer.")
             .to(request),
+        get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
+            .path::<words::MessageId>("id")
+            .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")
+            .to(show),
+        post("/v1/requests/{id}/cancel", "requests.cancel", "Wants no answer any more.")
+            .path::<words::MessageId>("id")
+            .answers::<Changed>(200, "It is called off.")
+            .to(cancel),
         why_of(
             "/v1/messages/{id}/why",
             "messages.why",
@@ -47,7 +56,7 @@ impl JsonSchema for AskIn {
         schema.insert("description".to_owned(), "A message whose answer is waited for.".into());
         if let Some(fields) = schema.get_mut("properties") {
             fields["timeoutMs"] = json!({
-                "type": ["integer", "null"], "minimum": 0, "maximum": REQUEST_MS_MAX,
+                "type": ["integer", "null"], "minimum": 1, "maximum": REQUEST_MS_MAX,
                 "description": "A command waits 30 s, a query 5 s, a question to several 1 s if nothing is said.",
             });
         }
@@ -55,8 +64,8 @@ impl JsonSchema for AskIn {
     }
 }
 
-/// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless the question has
-/// an id: then it may ask again under the same id, and waits for the same answer.
+/// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
+/// key, or the question has an id: then it may come back.
 pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
@@ -69,12 +78,64 @@ pub(crate) async fn request(call: Call) -> Answer {
     }
     let named = message.client_id.is_some();
     let ask = Ask::new(message, timeout_ms, None);
-    let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;
+    let mut asking = match &call.key {
+        Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
+        None => call.space.request(&call.principal, call.epoch, ask).await?,
+    };
     if named {
-        asking.outlive();
+        asking.stays();
     }
     let answer = asking.answer().await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
+}
+
+/// A question and what came of it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Request")]
+struct RequestOut {
+    id: String,
+    from: Option<String>,
+    #[schemars(extend("enum" = ["waiting", "answered", "timedOut", "cancelled", "failed"]))]
+    state: &'static str,
+    /// The ids of the answers that came.
+    answers: Vec<String>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+    let id: MessageId = id.parse()?;
+    let request = call.space.request_state(id).await?;
+    let published = call.space.published();
+    let from = published.agents.get(request.from).map(|agent| agent.id.clone());
+    if call.by().is_some_and(|by| from.as_ref() != Some(by)) {
+        return Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
+            .hint("a message that nobody waits for is not a request; look at it with `why`")
+            .into());
+    }
+    let (state, reason) = match &request.state {
+        RequestState::Waiting => ("waiting", None),
+        RequestState::Answered => ("answered", None),
+        RequestState::TimedOut => ("timedOut", None),
+        RequestState::Cancelled => ("cancelled", None),
+        RequestState::Failed { reason, .. } => ("failed", Some(reason.to_string())),
+    };
+    let answers = request.answers().into_iter();
+    ok(&RequestOut {
+        id: id.to_string(),
+        from: from.map(|from| from.to_string()),
+        state,
+        answers: answers.map(|(seq, n)| published.eras.message_id(seq, n).to_string()).collect(),
+        reason,
+    })
+}
+
+pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
+    let request: MessageId = id.parse()?;
+    let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
+    ok(&Changed::of(&receipt))
 }
 
 /// Why a message or a task is where it is.

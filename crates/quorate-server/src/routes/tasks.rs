@@ -116,8 +116,15 @@ pub(crate) async fn claim(call: Call) -> Answer {
         types: asked.types,
         lease_ms: asked.lease_ms,
     };
-    let held = call.space.claim_tasks(&claim, asked.max.unwrap_or(1), wait).await?;
-    let items = held.iter().map(|task| InHandOut::new(&call.space, task)).collect();
+    let max = asked.max.unwrap_or(1);
+    let (held, since) = match &call.key {
+        Some(_) => call.space.claim_tasks_once(&|ops| call.as_commit(ops), &claim, max, wait).await?,
+        None => {
+            let held = call.space.claim_tasks(&claim, max, wait).await?;
+            (held, call.app.engine().clock().now().wall)
+        }
+    };
+    let items = held.iter().map(|task| InHandOut::new(&call.space, task, since)).collect();
     ok(&Listed { name: "tasks", items, cursor: None })
 }
 

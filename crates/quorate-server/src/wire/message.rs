@@ -32,7 +32,7 @@ pub(crate) struct MessageIn<'a> {
     action: String,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     payload: Option<&'a RawValue>,
     /// What the bytes are, if they are no JSON.
     #[schemars(length(max = 128))]
@@ -74,7 +74,7 @@ pub(crate) struct MessageIn<'a> {
     rationale: Option<String>,
     /// An object of at most 16 KB.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     metadata: Option<&'a RawValue>,
     #[serde(default)]
     if_unavailable: IfUnavailableIn,
@@ -92,12 +92,23 @@ enum OneOrList {
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum KindIn {
+pub(crate) enum KindIn {
     #[default]
     Command,
     Query,
     Event,
     Response,
+}
+
+impl KindIn {
+    pub(crate) fn read(self) -> MessageType {
+        match self {
+            Self::Command => MessageType::Command,
+            Self::Query => MessageType::Query,
+            Self::Event => MessageType::Event,
+            Self::Response => MessageType::Response,
+        }
+    }
 }
 
 #[derive(Deserialize, Default, JsonSchema)]
@@ -181,12 +192,7 @@ impl MessageIn<'_> {
         let mut message = Message::new(to, self.action, payload);
         message.from = from;
         message.client_id = self.id.map(ClientId::new).transpose()?;
-        message.kind = match self.kind {
-            KindIn::Command => MessageType::Command,
-            KindIn::Query => MessageType::Query,
-            KindIn::Event => MessageType::Event,
-            KindIn::Response => MessageType::Response,
-        };
+        message.kind = self.kind.read();
         message.content_type = self.content_type;
         message.priority = self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?;
         message.durability = if ephemeral { Durability::Ephemeral } else { Durability::Durable };

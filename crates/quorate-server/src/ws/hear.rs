@@ -322,7 +322,7 @@ impl Hearer {
             let ask = Ask::new(letter, timeout_ms, None);
             let mut asking = session.space.request(&session.principal, session.epoch, ask).await?;
             if named {
-                asking.outlive();
+                asking.stays();
             }
             self.requests.spawn(async move { answer(&queue, n, asking.answer().await).await });
             return Ok(Said::Elsewhere);
@@ -349,7 +349,7 @@ async fn ask(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Resu
     let mut asking = space.request(principal, epoch, Ask::new(letter, timeout_ms, None)).await?;
     // With an id it can be asked again after a break, and waits for the same answer.
     if named {
-        asking.outlive();
+        asking.stays();
     }
     asking.answer().await
 }
