@@ -4,7 +4,9 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorate_core::{Ask, Code, Durability, IfUnavailable, MessageId, MessageType, Priority, Refused, retry};
+use quorate_core::{
+    Ask, Code, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, Refused, retry,
+};
 use quorate_engine::{Answer, Error};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,7 +48,8 @@ impl Agent {
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it is over, or a failure of the storage.
     pub async fn cancel_question(&self, question: MessageId) -> Result<(), Error> {
-        self.link.here()?.cancel_request(&self.principal(), Some(self.epoch), question).await
+        let op = Op::CancelRequest { request: question };
+        self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 }
 

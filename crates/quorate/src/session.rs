@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Epoch, LineKind, OpenSession, Principal, Seq,
-    SessionChange, SessionId, Timestamp,
+    AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession,
+    Principal, Receipt, Seq, SessionChange, SessionId, Timestamp,
 };
 use quorate_engine::{Error, Happening, TimelineLine};
-use quorate_store::Page;
+use quorate_store::{Page, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -63,6 +63,11 @@ impl Session {
         &self.id
     }
 
+    async fn commit(&self, op: Op) -> Result<Receipt, Error> {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
+        self.link.commit(commit).await
+    }
+
     fn named(&self) -> Result<SessionId, Error> {
         Ok(SessionId::new(&self.id)?)
     }
@@ -80,12 +85,12 @@ impl Session {
             title: title.to_owned(),
             task: Some(self.link.seal(to_json(task)?.into())),
         };
-        self.link.here()?.open_session(&self.principal, self.epoch, open).await.map(drop)
+        self.commit(Op::OpenSession(open)).await.map(drop)
     }
 
     async fn change(&self, change: SessionChange, reason: &str) -> Result<(), Error> {
         let change = ChangeSession { session: self.named()?, change, reason: reason.to_owned() };
-        self.link.here()?.change_session(&self.principal, self.epoch, change).await
+        self.commit(Op::ChangeSession(change)).await.map(drop)
     }
 
     /// Lets an agent take part.
@@ -148,7 +153,10 @@ impl Session {
             content_type: None,
             rationale: rationale.to_owned(),
         };
-        self.link.here()?.add_to_session(&self.principal, self.epoch, add).await
+        match self.commit(Op::AddToSession(add)).await?.results.first() {
+            Some(OpResult::SessionAdded { n }) => Ok(*n),
+            _ => Err(StoreError::Read("an addition was not answered".into()).into()),
+        }
     }
 
     /// Adds what was decided.

@@ -3,7 +3,7 @@
 use quorate::{Code, Error, Refused};
 use quorate_core::{
     AddKind, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId, NackThen, Op,
-    OpResult, Payload, Seq, TaskLeaseRef, TaskStatus, Token, Version,
+    OpResult, Payload, Seq, SessionChange, SessionId, TaskLeaseRef, TaskStatus, Token, Version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -54,6 +54,14 @@ fn out(op: &Op) -> Result<Box<RawValue>, Error> {
             named.insert("rationale".into(), add.rationale.clone().into());
             with(named, "content", Some(&add.body), add.content_type.as_deref())
         }
+        Op::OpenSession(open) => {
+            let participants: Vec<_> = open.participants.iter().map(ToString::to_string).collect();
+            let mut named = json!({"op": "session.open", "title": open.title, "participants": participants});
+            put_if(&mut named, "id", open.id.as_ref().map(|id| id.to_string().into()));
+            put_if(&mut named, "coordinator", open.coordinator.as_ref().map(|id| id.to_string().into()));
+            let Value::Object(named) = named else { return Err(strange(&"a session")) };
+            with(named, "task", open.task.as_ref(), None)
+        }
         other => write(&plain(other)?),
     };
     RawValue::from_string(text?).map_err(|error| strange(&error))
@@ -102,6 +110,33 @@ fn plain(op: &Op) -> Result<Value, Error> {
         }),
         Op::RenewLocks(locks) => json!({"op": "lock.renew", "locks": fences(locks)}),
         Op::ReleaseLocks(locks) => json!({"op": "lock.release", "locks": fences(locks)}),
+        Op::ChangeSession(change) => {
+            let (verb, agent) = match &change.change {
+                SessionChange::Join(agent) => ("join", Some(agent)),
+                SessionChange::Leave(agent) => ("leave", Some(agent)),
+                SessionChange::Pause => ("pause", None),
+                SessionChange::Resume => ("resume", None),
+                SessionChange::Complete => ("complete", None),
+                SessionChange::Fail => ("fail", None),
+            };
+            let session = change.session.to_string();
+            let mut named =
+                json!({"op": format!("session.{verb}"), "session": session, "reason": change.reason});
+            put_if(&mut named, "agent", agent.map(|agent| agent.to_string().into()));
+            named
+        }
+        Op::SetBudget(set) => {
+            let mut named =
+                json!({"op": "budget.set", "budget": set.id.to_string(), "messagesMax": set.messages_max});
+            put_if(&mut named, "tokensMax", set.tokens_max.map(Into::into));
+            put_if(&mut named, "moneyMax", set.money_max.map(Into::into));
+            named
+        }
+        Op::MakeSnapshot(make) => {
+            json!({"op": "snapshot.make", "name": make.name.to_string(), "prefix": make.prefix})
+        }
+        Op::DropSnapshot { name } => json!({"op": "snapshot.drop", "name": name.to_string()}),
+        Op::CancelRequest { request } => json!({"op": "request.cancel", "request": request.to_string()}),
         _ => {
             let refused = Refused::new(Code::Invalid, "this cannot be said over the network yet");
             return Err(refused.hint("use the hub's HTTP interface for it").into());
@@ -218,6 +253,10 @@ impl ResultIn {
                 OpResult::Written { version: Version(self.version.ok_or_else(missing)?) }
             }
             Op::Purge { .. } => OpResult::Purged { count: self.count.ok_or_else(missing)? },
+            Op::MakeSnapshot(_) => OpResult::SnapshotMade { seq: Seq(self.seq.ok_or_else(missing)?) },
+            Op::OpenSession(_) => {
+                OpResult::SessionOpened { id: SessionId::new(self.id.ok_or_else(missing)?)? }
+            }
             Op::AddToSession(_) => OpResult::SessionAdded { n: self.n.ok_or_else(missing)? },
             Op::CompleteTask(_) | Op::FailTask(_) => match (self.seq, self.accepted_token) {
                 (Some(seq), Some(token)) => OpResult::TaskAccepted { seq: Seq(seq), token: Token(token) },

@@ -241,11 +241,22 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     drop(other);
 }
 
-// Fails under: an addition that is made although the rest of its step was refused.
+// Fails under: an addition that is made although the rest of its step was refused; a session that is led by somebody else
+// than who opened it.
 pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    stage.hub.agent("bob").join().await.expect("he joins");
+    let led = alice.session("release-7");
+    led.open("Release 7", ["ship it"], &["bob"]).await.expect("open");
+    led.pause("lunch").await.expect("paused");
+    led.resume("").await.expect("resumed");
+    assert_eq!(led.add_finding("a bug", "seen").await.expect("added"), 1);
     let session = stage.inside.session("release-7");
-    session.open("Release 7", "ship it", &["alice"]).await.expect("open");
+    let info = session.info().await.expect("there");
+    assert_eq!(info.coordinator.map(|agent| agent.to_string()).as_deref(), Some("alice"));
+    assert_eq!(session.task::<Vec<String>>().await.expect("read"), ["ship it"]);
+    alice.set_budget("tight", 1).await.expect("set");
+    alice.memory().snapshot("before", "").await.expect("named");
     let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
     let error = step.put_if("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
     assert_eq!(error.code(), Code::VersionConflict);
