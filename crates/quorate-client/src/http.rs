@@ -114,25 +114,21 @@ impl Http {
     }
 
     /// A GET of a path like `/v1/agents`.
-    #[must_use]
     pub fn get(&self, path: &str) -> Request {
         self.request(Method::GET, path)
     }
 
     /// A POST.
-    #[must_use]
     pub fn post(&self, path: &str) -> Request {
         self.request(Method::POST, path)
     }
 
     /// A PUT.
-    #[must_use]
     pub fn put(&self, path: &str) -> Request {
         self.request(Method::PUT, path)
     }
 
     /// A DELETE.
-    #[must_use]
     pub fn delete(&self, path: &str) -> Request {
         self.request(Method::DELETE, path)
     }

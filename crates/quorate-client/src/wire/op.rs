@@ -2,8 +2,8 @@
 
 use quorate::{Code, Error, Refused};
 use quorate_core::{
-    AddKind, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId, NackThen, Op,
-    OpResult, Payload, Seq, SessionChange, SessionId, TaskLeaseRef, TaskStatus, Token, Version,
+    AddKind, ChangeSession, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId,
+    NackThen, Op, OpResult, Payload, Seq, SessionChange, SessionId, TaskLeaseRef, TaskStatus, Token, Version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -110,21 +110,7 @@ fn plain(op: &Op) -> Result<Value, Error> {
         }),
         Op::RenewLocks(locks) => json!({"op": "lock.renew", "locks": fences(locks)}),
         Op::ReleaseLocks(locks) => json!({"op": "lock.release", "locks": fences(locks)}),
-        Op::ChangeSession(change) => {
-            let (verb, agent) = match &change.change {
-                SessionChange::Join(agent) => ("join", Some(agent)),
-                SessionChange::Leave(agent) => ("leave", Some(agent)),
-                SessionChange::Pause => ("pause", None),
-                SessionChange::Resume => ("resume", None),
-                SessionChange::Complete => ("complete", None),
-                SessionChange::Fail => ("fail", None),
-            };
-            let session = change.session.to_string();
-            let mut named =
-                json!({"op": format!("session.{verb}"), "session": session, "reason": change.reason});
-            put_if(&mut named, "agent", agent.map(|agent| agent.to_string().into()));
-            named
-        }
+        Op::ChangeSession(change) => changed(change),
         Op::SetBudget(set) => {
             let mut named =
                 json!({"op": "budget.set", "budget": set.id.to_string(), "messagesMax": set.messages_max});
@@ -142,6 +128,22 @@ fn plain(op: &Op) -> Result<Value, Error> {
             return Err(refused.hint("use the hub's HTTP interface for it").into());
         }
     })
+}
+
+/// A change of a session.
+fn changed(change: &ChangeSession) -> Value {
+    let (verb, agent) = match &change.change {
+        SessionChange::Join(agent) => ("join", Some(agent)),
+        SessionChange::Leave(agent) => ("leave", Some(agent)),
+        SessionChange::Pause => ("pause", None),
+        SessionChange::Resume => ("resume", None),
+        SessionChange::Complete => ("complete", None),
+        SessionChange::Fail => ("fail", None),
+    };
+    let session = change.session.to_string();
+    let mut named = json!({"op": format!("session.{verb}"), "session": session, "reason": change.reason});
+    put_if(&mut named, "agent", agent.map(|agent| agent.to_string().into()));
+    named
 }
 
 fn fences(locks: &[FenceRef]) -> Vec<Value> {
