@@ -188,11 +188,11 @@ impl Operation {
         T: 'static,
     {
         let served_at = self.path;
-        self.to_at(served_at, handler)
+        self.answered_at(served_at, handler)
     }
 
     /// Who answers it, at a path that the router writes in another way than the description.
-    pub(crate) fn to_at<H, T>(self, served_at: &'static str, handler: H) -> Route
+    pub(crate) fn answered_at<H, T>(self, served_at: &'static str, handler: H) -> Route
     where
         H: Handler<T, App>,
         T: 'static,

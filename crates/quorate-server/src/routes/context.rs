@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::LongId>("key")
             .query::<Which>()
             .answers::<EntryOut>(200, "The entry.")
-            .to_at(SERVED, show)
+            .answered_at(SERVED, show)
             .and(
                 get(
                     "/v1/context/{key}/history",
@@ -43,12 +43,12 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<EntryIn<'_>>()
             .answers::<WrittenOut>(200, "It has a new version.")
             .answers::<WrittenOut>(201, "It is new.")
-            .to_at(SERVED, put),
+            .answered_at(SERVED, put),
         delete_at(ONE, "context.delete", "Ends an entry. Its history stays.")
             .path::<words::LongId>("key")
             .query::<Expecting>()
             .answers::<DeletedOut>(200, "It is deleted.")
-            .to_at(SERVED, delete),
+            .answered_at(SERVED, delete),
     ]
 }
 

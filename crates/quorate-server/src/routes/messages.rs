@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewMessages")]
 #[allow(dead_code)]
 enum Messages<'a> {
-    One(MessageIn<'a>),
+    One(Box<MessageIn<'a>>),
     List(#[schemars(length(min = 1, max = 256))] Vec<MessageIn<'a>>),
 }
 

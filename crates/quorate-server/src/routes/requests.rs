@@ -122,7 +122,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
         RequestState::Cancelled => ("cancelled", None),
         RequestState::Failed { reason, .. } => ("failed", Some(reason.to_string())),
     };
-    let answers = request.answers().into_iter();
+    let answers = request.answers();
     ok(&RequestOut {
         id: id.to_string(),
         from: from.map(|from| from.to_string()),

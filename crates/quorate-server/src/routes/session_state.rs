@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use axum::extract::Path;
 use quorate_core::{
-    AddKind, AddToSession, AgentId, Code, Destination, Key, LineKind, Message, MessageType, Op, OpResult,
-    PutEntry, Refused, Seq, Session, SessionId, Version,
+    AddKind, AddToSession, Code, Destination, Key, LineKind, Message, MessageType, Op, OpResult, PutEntry,
+    Refused, Seq, Session, SessionId, Version,
 };
 use quorate_engine::{Error, Happening, Page, TIMELINE_MAX, TimelineLine, When};
 use schemars::JsonSchema;
@@ -347,7 +347,7 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
         let payload = call.space.seal(raw(&said).get().to_owned().into_bytes());
         let mut message = Message::new(Destination::of_texts(to.clone())?, "guidance".to_owned(), payload);
         // A person speaks through whoever leads the session.
-        message.from = call.by().cloned().or_else(|| session.coordinator.clone()).map(|id: AgentId| id);
+        message.from = call.by().cloned().or_else(|| session.coordinator.clone());
         message.kind = MessageType::Event;
         message.session_id = Some(session.id.to_string());
         ops.push(Op::send(message));

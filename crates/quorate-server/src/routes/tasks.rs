@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewTasks")]
 #[allow(dead_code)]
 enum Tasks<'a> {
-    One(TaskIn<'a>),
+    One(Box<TaskIn<'a>>),
     Graph(GraphIn<'a>),
 }
 
