@@ -4,6 +4,7 @@ mod agent;
 mod audit;
 mod backup;
 mod bench;
+mod cert;
 mod config;
 mod demo;
 mod doctor;
@@ -52,7 +53,7 @@ enum Command {
     /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
     Demo(demo::DemoArgs),
     /// Run a hub that agents talk to over HTTP. [rw]
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Write a commented quorate.yaml here. [rw]
     Init(init::InitArgs),
     /// One screen: what is stuck, what moves, who is there. [ro]
@@ -96,6 +97,9 @@ enum Command {
     Man(man::ManArgs),
     /// Print the version. [ro]
     Version(version::VersionArgs),
+    /// Make a certificate for development. [rw]
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     #[command(hide = true)]
     DemoHub(demo::HubArgs),
     #[command(hide = true)]
@@ -130,7 +134,7 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(args) => demo::run(args).await,
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
         Command::Init(args) => init::run(&args),
         Command::Status(args) => status::run(args).await,
         Command::Tail(args) => tail::run(args).await,
@@ -155,6 +159,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args),
+        Command::Cert(command) => cert::run(command),
         Command::DemoHub(args) => demo::hub(args).await,
         Command::BenchChild(args) => bench::child(args).await,
     }

@@ -1,5 +1,8 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
+mod times;
+mod wall;
+
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -41,28 +44,48 @@ pub(crate) struct ServeArgs {
     /// Listen where other machines can connect, without encryption: whoever sees the traffic sees the tokens.
     #[arg(long)]
     insecure_listen: bool,
+    #[command(flatten)]
+    wall: wall::WallArgs,
+    #[command(flatten)]
+    times: times::TimeArgs,
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    // Whatever is written from here on is closed to others from its first byte.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let data = config::data_directory(args.data.as_deref())?;
+    let tls = args.wall.tls()?;
     let mut opened = None;
-    let engine = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
+    let (clock, chance) = (SystemClock::new(), Chance::system());
+    let engine = Engine::start_with(args.times.engine(), clock, chance, |wiring| {
         let store = SqliteStore::open(&data, Options::default(), wiring)?;
         opened = Some(Arc::clone(&store));
         Ok::<_, OpenError>(store as _)
     })?;
+    // One that was there before may have been open to others.
     fs::set_permissions(&data, Permissions::from_mode(0o700))
         .with_context(|| format!("cannot close {} to others", data.display()))?;
-    let settings = Settings { hosts: args.host, ..Settings::default() };
+    let settings = Settings {
+        hosts: args.host,
+        patience: args.times.patience(),
+        limits: args.wall.limits(),
+        times: args.times.times(),
+    };
     let app = App::new(Arc::clone(&engine), settings).await?;
     let space = engine.space("default".parse()?).await?;
     let token_file = admin_token(&data, &space).await?;
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let listening = Listening::start(app, args.listen, args.insecure_listen).await.map_err(in_words)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let listening = match tls {
+        Some(tls) => Listening::start_tls(app, args.listen, tls).await,
+        None => Listening::start(app, args.listen, args.insecure_listen).await,
+    };
+    let listening = listening.map_err(in_words)?;
     let ready = json!({
         "event": "ready",
-        "http": listening.address().to_string(),
+        scheme: listening.address().to_string(),
+        "url": format!("{scheme}://{}", listening.address()),
         "data": data,
         "adminTokenFile": token_file,
     });
@@ -109,7 +132,7 @@ impl Drop for FoundBy {
 fn in_words(error: ServeError) -> anyhow::Error {
     let hint = match &error {
         ServeError::NotLoopback(_) => {
-            "listen on 127.0.0.1, or say --insecure-listen if the network is trusted"
+            "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure-listen if the network is trusted"
         }
         ServeError::Listen { .. } => "another hub may run there; give another port, or 0 for any",
     };

@@ -313,7 +313,7 @@ fn bench_measures_and_prints_one_object_a_line() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 11] = [
         &["demo"],
         &["verify"],
         &["audit", "export"],
@@ -323,6 +323,8 @@ fn every_command_has_help_with_an_example() {
         &["backup", "restore"],
         &["bench"],
         &["explain"],
+        &["serve"],
+        &["cert", "dev"],
     ];
     for command in commands {
         let output = quorate(&[command, &["--help"]].concat());

@@ -160,14 +160,25 @@ fn what_cannot_be_served_ends_with_its_code() {
 
 #[test]
 fn the_guide_to_http_works_as_it_is_written() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/http.md");
+    works_as_it_is_written("http.md");
+}
+
+#[test]
+fn the_guide_to_dialects_works_as_it_is_written() {
+    works_as_it_is_written("dialects.md");
+}
+
+/// Runs the commands of a guide, in their order.
+#[track_caller]
+fn works_as_it_is_written(guide: &str) {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: String = blocks.collect();
     // Any free port, since several may run this at once.
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let commands = commands.replace("127.0.0.1:7867", &free.to_string());
-    let script = format!("set -eu\n{commands}\nkill %1\nwait %1\necho all went well\n");
+    let script = format!("set -euo pipefail\n{commands}\nkill %1\nwait %1\necho all went well\n");
     let directory = tempfile::tempdir().expect("a directory");
     let binary = Path::new(env!("CARGO_BIN_EXE_quorate")).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());

@@ -26,6 +26,7 @@ pub(crate) struct Problem {
     rule: Option<String>,
     place: Option<String>,
     offset: Option<usize>,
+    retry_after_ms: Option<u64>,
     #[serde(default)]
     stale: Vec<StaleItem>,
     #[serde(default)]
@@ -68,6 +69,7 @@ impl From<Problem> for Error {
             rule: problem.rule,
             place: problem.place,
             offset: problem.offset,
+            retry_after_ms: problem.retry_after_ms,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
     }

@@ -177,6 +177,8 @@ pub struct Facts {
     pub place: Option<String>,
     /// Where in that field, in bytes.
     pub offset: Option<usize>,
+    /// After how many milliseconds the same request may be let through.
+    pub retry_after_ms: Option<u64>,
 }
 
 /// One who waits in a circle: for something that the next one has.

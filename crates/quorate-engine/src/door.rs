@@ -2,6 +2,7 @@
 //! JSON and secrets. What is large is read on the blocking pool, so that it does not hold up others on the caller's thread.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_core::{Commit, InForce, Policy, Refused};
 use quorate_store::{Chance, StoreError};
@@ -19,11 +20,13 @@ pub struct Options {
     pub secrets: Secrets,
     /// What is done with a secret in an ephemeral message, of which nothing is written.
     pub ephemeral_secrets: Secrets,
+    /// How long signs of life are gathered before the head is told of them.
+    pub gather: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { secrets: Secrets::Refuse, ephemeral_secrets: Secrets::Off }
+        Self { secrets: Secrets::Refuse, ephemeral_secrets: Secrets::Off, gather: Duration::from_secs(1) }
     }
 }
 
@@ -36,6 +39,10 @@ pub(crate) struct Door {
 impl Door {
     pub(crate) fn new(options: Options, chance: Arc<Chance>) -> Arc<Self> {
         Arc::new(Self { options, sieve: Sieve::new(chance) })
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Lets a commit in, as it is or without its secrets.

@@ -80,7 +80,8 @@ impl Engine {
         let sweeping = sweeps.entry(number).or_insert_with(|| {
             let signs = Arc::new(Signs::default());
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-            let sweep = sweep::run(store, clock, number, published.clone(), Arc::clone(&signs));
+            let (published, gather) = (published.clone(), self.door.options().gather);
+            let sweep = sweep::run(store, clock, number, published, Arc::clone(&signs), gather);
             Sweeping { signs, task: tokio::spawn(sweep) }
         });
         let (post, signs) = (Arc::clone(&self.post), Arc::clone(&sweeping.signs));

@@ -14,9 +14,6 @@ use crate::signs::Signs;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// How long to wait after a sweep that could not be written.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// How long signs of life are gathered.
-const GATHER_MS: u64 = 1_000;
-
 /// Sweeps one space for as long as the store is open.
 pub(crate) async fn run(
     store: Arc<dyn Store>,
@@ -24,7 +21,9 @@ pub(crate) async fn run(
     space: SpaceNo,
     mut published: watch::Receiver<Arc<Published>>,
     signs: Arc<Signs>,
+    gather: Duration,
 ) {
+    let gather_ms = u64::try_from(gather.as_millis()).unwrap_or(u64::MAX);
     let mut tell_at: Option<Mono> = None;
     loop {
         let wake = published.borrow_and_update().wake;
@@ -52,7 +51,7 @@ pub(crate) async fn run(
         let timer = clock.pass(until(wake, tell_at, now));
         tokio::select! {
             () = timer => {}
-            () = signs.first() => tell_at = Some(clock.now().mono.plus_ms(GATHER_MS)),
+            () = signs.first() => tell_at = Some(clock.now().mono.plus_ms(gather_ms)),
             changed = published.changed() => {
                 if changed.is_err() {
                     return;

@@ -7,8 +7,17 @@ use quorate_core::{
 };
 use quorate_store::StoreError;
 
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::space::Space;
+
+impl Engine {
+    /// Sixteen random bytes: for what a door gives out and keeps in memory only.
+    #[must_use]
+    pub fn draw_sixteen(&self) -> [u8; 16] {
+        self.chance.sixteen()
+    }
+}
 
 impl Space {
     /// A secret that nobody has: for a token that is made together with something else, in one commit.

@@ -49,6 +49,8 @@ pub(crate) struct Operation {
     in_path: Vec<(&'static str, Shape)>,
     in_query: Option<Shape>,
     body: Option<Shape>,
+    /// Another media type in which it may be sent.
+    also_as: Option<&'static str>,
     answers: Vec<Answers>,
     /// Whether an agent may make it for itself only.
     itself: bool,
@@ -107,6 +109,7 @@ impl Operation {
             in_path: Vec::new(),
             in_query: None,
             body: None,
+            also_as: None,
             answers: Vec::new(),
             itself: false,
         }
@@ -145,6 +148,12 @@ impl Operation {
     /// What is sent. It may be left out if no field of it is required.
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(shape_of::<T>());
+        self
+    }
+
+    /// What is sent may come in another media type, too.
+    pub(crate) fn also_as(mut self, kind: &'static str) -> Self {
+        self.also_as = Some(kind);
         self
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -11,36 +10,11 @@ use quorate_core::SpaceName;
 use quorate_engine::{Engine, Error, Space};
 use tower::ServiceExt as _;
 
+use crate::rate::Rates;
+use crate::settings::Settings;
+use crate::sign_in::Codes;
 use crate::ws::Seats;
 use crate::{guard, routes};
-
-/// How to serve a hub.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Names under which the hub may be called, besides `localhost` and loopback addresses. Whoever asks for another one
-    /// was led here by somebody else's name server.
-    pub hosts: Vec<String>,
-    /// How long the hub waits for those who are slow.
-    pub patience: Patience,
-}
-
-/// How long the hub waits for those who are slow.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the first frame of a WebSocket.
-    pub hello: Duration,
-    /// For a reader to take what was written. Then it is cut off.
-    pub reader: Duration,
-    /// How often a silent WebSocket is pinged; after three without a sign of life it is cut off.
-    pub ping: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        let ten = Duration::from_secs(10);
-        Self { hello: ten, reader: ten, ping: Duration::from_secs(20) }
-    }
-}
 
 /// A hub that answers requests.
 #[derive(Clone)]
@@ -53,6 +27,10 @@ struct Inner {
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
     /// The WebSocket of each agent that has one.
     seats: Seats,
+    /// Who calls how often.
+    rates: Rates,
+    /// Codes that wait to be turned into tokens.
+    codes: Codes,
 }
 
 impl App {
@@ -61,8 +39,9 @@ impl App {
     /// # Errors
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
-        let app =
-            Self(Arc::new(Inner { engine, settings, spaces: RwLock::default(), seats: Seats::default() }));
+        let rates = Rates::new(settings.limits);
+        let (spaces, seats, codes) = (RwLock::default(), Seats::default(), Codes::default());
+        let app = Self(Arc::new(Inner { engine, settings, spaces, seats, rates, codes }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             app.make_space(info.name).await?;
@@ -80,6 +59,14 @@ impl App {
 
     pub(crate) fn seats(&self) -> &Seats {
         &self.0.seats
+    }
+
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.0.rates
+    }
+
+    pub(crate) fn codes(&self) -> &Codes {
+        &self.0.codes
     }
 
     /// A space that exists.

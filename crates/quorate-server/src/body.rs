@@ -15,20 +15,18 @@ use tokio::time::timeout;
 
 /// Bytes of a request.
 pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// How long a caller may take to send it.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// How deep JSON may be nested.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// Reads the whole body.
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
+/// Reads the whole body, which must come within a time.
+pub(crate) async fn read(headers: &HeaderMap, body: Body, within: Duration) -> Result<Bytes, Refused> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(Refused::new(Code::Invalid, "the body is compressed")
             .hint("send it as it is; the hub takes no Content-Encoding"));
     }
-    let Ok(collected) = timeout(BODY_WITHIN, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
+    let Ok(collected) = timeout(within, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
         return Err(Refused::new(Code::Timeout, "the body of the request did not come in time")
-            .limit(BODY_WITHIN.as_millis() as u64)
+            .limit(within.as_millis() as u64)
             .hint("nothing was changed; send it again, faster"));
     };
     match collected {
@@ -69,6 +67,11 @@ pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 impl<'a> Fields<'a> {
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(field, _)| field == name)
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn into_pairs(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
+        self.0
     }
 
     /// Takes a field that is a text out.
@@ -129,6 +132,10 @@ fn not_as_expected(path: &str, error: &serde_json::Error) -> Refused {
 
 /// Refuses what is nested too deep, before anybody reads it.
 fn check_depth(bytes: &[u8]) -> Result<(), Refused> {
+    // What opens so little cannot be deep: most requests are done with here.
+    if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_MAX).is_none() {
+        return Ok(());
+    }
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match byte {

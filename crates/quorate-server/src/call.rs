@@ -1,12 +1,14 @@
 //! A call: who asks, in which space, and what was sent with it. The one way from a request to the engine.
 
+use std::net::IpAddr;
+
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, TokenDigest, TokenRole,
+    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -17,7 +19,9 @@ use serde_json::Value;
 use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
+use crate::listen::Life;
 use crate::problem::Problem;
+use crate::settings::Times;
 use crate::wire::{Sealing, result};
 
 /// Which start of an agent acts.
@@ -41,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// For what goes on after the answer has begun.
     pub(crate) pass: Pass,
+    /// The connection, if there is one.
+    life: Option<Life>,
 }
 
 /// An answer.
@@ -52,7 +58,11 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
-        let (Known { space, home, principal, bearer }, pass) = known(app, &head.headers)?;
+        let life = head.extensions.get::<Life>().cloned();
+        let (known, pass) = known(app, &head.headers)
+            .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
+        let Known { space, home, principal, bearer } = known;
+        app.rates().call(home, &principal, app.engine().clock().now().mono)?;
         // Then whether it may at all, before anything of what it sent is read.
         if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
             principal.check_deed(*deed, &format!("call {id}"))?;
@@ -62,7 +72,7 @@ impl FromRequest<App> for Call {
             text.parse().map(Epoch).map_err(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
-        let body = body::read(&head.headers, body).await?;
+        let body = body::read(&head.headers, body, app.settings().patience.body).await?;
         Ok(Self {
             app: app.clone(),
             space,
@@ -74,6 +84,7 @@ impl FromRequest<App> for Call {
             uri: head.uri,
             body,
             pass,
+            life,
         })
     }
 }
@@ -94,11 +105,32 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
+    /// The space of the token.
+    pub(crate) fn home(&self) -> &Space {
+        &self.home
+    }
+
+    /// When the token ends, if it does.
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        let now = self.home.engine().clock().now().wall;
+        match self.home.published().tokens.find(&self.digest, now) {
+            Found::Active(token) => token.expires_at,
+            Found::Expired(_) | Found::Unknown => Some(now),
+        }
+    }
+
     /// Whether the token still lets its bearer in.
     pub(crate) fn is_good(&self) -> bool {
         let now = self.home.engine().clock().now().wall;
         matches!(self.home.published().tokens.find(&self.digest, now), Found::Active(_))
     }
+}
+
+/// Counts somebody who is not known at the address that it comes from. Whoever is known is not held up by that.
+pub(crate) fn counted(app: &App, peer: Option<IpAddr>, refused: Refused) -> Refused {
+    let Some(peer) = peer.filter(|_| refused.code == Code::Unauthenticated) else { return refused };
+    let now = app.engine().clock().now().mono;
+    app.rates().failed(peer, now).err().unwrap_or(refused)
 }
 
 fn unknown(detail: &str) -> Refused {
@@ -169,8 +201,43 @@ impl Call {
         }
     }
 
+    /// What holds for those who name no time.
+    pub(crate) fn times(&self) -> &Times {
+        &self.app.settings().times
+    }
+
+    /// Waits for something that may take long: for as long as the token is good, and until the hub stops.
+    ///
+    /// # Errors
+    /// Whatever comes of it; `UNAUTHENTICATED` when the token is good no more, `UNAVAILABLE` when the hub stops.
+    pub(crate) async fn waiting<T>(
+        &self,
+        what: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Problem> {
+        let mut life = self.life.clone();
+        let stops = async {
+            match &mut life {
+                Some(life) => life.must_let_go().await,
+                None => std::future::pending().await,
+            }
+        };
+        let revoked = async {
+            while self.pass.is_good() {
+                tokio::time::sleep(self.times().look).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = what => done.map_err(Problem::from),
+            () = revoked => Err(unknown("the token was revoked, or has expired, while the call waited").into()),
+            () = stops => Err(Refused::new(Code::Unavailable, "the hub stops, and the call only waited")
+                .hint("call again when the hub is back")
+                .into()),
+        }
+    }
+
     pub(crate) fn sealing(&self) -> Sealing<'_> {
-        Sealing { space: &self.space, body: &self.body }
+        Sealing { space: &self.space, body: &self.body, times: *self.times() }
     }
 
     /// What stands behind the question mark.

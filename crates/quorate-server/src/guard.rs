@@ -3,31 +3,42 @@
 //! the same machine.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use quorate_core::{Code, Refused};
 
 use crate::app::App;
+use crate::listen::Life;
 use crate::problem::Problem;
 
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    match of_headers(request.headers(), &app.settings().hosts) {
+    let is_tls = request.extensions().get::<Life>().is_some_and(|life| life.is_tls);
+    match of_headers(request.headers(), request.uri(), &app.settings().hosts, is_tls) {
         Ok(()) => next.run(request).await,
         Err(refused) => Problem::from(refused).into_response(),
     }
 }
 
-fn of_headers(headers: &HeaderMap, hosts: &[String]) -> Result<(), Refused> {
+fn of_headers(headers: &HeaderMap, uri: &Uri, hosts: &[String], is_tls: bool) -> Result<(), Refused> {
+    if headers.get_all(header::HOST).iter().count() > 1 || headers.get_all(header::ORIGIN).iter().count() > 1
+    {
+        return Err(Refused::new(Code::Invalid, "the request names its host or its origin twice"));
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if !is_ours(host, hosts) {
+    // An address written out in full says the same thing as the header, or something is wrong.
+    if !is_ours(host, hosts) || uri.authority().is_some_and(|authority| authority.as_str() != host) {
         return Err(Refused::new(Code::Forbidden, format!("this hub is not called {host:?}"))
             .hint("call it by its address, or name the host when the hub is started"));
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, rest)| rest);
-    // A page may talk to the hub that served it: same name, same port.
-    if authority == Some(host) {
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    // A page may talk to the hub that served it: same name, same port, and as safely. Without TLS here there may be a
+    // proxy before us that has it.
+    if let Some((scheme, authority)) = origin
+        && authority == host
+        && (scheme == "https" || scheme == "http" && !is_tls)
+    {
         return Ok(());
     }
     Err(Refused::new(Code::Forbidden, "a page of another origin may not talk to this hub")
@@ -47,7 +58,7 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderMap, HeaderValue, header};
+    use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
     use super::{is_ours, of_headers};
 
@@ -73,11 +84,33 @@ mod tests {
 
     #[test]
     fn only_pages_of_this_hub_are_answered() {
-        let of = |host, origin| of_headers(&headers(host, origin), &[]).is_ok();
+        let of =
+            |host, origin| of_headers(&headers(host, origin), &Uri::from_static("/"), &[], false).is_ok();
         assert!(of("127.0.0.1:7867", None));
         assert!(of("127.0.0.1:7867", Some("http://127.0.0.1:7867")));
         assert!(!of("127.0.0.1:7867", Some("http://127.0.0.1:8080")));
         assert!(!of("127.0.0.1:7867", Some("https://evil.example")));
         assert!(!of("127.0.0.1:7867", Some("null")));
+        assert!(!of("127.0.0.1:7867", Some("file://127.0.0.1:7867")));
+        assert!(of("127.0.0.1:7867", Some("https://127.0.0.1:7867")), "a proxy before us may encrypt");
+    }
+
+    #[test]
+    fn a_page_that_was_not_encrypted_does_not_talk_to_a_hub_that_is() {
+        let of = |origin| {
+            of_headers(&headers("localhost", Some(origin)), &Uri::from_static("/"), &[], true).is_ok()
+        };
+        assert!(of("https://localhost"));
+        assert!(!of("http://localhost"));
+    }
+
+    #[test]
+    fn a_host_is_named_once_and_in_one_way() {
+        let mut twice = headers("localhost", None);
+        let of = |headers: &HeaderMap, uri| of_headers(headers, &Uri::from_static(uri), &[], false).is_ok();
+        assert!(of(&twice, "http://localhost/v1/info"));
+        assert!(!of(&twice, "http://evil.example/v1/info"));
+        twice.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!of(&twice, "/v1/info"));
     }
 }

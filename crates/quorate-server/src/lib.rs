@@ -7,16 +7,24 @@ mod api;
 mod app;
 mod body;
 mod call;
+mod dialect;
 mod guard;
 mod listen;
 mod patience;
 mod problem;
+mod rate;
 mod routes;
+mod settings;
+mod sign_in;
+mod tls;
+mod turn_away;
 mod wire;
 mod ws;
 
-pub use app::{App, Patience, Settings};
+pub use app::App;
 pub use listen::{Listening, ServeError};
+pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
+pub use tls::{Tls, TlsError};
 
 /// The description of the interface: OpenAPI 3.1 in JSON, as `GET /v1/openapi.json` answers it.
 #[must_use]

@@ -1,29 +1,28 @@
 //! Listening: connections in, requests to the app, and a clean end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
 use crate::patience::Patient;
+use crate::settings::{HEADER_BYTES_MAX, Patience};
+use crate::tls::Tls;
+use crate::turn_away;
 
-/// Connections at a time.
-const CONNECTIONS_MAX: usize = 10_000;
-/// Bytes of a request's headers.
-const HEADER_BYTES_MAX: usize = 16 * 1024;
-/// How long a caller may take to send its headers.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// How long requests under way may take when the hub is told to stop.
-const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait when no connection can be taken: out of descriptors, most likely, and only time brings some back.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// Why a hub could not listen.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +48,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts to listen. Port 0 is any that is free. `insecure` allows addresses that other machines can reach.
+    /// Starts to listen without encryption. Port 0 is any that is free. `insecure` allows addresses that other machines
+    /// can reach.
     ///
     /// # Errors
     /// When the address is not loopback, or cannot be used.
@@ -57,11 +57,23 @@ impl Listening {
         if !address.ip().is_loopback() && !insecure {
             return Err(ServeError::NotLoopback(address));
         }
+        Self::begin(app, address, None).await
+    }
+
+    /// Starts to listen with TLS, on any address. A certificate that changes is taken up while the hub runs.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub async fn start_tls(app: App, address: SocketAddr, tls: Tls) -> Result<Self, ServeError> {
+        Self::begin(app, address, Some(tls)).await
+    }
+
+    async fn begin(app: App, address: SocketAddr, tls: Option<Tls>) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(run(app, listener, stopped));
+        let task = tokio::spawn(run(app, listener, stopped, tls));
         Ok(Self { address, stop, task })
     }
 
@@ -71,7 +83,8 @@ impl Listening {
         self.address
     }
 
-    /// Takes no more connections, lets the requests under way end, and returns then, within 10 seconds.
+    /// Takes no more connections, lets the requests under way end, and returns then, within 10 seconds unless the
+    /// settings say otherwise.
     pub async fn drain(self) {
         self.stop.send_replace(true);
         // A panic of the task was reported when it happened.
@@ -79,27 +92,48 @@ impl Listening {
     }
 }
 
-async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let router = app.router();
+async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>, tls: Option<Tls>) {
+    let settings = app.settings();
+    let (patience, connections) = (settings.patience, settings.limits.connections);
+    let watched = tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.times.certificate_look)));
+    let room = Arc::new(Semaphore::new(connections));
+    let door = Arc::new(Semaphore::new(turn_away::AT_THE_DOOR_MAX));
+    let (router, acceptor) = (app.router(), tls.as_ref().map(Tls::acceptor));
     loop {
-        let permit = Arc::clone(&room).acquire_owned();
         let accepted = tokio::select! {
-            accepted = async { (permit.await, listener.accept().await) } => accepted,
+            accepted = listener.accept() => accepted,
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let (Ok(permit), Ok((stream, _))) = accepted else {
-            // Out of descriptors, or a caller that has gone already: the next one may be luckier.
-            tokio::task::yield_now().await;
+        let Ok((stream, peer)) = accepted else {
+            // A caller that has gone already, or we are out of descriptors: the next one may be luckier.
+            tokio::time::sleep(AFTER_FAILURE).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+            // Told so if there is somebody at the door who can; dropped if not.
+            if let Ok(at_the_door) = Arc::clone(&door).try_acquire_owned() {
+                let is_tls = acceptor.is_some();
+                tokio::spawn(turn_away::full(stream, is_tls, connections, patience, at_the_door));
+            }
             continue;
         };
         // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
-        let life = Life { stopped: stopped.clone(), cut: Arc::default(), _permit: Arc::new(permit) };
-        tokio::spawn(serve(router.clone().layer(Extension(life.clone())), stream, life));
+        let life = Life {
+            stopped: stopped.clone(),
+            cut: Arc::default(),
+            peer: peer.ip(),
+            is_tls: acceptor.is_some(),
+            drain: patience.drain,
+            _permit: Arc::new(permit),
+        };
+        let router = router.clone().layer(Extension(life.clone()));
+        tokio::spawn(greet(router, stream, acceptor.clone(), patience, life));
     }
     drop(listener);
+    watched.inspect(JoinHandle::abort);
     // Until the last one has gone.
-    let _ = tokio::time::timeout(DRAIN_WITHIN, room.acquire_many(CONNECTIONS_MAX as u32)).await;
+    let all = u32::try_from(connections).unwrap_or(u32::MAX);
+    let _ = tokio::time::timeout(patience.drain, room.acquire_many(all)).await;
 }
 
 /// What a connection lives with. What goes on after a request was answered holds on to it.
@@ -107,6 +141,10 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
 pub(crate) struct Life {
     stopped: watch::Receiver<bool>,
     cut: Arc<Notify>,
+    /// Who is at the other end: a caller, or a proxy before many.
+    pub(crate) peer: IpAddr,
+    pub(crate) is_tls: bool,
+    drain: Duration,
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
@@ -117,18 +155,56 @@ impl Life {
         let _ = self.stopped.wait_for(|stop| *stop).await;
     }
 
+    /// Ends when whoever only waits must let go, so that it can still be told before the hub is gone.
+    pub(crate) async fn must_let_go(&mut self) {
+        self.stopped().await;
+        tokio::time::sleep(self.drain / 2).await;
+    }
+
     /// Drops the connection as it is: nobody reads what is written to it.
     pub(crate) fn cut(&self) {
         self.cut.notify_one();
     }
 }
 
-async fn serve(router: axum::Router, stream: TcpStream, mut life: Life) {
+/// Encrypts first, if that is asked for.
+async fn greet(
+    router: Router,
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    patience: Patience,
+    life: Life,
+) {
     let _ = stream.set_nodelay(true);
+    let Some(acceptor) = acceptor else {
+        return serve(router, Patient::within(stream, patience.reader), patience, life).await;
+    };
+    let handshake = async {
+        if turn_away::speaks_plainly(&stream).await {
+            turn_away::plain(stream, patience).await;
+            return None;
+        }
+        // One that fails is the caller's affair; it was sent an alert.
+        acceptor.accept(Patient::within(stream, patience.reader)).await.ok()
+    };
+    let mut stops = life.clone();
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(patience.handshake, handshake) => greeted.ok().flatten(),
+        // Nothing was asked for yet, so nobody is let down.
+        () = stops.stopped() => None,
+    };
+    if let Some(stream) = greeted {
+        serve(router, stream, patience, life).await;
+    }
+}
+
+async fn serve<S>(router: Router, stream: S, patience: Patience, mut life: Life)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(HEADER_BYTES_MAX);
-    let connection =
-        builder.serve_connection(TokioIo::new(Patient::new(stream)), TowerToHyperService::new(router));
+    builder.timer(TokioTimer::new()).header_read_timeout(patience.headers).max_buf_size(HEADER_BYTES_MAX);
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = pin!(connection.with_upgrades());
     let cut = Arc::clone(&life.cut);
     let ended = async {

@@ -1,4 +1,4 @@
-//! A connection that does not wait for ever: a caller that takes nothing for 10 seconds is cut off. What it was to be told
+//! A connection that does not wait for ever: a caller that takes nothing for a while is cut off. What it was to be told
 //! it can ask for again; nobody else waits for it.
 
 use std::future::Future as _;
@@ -10,9 +10,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a caller may take nothing of what it is sent.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-
 /// A stream whose writes do not hang for ever.
 pub(crate) struct Patient<S> {
     stream: S,
@@ -23,11 +20,8 @@ pub(crate) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(crate) fn new(stream: S) -> Self {
-        Self::within(stream, TAKEN_WITHIN)
-    }
-
-    fn within(stream: S, within: Duration) -> Self {
+    /// Fails a write when nothing is taken for so long.
+    pub(crate) fn within(stream: S, within: Duration) -> Self {
         Self { stream, within, until: Box::pin(sleep(within)), waits: false }
     }
 
@@ -93,12 +87,14 @@ mod tests {
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    use super::{Patient, TAKEN_WITHIN};
+    use super::Patient;
+
+    const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
     async fn i21_who_takes_nothing_is_cut_off() {
         let (near, mut far) = tokio::io::duplex(8);
-        let mut near = Patient::new(near);
+        let mut near = Patient::within(near, TAKEN_WITHIN);
         near.write_all(&[1; 8]).await.expect("there is room");
         let begun = tokio::time::Instant::now();
         let error = near.write_all(&[2; 8]).await.expect_err("nobody takes it");

@@ -58,7 +58,7 @@ impl Problem {
             detail: self.detail.clone(),
             code: self.code.as_str(),
             hint: self.hint.clone(),
-            retryable: self.code.retryable(),
+            retryable: self.code.retryable() || facts.retry_after_ms.is_some(),
             applied: if self.nothing_applied { "no" } else { "unknown" },
             op: facts.op,
             current_version: facts.current_version,
@@ -68,6 +68,7 @@ impl Problem {
             rule: facts.rule.clone(),
             place: facts.place.clone(),
             offset: facts.offset,
+            retry_after_ms: facts.retry_after_ms,
             stale: stale
                 .map(|one| StaleOut { op: one.op, item: one.item.clone(), code: one.code.as_str() })
                 .collect(),
@@ -112,6 +113,10 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+        }
+        if let Some(wait_ms) = self.facts.retry_after_ms {
+            // In whole seconds, as HTTP has it; the body is more exact.
+            response.headers_mut().insert(header::RETRY_AFTER, wait_ms.div_ceil(1_000).into());
         }
         response
     }
@@ -170,6 +175,9 @@ pub(crate) struct ProblemOut {
     /// At which byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<usize>,
+    /// After how many milliseconds the same call may be let through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
     /// Everything that is stale.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale: Vec<StaleOut>,

@@ -18,6 +18,11 @@ mod tasks;
 mod events;
 mod state;
 
+mod sign_in;
+
+mod dialect_memory;
+mod dialects;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use quorate_core::{Code, Refused};
@@ -27,6 +32,8 @@ use serde::Deserialize;
 use crate::api::{Route, words};
 use crate::app::App;
 use crate::problem::Problem;
+#[cfg(test)]
+pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
 
 /// How many a list shows if nothing is said, and at most.
 const LIMIT_DEFAULT: usize = 100;
@@ -76,6 +83,9 @@ pub(crate) fn rooms() -> Vec<Route> {
         admin::routes(),
         events::routes(),
         state::routes(),
+        sign_in::routes(),
+        dialects::routes(),
+        dialect_memory::routes(),
     ]
     .into_iter()
     .flatten()

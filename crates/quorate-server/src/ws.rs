@@ -4,6 +4,7 @@
 //! Two tasks serve a connection. One hears (`hear.rs`): it reads frames and puts what they ask for in line, in their order.
 //! The other tells (`tell.rs`): it alone writes, answers and deliveries alike, and if nobody reads it is cut off.
 
+mod broken;
 mod frame;
 mod hear;
 mod hello;
@@ -19,6 +20,7 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
+use bytes::Bytes;
 use quorate_core::{AgentId, Code, Commit, Epoch, Op, Principal, Refused};
 use quorate_engine::Space;
 
@@ -26,6 +28,9 @@ use crate::app::App;
 use crate::body::BODY_BYTES_MAX;
 use crate::listen::Life;
 use crate::problem::Problem;
+use crate::wire::Sealing;
+#[cfg(test)]
+pub(crate) use frame::REQUESTS_MAX;
 use ledger::Ledger;
 pub(crate) use seats::Seats;
 
@@ -63,6 +68,10 @@ impl Session {
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
     }
 
+    fn sealing<'a>(&'a self, body: &'a Bytes) -> Sealing<'a> {
+        Sealing { space: &self.space, body, times: self.app.settings().times }
+    }
+
     fn commit(&self, ops: Vec<Op>) -> Commit {
         Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) }
     }
@@ -90,7 +99,8 @@ pub(crate) async fn upgrade(
 
 async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
     let patience = app.settings().patience.hello;
-    let hello = match tokio::time::timeout(patience, hello::hear(&app, &mut socket)).await {
+    let peer = life.as_ref().map(|life| life.peer);
+    let hello = match tokio::time::timeout(patience, hello::hear(&app, peer, &mut socket)).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(problem)) => return turn_away(&app, socket, &problem).await,
         Err(_) => {
@@ -100,9 +110,9 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
             return turn_away(&app, socket, &late.into()).await;
         }
     };
-    let hello::Known { session, pass, consumer, seat } = hello;
+    let hello::Known { session, pass, home, consumer, seat } = hello;
     let session = Arc::new(session);
-    hear::run(session, pass, consumer, seat, life, socket).await;
+    hear::run(session, pass, home, consumer, seat, life, socket).await;
 }
 
 /// Tells why, and closes.
@@ -119,7 +129,11 @@ fn no_letter() -> Refused {
         .hint("they have ended, or never had a lease")
 }
 
-/// How a connection is closed over a problem: 4000 and the status that HTTP has for it.
+/// How a connection is closed over a problem: 4000 and the status that HTTP has for it. What the protocol has a number of
+/// its own for is closed with that.
 fn closing(problem: &Problem) -> CloseFrame {
+    if problem.code() == Code::TooLarge {
+        return CloseFrame { code: 1009, reason: problem.code().as_str().into() };
+    }
     CloseFrame { code: 4000 + problem.status().as_u16(), reason: problem.code().as_str().into() }
 }

@@ -427,11 +427,20 @@ async fn the_hub_says_goodbye_when_it_stops() {
 async fn i21_a_frame_that_is_too_large_ends_the_connection() {
     let served = Served::new().await;
     let bob = served.hub.register("bob").await;
-    let mut bob = served.open(&bob).await;
+    let bob = served.open(&bob).await;
     let large = format!(r#"{{"n":2,"ack":[],"x":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
-    let _ = bob.stream.send(Message::text(large)).await;
-    while let Some(Ok(message)) = bob.stream.next().await {
-        assert!(!matches!(message, Message::Text(_)), "{message:?}");
+    // Written by halves: whoever writes all of it before it reads hears nothing if the hub has gone meanwhile.
+    let (mut sink, mut stream) = bob.stream.split();
+    let (_, told) = tokio::join!(sink.send(Message::text(large)), stream.next());
+    let told: Value = serde_json::from_str(told.expect("a frame").expect("a frame").to_text().expect("text"))
+        .expect("JSON");
+    assert_eq!(
+        (&told["problem"]["code"], &told["problem"]["limit"]),
+        (&json!("TOO_LARGE"), &json!(2 * 1024 * 1024))
+    );
+    match stream.next().await {
+        Some(Ok(Message::Close(Some(close)))) => assert_eq!(u16::from(close.code), 1009, "{close:?}"),
+        other => panic!("not closed: {other:?}"),
     }
     until_nobody_listens(&served, "bob").await;
 }

@@ -114,6 +114,10 @@ impl Directory {
             make_private(path).map_err(io("create the data directory"))?;
         }
         refuse_foreign(path)?;
+        if !database_of(path).exists() {
+            // Ours from now on: closed to others before the first byte is written.
+            close(path).map_err(io("close to others"))?;
+        }
         let lock = take_lock(path)?;
         let held = Self { path: path.to_owned(), _lock: lock };
         check_whole(path)?;
@@ -163,12 +167,26 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)?;
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => close(path),
+    }
+}
+
+/// Nobody else may look in.
+fn close(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
+    let _ = path;
     Ok(())
 }
 

@@ -88,6 +88,7 @@ impl Hub {
         let doors = quorate_engine::Options {
             secrets: settings.secrets,
             ephemeral_secrets: settings.ephemeral_secrets,
+            ..quorate_engine::Options::default()
         };
         let engine = Engine::start_with(doors, settings.clock, settings.chance, |wiring| {
             SqliteStore::open(directory.as_ref(), settings.store, wiring).map(|store| store as _)

@@ -117,7 +117,10 @@ fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
     if let Some(body) = &operation.body {
         let schema = body(&mut shapes.read);
         let required = needs_something(&schema.clone().to_value(), &shapes.read);
-        let content = json!({"application/json": {"schema": schema}});
+        let mut content = json!({"application/json": {"schema": schema}});
+        if let Some(kind) = operation.also_as {
+            content[kind] = json!({"schema": schema});
+        }
         told["requestBody"] = json!({"required": required, "content": content});
     }
     if writes && operation.who != Who::Everybody {
@@ -205,17 +208,19 @@ fn without_null(mut schema: Value) -> Value {
 fn answers(operation: &Operation, shapes: &mut Shapes) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in &operation.answers {
-        let mut told = json!({"description": answer.about});
+        // The same status may come in several media types.
+        let told = all.entry(answer.status.to_string());
+        let told = told.or_insert_with(|| json!({"description": answer.about}));
         if let Some(shape) = &answer.shape {
-            told["content"] = json!({answer.kind: {"schema": shape(&mut shapes.written)}});
+            told["content"][answer.kind] = json!({"schema": shape(&mut shapes.written)});
         } else if !answer.kind.is_empty() {
-            told["content"] = json!({answer.kind: {"schema": {"type": "string"}}});
+            told["content"][answer.kind] = json!({"schema": {"type": "string"}});
         }
-        all.insert(answer.status.to_string(), told);
     }
-    let bears_a_token = operation.who != Who::Everybody;
+    // Whoever only asks how the hub is cannot do much wrong.
+    let may_be_wrong = operation.who != Who::Everybody || operation.body.is_some();
     let of_changes = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
-    for status in PROBLEMS.iter().chain(of_changes).filter(|_| bears_a_token) {
+    for status in PROBLEMS.iter().chain(of_changes).filter(|_| may_be_wrong) {
         all.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Problem{status}")}));
     }
     // Whoever is led here by a foreign name or page is refused before anything else.

@@ -9,6 +9,7 @@ use quorate_core::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::sign_in::{is_page, pages_of};
 use super::{Page, checked_limit};
 use crate::api::{Route, delete, get, post, words};
 use crate::app::DEFAULT_SPACE;
@@ -38,11 +39,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::TokenId>("id")
             .answers::<TokenOut>(200, "The token.")
             .to(show_token),
-        delete("/v1/tokens/{id}", "tokens.revoke", "Lets nobody in with it any more.")
-            .is(Deed::Rule)
-            .path::<words::TokenId>("id")
-            .answers::<RevokedOut>(200, "It is revoked.")
-            .to(revoke_token),
+        delete(
+            "/v1/tokens/{id}",
+            "tokens.revoke",
+            "Lets nobody in with it any more, nor with the pages it was signed in to.",
+        )
+        .is(Deed::Rule)
+        .path::<words::TokenId>("id")
+        .answers::<RevokedOut>(200, "It is revoked.")
+        .to(revoke_token),
         post("/v1/spaces", "spaces.create", "Makes a space. For admins of the first one.")
             .is(Deed::Rule)
             .body::<SpaceIn>()
@@ -188,7 +193,13 @@ struct RevokedOut {
 
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
     let token: TokenId = id.parse()?;
-    let receipt = call.commit(vec![Op::RevokeToken { token }]).await?;
+    let mut ops = vec![Op::RevokeToken { token }];
+    // With it go the pages that its bearer is signed in to.
+    if let Some(whole) = call.space.tokens().list().iter().find(|one| one.id == token && !is_page(one)) {
+        let pages = pages_of(&call.space, &whole.bearer, &whole.name);
+        ops.extend(pages.iter().map(|page| Op::RevokeToken { token: page.id }));
+    }
+    let receipt = call.commit(ops).await?;
     ok(&RevokedOut { id, seq: receipt.seq.map(|seq| seq.0) })
 }
 

@@ -98,7 +98,7 @@ struct SentOut {
 /// Makes an agent known, or starts it again. Whoever makes one gets its token, this once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::for_agent(id)?;
-    let new = body::parse::<AgentIn>(&call.body)?.read(Some(&id))?;
+    let new = body::parse::<AgentIn>(&call.body)?.read(Some(&id), call.times())?;
     let is_new = call.space.published().agents.number(&id).is_none();
     let secret = is_new.then(|| call.space.draw_secret());
     let mut ops = vec![Op::RegisterAgent(new)];

@@ -26,9 +26,7 @@ use crate::wire::time;
 const PAGE: usize = 256;
 /// Pieces that may wait for the reader.
 const QUEUE_MAX: usize = 4;
-/// How often a token is looked at again.
-const LOOK: Duration = Duration::from_secs(2);
-/// How many looks pass before something is said, so that nobody in between takes the connection for dead.
+/// How many looks at the token pass before something is said, so that nobody in between takes the connection for dead.
 const LOOKS_IN_SILENCE: u32 = 5;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -85,6 +83,7 @@ pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, ca
         pass: call.pass.clone(),
         life: life.map(|Extension(life)| life),
         patience: call.app.settings().patience.reader,
+        look: call.times().look,
         sight,
         next,
         sender,
@@ -112,6 +111,8 @@ struct Feed {
     pass: Pass,
     life: Option<Life>,
     patience: Duration,
+    /// How often the token is looked at again.
+    look: Duration,
     sight: Sight,
     next: Seq,
     sender: mpsc::Sender<Bytes>,
@@ -136,7 +137,7 @@ impl Feed {
                     changed = published.changed() => changed.map_err(|_| Over),
                     () = stopped(self.life.as_mut()) => Err(Over),
                     () = self.sender.closed() => Err(Over),
-                    () = tokio::time::sleep(LOOK) => {
+                    () = tokio::time::sleep(self.look) => {
                         silence += 1;
                         match silence % LOOKS_IN_SILENCE {
                             0 => self.write(format!(": at {head}\n\n")).await,

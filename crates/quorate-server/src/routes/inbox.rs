@@ -10,11 +10,9 @@ use serde::Deserialize;
 use crate::api::{Route, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
-use crate::wire::delivery::{DeliveryOut, LEASE_MS, LeaseIn, Settle};
+use crate::settings::{Times, whole_ms};
+use crate::wire::delivery::{DeliveryOut, LeaseIn, Settle};
 use crate::wire::result::Changed;
-
-/// How long a claim may wait.
-const WAIT_MS_MAX: u64 = 60_000;
 
 pub(crate) fn routes() -> Vec<Route> {
     let settle = |path, id, about| {
@@ -60,21 +58,24 @@ struct ClaimIn {
 pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
     let asked: ClaimIn = body::parse(&call.body)?;
-    let wait = checked_wait(asked.wait_ms)?;
-    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
-    let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
+    let times = call.times();
+    let wait = checked_wait(times, asked.wait_ms)?;
+    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));
+    let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
+    let deliveries = call.waiting(claimed).await?;
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
     ok(&Listed { name: "deliveries", items, cursor: None })
 }
 
 /// How long somebody wants to wait.
-pub(crate) fn checked_wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
+pub(crate) fn checked_wait(times: &Times, wait_ms: Option<u64>) -> Result<Duration, Refused> {
+    let max = whole_ms(times.wait_max);
     match wait_ms.unwrap_or(0) {
-        wait if wait <= WAIT_MS_MAX => Ok(Duration::from_millis(wait)),
+        wait if wait <= max => Ok(Duration::from_millis(wait)),
         wait => Err(Refused::new(Code::LimitExceeded, format!("waitMs: {wait}"))
-            .limit(WAIT_MS_MAX)
-            .hint("wait at most a minute, and ask again")),
+            .limit(max)
+            .hint(format!("wait at most {max} ms, and ask again"))),
     }
 }
 
@@ -106,7 +107,11 @@ async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}")).into());
     }
     let leases: Leases = body::parse(&call.body)?;
-    let ops = leases.deliveries.into_iter().map(|lease| lease.read(what)).collect::<Result<Vec<_>, _>>()?;
+    let ops = leases
+        .deliveries
+        .into_iter()
+        .map(|lease| lease.read(what, call.times()))
+        .collect::<Result<Vec<_>, _>>()?;
     let receipt = call.commit(ops).await?;
     ok(&Changed::of(&receipt))
 }

@@ -46,9 +46,6 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// How long a lock is held if nothing is said.
-const TTL_MS: u64 = 30_000;
-
 /// How to take a lock.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -77,18 +74,18 @@ struct AcquireIn {
 
 pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> Answer {
     let asked: AcquireIn = body::parse(&call.body)?;
-    let wait = checked_wait(asked.wait_ms)?;
+    let wait = checked_wait(call.times(), asked.wait_ms)?;
     let names = std::iter::once(name).chain(asked.names).map(LockName::new);
     let ask = AcquireLocks {
         agent: call.acting(asked.agent)?,
         names: names.collect::<Result<_, _>>()?,
-        ttl_ms: asked.ttl_ms.unwrap_or(TTL_MS),
+        ttl_ms: asked.ttl_ms.unwrap_or(call.times().lease_ms()),
         priority: asked.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?,
         capacity: asked.capacity,
         waiting: Waiting::No,
         within: asked.within.map(|id| id.parse::<DeliveryId>()).transpose()?,
     };
-    let locked = call.space.lock(&call.principal, call.epoch, ask, wait).await?;
+    let locked = call.waiting(call.space.lock(&call.principal, call.epoch, ask, wait)).await?;
     let until = call.app.engine().clock().now().wall.plus_ms(locked.ttl_ms);
     let locks: Vec<_> = locked.locks.iter().map(fence_shown).collect();
     let first = locked.locks.first().map(|lock| lock.fence.0);

@@ -60,7 +60,7 @@ pub(crate) async fn request(call: Call) -> Answer {
     let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
     let ask = Ask::new(message, timeout_ms, None);
     let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;
-    let answer = asking.answer().await?;
+    let answer = call.waiting(asking.answer()).await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
 }
 

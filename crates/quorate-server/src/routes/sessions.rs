@@ -1,5 +1,6 @@
 //! Sessions: open, change, add, look back.
 
+use crate::wire::Raw;
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
@@ -124,7 +125,7 @@ async fn shown(call: &Call, status: StatusCode, id: &SessionId) -> Answer {
 struct SessionOut {
     #[serde(flatten)]
     session: SessionFields,
-    task: Option<Box<RawValue>>,
+    task: Option<Raw>,
 }
 
 /// A session.
@@ -376,7 +377,7 @@ struct LineOut {
 enum HappeningOut {
     Message { kind: &'static str, message: Box<MessageOut> },
     Changed { kind: &'static str, verb: &'static str, status: &'static str, reason: String },
-    Added { kind: &'static str, n: u64, content: Box<RawValue>, rationale: String },
+    Added { kind: &'static str, n: u64, content: Raw, rationale: String },
 }
 
 impl LineOut {

@@ -78,7 +78,9 @@ struct TaskIdOut {
 pub(crate) async fn create(call: Call) -> Answer {
     let fields: Fields<'_> = body::parse(&call.body)?;
     let tasks = if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] };
-    let tasks = tasks.into_iter().map(TaskIn::read).collect::<Result<Vec<_>, _>>()?;
+    let tasks = tasks.into_iter();
+    let times = call.times();
+    let tasks = tasks.map(|task: TaskIn<'_>| task.read(times)).collect::<Result<Vec<_>, _>>()?;
     let commit = call.as_commit(vec![call.space.task_op(tasks)]);
     let ids = call.space.create_tasks(commit).await?;
     let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();
@@ -108,7 +110,7 @@ struct ClaimIn {
 
 pub(crate) async fn claim(call: Call) -> Answer {
     let asked: ClaimIn = body::parse(&call.body)?;
-    let wait = checked_wait(asked.wait_ms)?;
+    let wait = checked_wait(call.times(), asked.wait_ms)?;
     let claim = TaskClaim {
         principal: call.principal.clone(),
         epoch: call.epoch,
@@ -116,7 +118,7 @@ pub(crate) async fn claim(call: Call) -> Answer {
         types: asked.types,
         lease_ms: asked.lease_ms,
     };
-    let held = call.space.claim_tasks(&claim, asked.max.unwrap_or(1), wait).await?;
+    let held = call.waiting(call.space.claim_tasks(&claim, asked.max.unwrap_or(1), wait)).await?;
     let items = held.iter().map(|task| InHandOut::new(&call.space, task)).collect();
     ok(&Listed { name: "tasks", items, cursor: None })
 }

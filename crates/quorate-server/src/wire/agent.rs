@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time;
 use crate::api::words;
+use crate::settings::{Times, whole_ms};
 
 /// An agent as it describes itself.
 #[derive(Deserialize, JsonSchema)]
@@ -37,7 +38,7 @@ pub(crate) struct AgentIn {
 }
 
 impl AgentIn {
-    pub(crate) fn read(self, id: Option<&AgentId>) -> Result<RegisterAgent, Refused> {
+    pub(crate) fn read(self, id: Option<&AgentId>, times: &Times) -> Result<RegisterAgent, Refused> {
         let id = named(id, self.agent)?;
         let mut new = RegisterAgent::named(id);
         new.name = self.name.unwrap_or(new.name);
@@ -45,7 +46,7 @@ impl AgentIn {
         new.capabilities = self.capabilities;
         new.supported_actions = self.supported_actions;
         new.epoch = self.epoch.map(Epoch);
-        new.heartbeat_ms = self.heartbeat_ms.unwrap_or(new.heartbeat_ms);
+        new.heartbeat_ms = self.heartbeat_ms.unwrap_or(whole_ms(times.heartbeat));
         Ok(new)
     }
 }

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::message::MessageOut;
 use super::time;
 use crate::api::words;
-
-/// How long a delivery is held if nothing is said.
-pub(crate) const LEASE_MS: u64 = 30_000;
+use crate::settings::Times;
 
 /// A delivery and its lease, and what is said of it.
 #[derive(Deserialize, JsonSchema)]
@@ -54,11 +52,13 @@ impl LeaseIn {
         Ok(LeaseRef { delivery, token: Token(self.lease_token) })
     }
 
-    pub(crate) fn read(self, what: Settle) -> Result<Op, Refused> {
+    pub(crate) fn read(self, what: Settle, times: &Times) -> Result<Op, Refused> {
         let lease = self.lease()?;
         Ok(match what {
             Settle::Ack => Op::Ack(lease),
-            Settle::Extend => Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) }),
+            Settle::Extend => {
+                Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
+            }
             Settle::Nack => {
                 let then = match (self.hopeless, self.untried) {
                     (true, _) => NackThen::Dead,
@@ -89,13 +89,34 @@ pub(crate) struct DeliveryOut {
 
 impl DeliveryOut {
     pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
+        let Held { delivery_id, lease_token, attempt, lease_until } = Held::new(delivery, now);
+        let message = MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message);
+        Self { delivery_id, lease_token, attempt, lease_until, message }
+    }
+}
+
+/// How a delivery is held, whatever the shape of its message.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Held {
+    /// `null` for an ephemeral message: nobody needs to ack it.
+    #[schemars(with = "Option<words::DeliveryId>")]
+    delivery_id: Option<String>,
+    lease_token: Option<u64>,
+    /// Counted from 1.
+    attempt: u16,
+    #[schemars(with = "Option<words::Time>")]
+    lease_until: Option<String>,
+}
+
+impl Held {
+    pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
         let held = delivery.lease;
         Self {
             delivery_id: held.map(|lease| lease.delivery.to_string()),
             lease_token: held.map(|lease| lease.token.0),
             attempt: delivery.attempt,
             lease_until: held.map(|_| time::shown(now.plus_ms(delivery.lease_ms))),
-            message: MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message),
         }
     }
 }

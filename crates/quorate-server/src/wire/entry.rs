@@ -1,5 +1,6 @@
 //! Shared memory in JSON.
 
+use crate::wire::Raw;
 use quorate_core::{DeleteEntry, Fence, FenceRef, Key, LockName, PutEntry, Refused, Version};
 use quorate_engine::Entry;
 use schemars::JsonSchema;
@@ -104,7 +105,7 @@ pub(crate) struct EntryOut {
     #[serde(rename = "type")]
     entry_type: String,
     /// `null` if it was deleted or erased.
-    content: Box<RawValue>,
+    content: Raw,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
     /// `agent:ID`, `operator:NAME` and so on.
@@ -136,10 +137,8 @@ impl EntryOut {
             key: entry.key.to_string(),
             version: version.head.version.0,
             entry_type: version.entry_type.clone(),
-            content: content.map_or_else(
-                || RawValue::NULL.to_owned(),
-                |content| shown(content, version.content_type.as_deref()),
-            ),
+            content: content
+                .map_or_else(|| Raw::NULL, |content| shown(content, version.content_type.as_deref())),
             content_type: version.content_type.clone(),
             author: version.author.clone(),
             at: time::shown(version.at),

@@ -1,5 +1,6 @@
 //! Messages: seed D's envelope in JSON.
 
+use crate::wire::Raw;
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
 };
@@ -231,7 +232,7 @@ pub(crate) struct MessageOut {
     kind: &'static str,
     action: String,
     /// As it came in; `null` if it was erased.
-    payload: Box<RawValue>,
+    payload: Raw,
     #[schemars(with = "words::Urgency")]
     priority: &'static str,
     #[schemars(extend("enum" = ["durable", "ephemeral"]))]

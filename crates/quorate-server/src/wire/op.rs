@@ -58,9 +58,9 @@ const KNOWN: &[Known] = &[
     known!("send", MessageIn<'_>, |fields, reading| {
         Ok(Op::send(fields.read::<MessageIn<'_>>()?.read(reading.sealing, reading.by)?))
     }),
-    known!("ack", LeaseIn, |fields, _| fields.read::<LeaseIn>()?.read(Settle::Ack)),
-    known!("nack", LeaseIn, |fields, _| fields.read::<LeaseIn>()?.read(Settle::Nack)),
-    known!("extend", LeaseIn, |fields, _| fields.read::<LeaseIn>()?.read(Settle::Extend)),
+    known!("ack", LeaseIn, |fields, reading| held(fields, reading, Settle::Ack)),
+    known!("nack", LeaseIn, |fields, reading| held(fields, reading, Settle::Nack)),
+    known!("extend", LeaseIn, |fields, reading| held(fields, reading, Settle::Extend)),
     known!("put", EntryIn<'_>, |fields, reading| {
         Ok(Op::Put(fields.read::<EntryIn<'_>>()?.read(reading.sealing, None)?))
     }),
@@ -72,8 +72,8 @@ const KNOWN: &[Known] = &[
     known!("purge", AgentOnly, |fields, reading| {
         Ok(Op::Purge { agent: named(reading.by, fields.read::<AgentOnly>()?.agent)? })
     }),
-    known!("agent.register", AgentIn, |fields, _| {
-        Ok(Op::RegisterAgent(fields.read::<AgentIn>()?.read(None)?))
+    known!("agent.register", AgentIn, |fields, reading| {
+        Ok(Op::RegisterAgent(fields.read::<AgentIn>()?.read(None, &reading.sealing.times)?))
     }),
     known!("agent.remove", AgentOnly, |fields, _| {
         Ok(Op::RemoveAgent { agent: named(None, fields.read::<AgentOnly>()?.agent)? })
@@ -87,7 +87,8 @@ const KNOWN: &[Known] = &[
     known!("task.release", HolderIn<'_>, |fields, reading| said(fields, reading, Say::Release)),
     known!("task.cancel", HolderIn<'_>, |fields, reading| said(fields, reading, Say::Cancel)),
     known!("task.create", GraphIn<'_>, |fields, reading| {
-        let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter().map(TaskIn::read);
+        let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter();
+        let tasks = tasks.map(|task: TaskIn<'_>| task.read(&reading.sealing.times));
         Ok(reading.sealing.space.task_op(tasks.collect::<Result<Vec<_>, _>>()?))
     }),
     known!("payload.erase", PartIn, |fields, _| {
@@ -95,6 +96,10 @@ const KNOWN: &[Known] = &[
         Ok(Op::Erase(ErasePayload { seq: Seq(seq), part }))
     }),
 ];
+
+fn held(fields: Fields<'_>, reading: &Reading<'_>, what: Settle) -> Result<Op, Refused> {
+    fields.read::<LeaseIn>()?.read(what, &reading.sealing.times)
+}
 
 fn said(fields: Fields<'_>, reading: &Reading<'_>, say: Say) -> Result<Op, Refused> {
     fields.read::<HolderIn<'_>>()?.read(say, reading.sealing, None)

@@ -27,8 +27,11 @@ pub(crate) struct Sent {
     id: String,
     /// `null` for an ephemeral message.
     seq: Option<u64>,
-    /// The ids of its deliveries.
+    /// The ids of its deliveries; none if it went straight to somebody who waits for it.
     deliveries: Vec<String>,
+    /// Of an answer to a request: whether nobody waits for it any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<bool>,
 }
 
 /// The result of one operation.
@@ -48,7 +51,9 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
         OpResult::RolledBack { to, written, deleted } => {
             json!({"to": to.0, "written": written, "deleted": deleted})
         }
-        OpResult::Replied { id, late } => json!({"id": id.to_string(), "seq": id.seq.0, "late": late}),
+        OpResult::Replied { id, late } => {
+            json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": [], "late": late})
+        }
         _ => json!({}),
     }
 }

@@ -1,5 +1,6 @@
 //! Tasks in JSON.
 
+use crate::wire::Raw;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
@@ -15,6 +16,7 @@ use super::entry::FenceIn;
 use super::message::{PriorityWord, word_of};
 use super::{Sealing, time};
 use crate::api::words;
+use crate::settings::Times;
 
 /// A graph of tasks: all of it or nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -100,7 +102,7 @@ enum TaskPriorityIn {
 
 impl TaskIn<'_> {
     /// The task and its input.
-    pub(crate) fn read(self) -> Result<(NewTask, Option<Vec<u8>>), Refused> {
+    pub(crate) fn read(self, times: &Times) -> Result<(NewTask, Option<Vec<u8>>), Refused> {
         let mut task = NewTask::new(self.task_type);
         task.id = self.id.map(TaskId::new).transpose()?;
         task.agent = self.agent.map(AgentId::new).transpose()?;
@@ -112,7 +114,7 @@ impl TaskIn<'_> {
         let depends_on = self.depends_on.into_iter().map(|id| TaskId::new(id).map(Dependency::Task));
         task.depends_on = depends_on.collect::<Result<_, _>>()?;
         task.timeout_ms = self.timeout_ms;
-        task.lease_ms = self.lease_ms.unwrap_or(task.lease_ms);
+        task.lease_ms = self.lease_ms.unwrap_or(times.lease_ms());
         if let Some(retry) = self.retry {
             task.attempts_max = retry.max_attempts.unwrap_or(task.attempts_max);
             task.backoff_ms = retry.backoff_ms.unwrap_or(task.backoff_ms);
@@ -277,9 +279,9 @@ struct MoreOut {
     blocked_on: Vec<String>,
     #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
-    result: Option<Box<RawValue>>,
-    partials: Vec<Box<RawValue>>,
-    details: Option<Box<RawValue>>,
+    result: Option<Raw>,
+    partials: Vec<Raw>,
+    details: Option<Raw>,
 }
 
 impl TaskOut {
@@ -337,7 +339,7 @@ impl TaskOut {
     }
 }
 
-fn raw(bytes: &Bytes, content_type: Option<&str>) -> Box<RawValue> {
+fn raw(bytes: &Bytes, content_type: Option<&str>) -> Raw {
     super::shown(&quorate_core::Payload::unsealed(bytes.clone()), content_type)
 }
 
@@ -349,7 +351,7 @@ pub(crate) struct InHandOut {
     lease_token: u64,
     #[schemars(with = "words::Time")]
     lease_until: String,
-    input: Option<Box<RawValue>>,
+    input: Option<Raw>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content_type: Option<String>,
     #[serde(flatten)]

@@ -10,7 +10,7 @@ use super::Session;
 use super::ledger::{Credit, IN_HAND_MAX, NUMBERS_MAX, Range};
 use crate::body::{self, BODY_BYTES_MAX, Fields};
 use crate::problem::Problem;
-use crate::wire::delivery::LEASE_MS;
+use crate::settings::Times;
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::op::CommitIn;
 use crate::wire::{result, time};
@@ -20,7 +20,7 @@ pub(super) const BATCH_MESSAGES_MAX: usize = 64;
 /// Bytes of deliveries in one frame. A larger delivery has a frame of its own.
 pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Requests of one connection that wait for their answers.
-pub(super) const REQUESTS_MAX: usize = 256;
+pub(crate) const REQUESTS_MAX: usize = 256;
 
 /// A frame as a client writes it: a number, and one thing that it asks for.
 #[derive(Deserialize)]
@@ -116,8 +116,8 @@ impl NackIn {
 }
 
 impl ExtendIn {
-    pub(super) fn op(&self, lease: LeaseRef) -> Op {
-        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(LEASE_MS) })
+    pub(super) fn op(&self, lease: LeaseRef, times: &Times) -> Op {
+        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
     }
 }
 

@@ -10,7 +10,7 @@ use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use futures_util::stream::SplitStream;
 use futures_util::{FutureExt as _, StreamExt as _};
-use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, Message as Letter, Op, Refused};
+use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, Message as Letter, Op, Refused, SpaceNo};
 use quorate_engine::{Answer, Consumer, Error, Pending};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -20,12 +20,11 @@ use super::frame::{self, Asked, REQUESTS_MAX, Unread};
 use super::ledger::Range;
 use super::seats::Seat;
 use super::tell::{Tell, Teller, What};
-use super::{Session, no_letter};
+use super::{Session, broken, no_letter};
 use crate::body::Fields;
 use crate::call::Pass;
 use crate::listen::Life;
 use crate::problem::Problem;
-use crate::wire::Sealing;
 use crate::wire::message::MessageIn;
 use crate::wire::op::{self, CommitIn};
 
@@ -33,8 +32,6 @@ use crate::wire::op::{self, CommitIn};
 const QUEUE_MAX: usize = 64;
 /// Ranges that one frame may name.
 const RANGES_MAX: usize = 1_024;
-/// How often a token is looked at again.
-const LOOK: Duration = Duration::from_secs(2);
 /// How long the last frame may take to be written before the connection is simply dropped.
 const END_WITHIN: Duration = Duration::from_secs(2);
 /// Payloads above this are looked through elsewhere; whoever sends one waits, so that the order is kept.
@@ -44,6 +41,7 @@ const LARGE_BYTES: usize = 32 * 1024;
 pub(super) async fn run(
     session: Arc<Session>,
     pass: Pass,
+    home: SpaceNo,
     consumer: Option<Consumer>,
     mut seat: Option<Seat>,
     mut life: Option<Life>,
@@ -53,11 +51,12 @@ pub(super) async fn run(
     let (queue, told) = mpsc::channel(QUEUE_MAX);
     let mut teller = tokio::spawn(Teller::new(Arc::clone(&session), sink, told, consumer).run());
     let heard = AtomicBool::new(true);
-    let every = session.app.settings().patience.ping;
-    let mut hearer = Hearer { session, queue: queue.clone(), requests: JoinSet::new(), last: None };
+    let settings = session.app.settings();
+    let (ping, look) = (settings.patience.ping, settings.times.look);
+    let mut hearer = Hearer::new(session, home, queue.clone());
     let last = tokio::select! {
         last = hearer.hear(stream, &heard) => last,
-        problem = must_end(&pass, seat.as_mut(), every, &queue, &heard) => Some(Tell::End(Box::new(problem))),
+        problem = must_end(&pass, seat.as_mut(), Every { ping, look }, &queue, &heard) => Some(Tell::End(Box::new(problem))),
         () = stopped(life.as_mut()) => Some(Tell::Stop),
         () = queue.closed() => None,
     };
@@ -89,15 +88,23 @@ async fn stopped(life: Option<&mut Life>) {
     }
 }
 
+/// How often something is done.
+struct Every {
+    /// A sign of life is asked for.
+    ping: Duration,
+    /// The token is looked at again.
+    look: Duration,
+}
+
 /// Ends when the connection must: the token is good no more, a newer connection is there, or nobody answers pings.
 async fn must_end(
     pass: &Pass,
     mut seat: Option<&mut Seat>,
-    every: Duration,
+    Every { ping, look }: Every,
     queue: &mpsc::Sender<Tell>,
     heard: &AtomicBool,
 ) -> Problem {
-    let look = LOOK.min(every);
+    let look = look.min(ping);
     let (mut waited, mut silent) = (Duration::ZERO, 0);
     loop {
         let lost = async {
@@ -119,7 +126,7 @@ async fn must_end(
                 .hint("connect again with another token")
                 .into();
         }
-        if waited < every {
+        if waited < ping {
             continue;
         }
         waited = Duration::ZERO;
@@ -133,6 +140,8 @@ async fn must_end(
 
 struct Hearer {
     session: Arc<Session>,
+    /// The space of the token.
+    home: SpaceNo,
     queue: mpsc::Sender<Tell>,
     /// Those who wait for answers of others.
     requests: JoinSet<()>,
@@ -149,10 +158,19 @@ enum Said {
 }
 
 impl Hearer {
+    fn new(session: Arc<Session>, home: SpaceNo, queue: mpsc::Sender<Tell>) -> Self {
+        Self { session, home, queue, requests: JoinSet::new(), last: None }
+    }
+
     /// Hears until nothing more comes. Says what the client is told last, if it is told anything.
     async fn hear(&mut self, mut stream: SplitStream<WebSocket>, heard: &AtomicBool) -> Option<Tell> {
-        while let Some(Ok(message)) = stream.next().await {
+        while let Some(came) = stream.next().await {
             heard.store(true, Ordering::Relaxed);
+            let message = match came {
+                Ok(message) => message,
+                // Broken, unless it is what came that is wrong: then it is said.
+                Err(error) => return broken::why(error).map(|problem| Tell::End(Box::new(problem))),
+            };
             let bytes: Bytes = match message {
                 Message::Text(text) => text.into(),
                 Message::Binary(_) => return Some(Tell::End(Box::new(frame::no_text().into()))),
@@ -186,6 +204,9 @@ impl Hearer {
             return Err(refused.into());
         }
         self.last = Some(n);
+        let session = &self.session;
+        let now = session.app.engine().clock().now().mono;
+        session.app.rates().call(self.home, &session.principal, now)?;
         self.act(n, asked, bytes).await
     }
 
@@ -217,7 +238,8 @@ impl Hearer {
             }
             Asked::Extend(extend) => {
                 let leases = self.leases(&extend.deliveries)?;
-                let ops: Vec<_> = leases.into_iter().map(|lease| extend.op(lease)).collect();
+                let times = &self.session.app.settings().times;
+                let ops: Vec<_> = leases.into_iter().map(|lease| extend.op(lease, times)).collect();
                 if ops.is_empty() {
                     return Err(no_letter().into());
                 }
@@ -247,7 +269,7 @@ impl Hearer {
             Refused::new(Code::Invalid, "idempotencyKey is missing")
                 .hint("give every commit a key: after a break it can be repeated without a second effect")
         })?;
-        let sealing = Sealing { space: &session.space, body: bytes };
+        let sealing = session.sealing(bytes);
         let read = |(index, fields)| {
             op::read(fields, &sealing, session.by.as_ref()).map_err(|refused: Refused| refused.at_op(index))
         };
@@ -301,7 +323,7 @@ impl Hearer {
     }
 
     fn letter(&self, message: MessageIn<'_>, bytes: &Bytes) -> Result<Letter, Refused> {
-        message.read(&Sealing { space: &self.session.space, body: bytes }, self.session.by.as_ref())
+        message.read(&self.session.sealing(bytes), self.session.by.as_ref())
     }
 
     /// Asks somebody. The question is in line when this returns; the answer comes when it comes.

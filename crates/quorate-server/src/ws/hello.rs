@@ -1,22 +1,22 @@
 //! The first frame: who is there, as which agent, and whether it goes on where it stopped.
 
+use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use quorate_core::{AgentId, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent};
+use quorate_core::{AgentId, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, SpaceNo};
 use quorate_engine::{Consumer, Space};
 use serde::Deserialize;
 
 use super::ledger::Ledger;
 use super::seats::Seat;
-use super::{Session, frame};
+use super::{Session, broken, frame};
 use crate::app::App;
 use crate::body;
 use crate::call::{self, Pass};
 use crate::problem::Problem;
-use crate::wire::delivery::LEASE_MS;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,18 +39,22 @@ struct HelloIn {
 pub(super) struct Known {
     pub(super) session: Session,
     pub(super) pass: Pass,
+    /// The space of the token.
+    pub(super) home: SpaceNo,
     /// What brings the deliveries, if there is an agent.
     pub(super) consumer: Option<Consumer>,
     pub(super) seat: Option<Seat>,
 }
 
-pub(super) async fn hear(app: &App, socket: &mut WebSocket) -> Result<Known, Problem> {
+pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket) -> Result<Known, Problem> {
     let first = first_frame(socket).await?;
     let First { hello } = body::parse(&first)?;
-    let (known, pass) = call::bearer_of(app, &hello.token, hello.space.as_deref()).map_err(in_a_frame)?;
+    let (known, pass) = call::bearer_of(app, &hello.token, hello.space.as_deref())
+        .map_err(|refused| in_a_frame(call::counted(app, peer, refused)))?;
+    app.rates().call(known.home, &known.principal, app.engine().clock().now().mono)?;
     let by = known.bearer.agent().cloned();
     let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| by.clone());
-    let lease_ms = hello.lease_ms.unwrap_or(LEASE_MS);
+    let lease_ms = hello.lease_ms.unwrap_or(app.settings().times.lease_ms());
     let (mut epoch, mut consumer, mut seat) = (None, None, None);
     if let Some(agent) = &agent {
         let started = begin(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;
@@ -73,7 +77,7 @@ pub(super) async fn hear(app: &App, socket: &mut WebSocket) -> Result<Known, Pro
     };
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
     socket.send(Message::Text(welcome.into())).await.map_err(|_| gone())?;
-    Ok(Known { session, pass, consumer, seat })
+    Ok(Known { session, pass, home: known.home, consumer, seat })
 }
 
 async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
@@ -82,7 +86,8 @@ async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
             Some(Ok(Message::Text(text))) => return Ok(text.into()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Ok(Message::Binary(_))) => return Err(frame::no_text().into()),
-            Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(gone().into()),
+            Some(Err(error)) => return Err(broken::why(error).unwrap_or_else(|| gone().into())),
+            Some(Ok(Message::Close(_))) | None => return Err(gone().into()),
         }
     }
 }

@@ -236,13 +236,12 @@ impl Teller {
         let mut batch = Batch::default();
         let mut next = Some(first);
         while let Some(delivery) = next.take() {
-            let item = serde_json::to_string(&DeliveryOut::new(&delivery, now)).unwrap_or_default();
-            if !batch.has_room(&item) {
-                let full = std::mem::take(&mut batch);
+            let bytes = batch.add(&DeliveryOut::new(&delivery, now));
+            if let Some(full) = batch.overflow() {
                 self.feed(Message::Text(full.text().into())).await?;
             }
             let mut ledger = self.session.ledger();
-            batch.add(ledger.send(delivery.lease, item.len() as u64), &item);
+            batch.number(ledger.send(delivery.lease, bytes as u64));
             let may_send = ledger.may_send();
             drop(ledger);
             if may_send
@@ -319,27 +318,47 @@ impl Teller {
 struct Batch {
     first: u64,
     count: usize,
-    items: String,
+    /// Where the last one begins.
+    last: usize,
+    items: Vec<u8>,
 }
 
 impl Batch {
-    fn has_room(&self, item: &str) -> bool {
-        self.count == 0 || self.items.len() + item.len() < BATCH_BYTES_MAX
+    /// Writes one more, and says how many bytes it has.
+    fn add(&mut self, item: &DeliveryOut) -> usize {
+        if self.count > 0 {
+            self.items.push(b',');
+        }
+        self.last = self.items.len();
+        self.count += 1;
+        // Nothing in it can fail to be written, and a vector takes everything.
+        let _ = serde_json::to_writer(&mut self.items, item);
+        self.items.len() - self.last
     }
 
-    fn add(&mut self, number: u64, item: &str) {
-        if self.count == 0 {
+    /// The number of the last one.
+    fn number(&mut self, number: u64) {
+        if self.count == 1 {
             self.first = number;
-        } else {
-            self.items.push(',');
         }
-        self.items.push_str(item);
-        self.count += 1;
+    }
+
+    /// If the last one made it too large: all before it. The last one stays, to be the first of the next frame.
+    fn overflow(&mut self) -> Option<Self> {
+        if self.count < 2 || self.items.len() <= BATCH_BYTES_MAX {
+            return None;
+        }
+        let alone = Self { first: 0, count: 1, last: 0, items: self.items.split_off(self.last) };
+        let mut full = std::mem::replace(self, alone);
+        // The comma.
+        full.items.pop();
+        Some(full)
     }
 
     fn text(self) -> String {
-        let Self { first, items, .. } = self;
-        format!("{{\"first\":{first},\"deliveries\":[{items}]}}")
+        // JSON is text.
+        let items = String::from_utf8(self.items).unwrap_or_default();
+        format!("{{\"first\":{},\"deliveries\":[{items}]}}", self.first)
     }
 }
 

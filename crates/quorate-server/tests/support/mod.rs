@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod described;
+pub(crate) mod raw;
 pub(crate) mod socket;
 
 use std::sync::Arc;
@@ -11,14 +12,17 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, CreateToken, Op, Policy, Principal, TokenName, TokenRole};
+use quorate_engine::Space;
 use quorate_server::{App, Settings};
+use quorate_store::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) struct Hub {
     pub(crate) app: App,
     pub(crate) admin: String,
+    space: Space,
     _directory: TempDir,
 }
 
@@ -52,8 +56,14 @@ impl Hub {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
+        Self::at(SystemClock::new(), settings).await
+    }
+
+    /// A hub whose time is told by a clock.
+    pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let library = Library::open(directory.path().join("data")).await.expect("a hub");
+        let opening = quorate::Settings { clock, ..quorate::Settings::default() };
+        let library = Library::open_with(directory.path().join("data"), opening).await.expect("a hub");
         let space = library.space();
         let secret = space.draw_secret();
         let create = CreateToken {
@@ -65,7 +75,7 @@ impl Hub {
         let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
         space.commit(commit).await.expect("a token");
         let app = App::new(Arc::clone(space.engine()), settings).await.expect("an app");
-        Self { app, admin: secret.reveal().to_owned(), _directory: directory }
+        Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
     }
 
     pub(crate) async fn register(&self, id: &str) -> String {
@@ -104,6 +114,25 @@ impl Hub {
         self.send_text(token, "PUT", path, &body.to_string()).await
     }
 
+    /// Makes a token.
+    pub(crate) async fn token(&self, role: &str, name: &str) -> String {
+        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// The id of the first token that is like this.
+    pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
+        let tokens = self.get(&self.admin, "/v1/tokens").await.ok(200);
+        let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
+        found.expect("such a token")["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Revokes the first token that is like this.
+    pub(crate) async fn revoke(&self, field: &str, value: &str) {
+        let id = self.token_id(field, value).await;
+        self.delete(&self.admin, &format!("/v1/tokens/{id}")).await.ok(200);
+    }
+
     pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
         let request = self.request(token, "POST", path).header("idempotency-key", key);
         self.send(request, &body.to_string()).await
@@ -111,6 +140,25 @@ impl Hub {
 
     pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         self.send(self.request(token, method, path), body).await
+    }
+
+    /// A call with headers of its own.
+    pub(crate) async fn with_headers(
+        &self,
+        token: &str,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let request = self.request(token, method, path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        self.send(request, body).await
+    }
+
+    /// Lays down rules for everybody.
+    pub(crate) async fn lay_down(&self, policy: Policy) {
+        let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
+        self.space.commit(commit).await.expect("a policy");
     }
 
     fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {

@@ -27,7 +27,11 @@ impl Served {
     }
 
     pub(crate) async fn with(patience: Patience) -> Self {
-        let hub = Hub::with(Settings { patience, ..Settings::default() }).await;
+        Self::of(Hub::with(Settings { patience, ..Settings::default() }).await).await
+    }
+
+    /// Lets a hub listen.
+    pub(crate) async fn of(hub: Hub) -> Self {
         let listening = Listening::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await;
         Self { hub, listening: listening.expect("an address") }
     }

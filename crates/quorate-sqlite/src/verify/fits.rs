@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_core::limits::{AGENTS_MAX, DELIVERIES_PER_COMMIT_MAX, NUMBER_MAX};
 use quorate_core::{
-    AgentNo, Body, DeliveryNo, Effect, Item, Key, NewDelivery, Next, Recipient, Record, ReturnCause, Seq,
-    Token, Version, World,
+    AccessToken, AgentNo, Body, DeliveryNo, Effect, Found, Item, Key, NewDelivery, Next, Recipient, Record,
+    ReturnCause, Seq, Timestamp, Token, TokenDigest, TokenId, TokenState, Version, World,
 };
 
 use super::rows::LAST;
@@ -32,6 +32,7 @@ pub(super) fn check(world: &World, record: &Record, body: &Body) -> Result<Died,
         deliveries: BTreeMap::new(),
         versions: BTreeMap::new(),
         erased: BTreeSet::new(),
+        secrets: BTreeMap::new(),
         died: Vec::new(),
     };
     for effect in &body.effects {
@@ -60,6 +61,8 @@ struct Draft<'w> {
     deliveries: BTreeMap<DeliveryNo, Standing>,
     versions: BTreeMap<&'w Key, Version>,
     erased: BTreeSet<(Seq, u32)>,
+    /// Which token a secret is known to be of, where the record changed that.
+    secrets: BTreeMap<TokenDigest, Option<TokenId>>,
     died: Died,
 }
 
@@ -119,6 +122,7 @@ impl<'w> Draft<'w> {
                 require(pool.number.0 == self.pools, "numbers of pools are dense")
             }
             Effect::Changed { item: Item::Subscription(subscription), .. } => self.known(subscription.number),
+            Effect::Changed { item: Item::Token(token), .. } => self.token(token),
             // The effect holds the whole new state, so it fits whatever came before.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
             Effect::SessionAdded { part, .. } => {
@@ -144,6 +148,22 @@ impl<'w> Draft<'w> {
             }
             Effect::AgentStatus { number, .. } => self.known(*number),
         }
+    }
+
+    /// A secret lets one bearer in. Were it known twice, who comes in would be a matter of chance.
+    fn token(&mut self, token: &AccessToken) -> Result<(), String> {
+        let known = self.secrets.get(&token.digest).copied();
+        let before = known.unwrap_or_else(|| {
+            // At the beginning of time nothing has expired.
+            match self.world.working.tokens().find(&token.digest, Timestamp(0)) {
+                Found::Active(token) | Found::Expired(token) => Some(token.id),
+                Found::Unknown => None,
+            }
+        });
+        require(before.is_none_or(|id| id == token.id), "the secret is that of another token")?;
+        let after = (token.state == TokenState::Active).then_some(token.id);
+        self.secrets.insert(token.digest, after);
+        Ok(())
     }
 
     fn sent(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) -> Result<(), String> {

@@ -1,9 +1,10 @@
 //! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
 
 use quorate_core::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key, Letter, Message,
-    NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause, Role, SpaceName,
-    Subscription, SubscriptionState, Takers, Token, Verb, Version, codec,
+    AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key,
+    Letter, Message, NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause,
+    Role, SpaceName, Subscription, SubscriptionState, Takers, Timestamp, Token, TokenDigest, TokenId,
+    TokenRole, TokenState, Verb, Version, codec,
 };
 
 use super::*;
@@ -72,6 +73,34 @@ fn subscribed(number: u64) -> Effect {
         state: SubscriptionState::Active,
     };
     Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(subscription)) }
+}
+
+/// A token that is known by a secret.
+fn admitted(n: u32, digest: [u8; 32]) -> Effect {
+    let token = AccessToken {
+        id: TokenId { generation: Generation(0), seq: Seq(900), n },
+        digest: TokenDigest(digest),
+        bearer: Bearer::Holder(TokenRole::Admin),
+        name: "mallory".parse().unwrap(),
+        expires_at: None,
+        created_by: "system".into(),
+        created_at: Timestamp(0),
+        state: TokenState::Active,
+    };
+    Effect::Changed { verb: Verb::TokenCreated, item: Item::Token(std::sync::Arc::new(token)) }
+}
+
+#[test]
+fn i19_two_tokens_with_one_secret_are_forked() {
+    for effects in [vec![admitted(0, work::tokens::DIGEST)], vec![admitted(0, [9; 32]), admitted(1, [9; 32])]]
+    {
+        let bad = report(with_last(&effects).path()).first_bad.unwrap();
+        assert_eq!(bad.damage, Damage::Forked, "{bad:?}");
+        assert!(bad.detail.contains("the secret is that of another token"), "{bad:?}");
+    }
+    // Another secret fits; only the tables know better.
+    let bad = report(with_last(&[admitted(0, [9; 32])]).path()).first_bad.unwrap();
+    assert_eq!(bad.damage, Damage::Tables, "{bad:?}");
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! The seeds' own examples, and what the native message makes of them.
+
+use bytes::Bytes;
+use quorate_core::{Destination, MessageType, Priority, Role};
+use serde_json::{Value, json};
+
+use super::super::yaml::Document;
+use super::super::{Dialect, Letter, NOBODY};
+use super::{raw, seed, there_and_back, value};
+
+fn read(dialect: Dialect, text: &str) -> Letter {
+    dialect.read("", &raw(text)).expect("it is read")
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// The messages of an example in YAML, as JSON.
+fn from_yaml(text: &'static str) -> Vec<String> {
+    let document = Document::read(&Bytes::from_static(text.as_bytes())).expect("YAML");
+    let whole = raw(std::str::from_utf8(&document.json).expect("text"));
+    let messages = Dialect::Orchestrator.messages("", &whole).expect("messages");
+    messages.into_iter().map(|(_, raw)| raw.get().to_owned()).collect()
+}
+
+#[test]
+fn a2_a_finding_is_an_event_with_its_content_as_payload() {
+    let text = seed!("a2-finding.json");
+    let letter = read(Dialect::Deliberation, text);
+    let message = &letter.message;
+    assert_eq!((message.kind, message.action.as_str()), (MessageType::Event, "finding"));
+    assert_eq!(message.confidence, Some(0.85));
+    assert_eq!(message.to, "coordinator".parse().expect("an agent"));
+    assert_eq!(message.client_id.as_ref().map(ToString::to_string).as_deref(), Some("finding-1"));
+    // Byte for byte, as the agent serialised it.
+    assert_eq!(letter.payload.get(), json_of(text)["content"].as_str().expect("a text"));
+    assert_eq!(there_and_back(Dialect::Deliberation, text), json_of(text));
+}
+
+#[test]
+fn a2_a_discussion_refers_to_what_it_is_about() {
+    let all = json_of(seed!("a2-discussion.json"));
+    let all = all.as_array().expect("a list");
+    for one in all {
+        assert_eq!(there_and_back(Dialect::Deliberation, &one.to_string()), *one);
+    }
+    let agreement = read(Dialect::Deliberation, &all[1].to_string()).message;
+    assert_eq!(agreement.kind, MessageType::Response);
+    assert_eq!(agreement.in_reply_to.as_deref(), Some("finding-1"));
+    assert_eq!(agreement.rationale.as_deref(), Some("The cap is in the annex"));
+    let disagreement = read(Dialect::Deliberation, &all[0].to_string()).message;
+    assert_eq!((disagreement.kind, disagreement.to.agents().len()), (MessageType::Event, 2));
+}
+
+#[test]
+fn a2_every_type_is_one_of_ours() {
+    let types = ["finding", "question", "clarification", "agreement", "disagreement", "revision", "evidence"];
+    for kind in types {
+        let text = json!({"messageType": kind, "content": "plain words"}).to_string();
+        let letter = read(Dialect::Deliberation, &text);
+        assert_eq!((letter.message.action.as_str(), letter.payload.get()), (kind, "\"plain words\""));
+        assert_eq!(letter.message.to, Destination::Role(Role::Coordinator));
+        let written = there_and_back(Dialect::Deliberation, &text);
+        assert_eq!((&written["messageType"], &written["content"]), (&json!(kind), &json!("plain words")));
+        assert_eq!(written["round"], u64::from(kind != "finding"));
+    }
+}
+
+#[test]
+fn b1_a_handoff_is_a_command_with_its_context_as_payload() {
+    let texts = from_yaml(seed!("b1-handoff.yaml"));
+    let letter = read(Dialect::Orchestrator, &texts[0]);
+    assert_eq!((letter.message.kind, letter.message.action.as_str()), (MessageType::Command, "handoff"));
+    assert_eq!(letter.message.to, "task-decomposer".parse().expect("an agent"));
+    assert_eq!(json_of(letter.payload.get())["tokens_used"], 450);
+    assert_eq!(there_and_back(Dialect::Orchestrator, &texts[0]), json_of(&texts[0]));
+    assert_eq!(json_of(&texts[0])["state_snapshot"], "workflow_state.json");
+}
+
+#[test]
+fn b2_a_broadcast_goes_to_everybody() {
+    let texts = from_yaml(seed!("b2-broadcast.yaml"));
+    let message = read(Dialect::Orchestrator, &texts[0]).message;
+    assert_eq!((message.kind, message.action.as_str()), (MessageType::Event, "context_update"));
+    assert_eq!((&message.to, message.priority), (&Destination::Everybody, Priority::HIGH));
+    assert_eq!(there_and_back(Dialect::Orchestrator, &texts[0]), json_of(&texts[0]));
+    for kind in ["context_update", "priority_change", "abort_signal", "checkpoint_reached"] {
+        let text = json!({"broadcast_type": kind, "message": {"content": "x"}}).to_string();
+        let message = read(Dialect::Orchestrator, &text).message;
+        assert_eq!((message.action.as_str(), message.to), (kind, Destination::Everybody));
+    }
+}
+
+#[test]
+fn b3_a_query_and_its_response() {
+    let texts = from_yaml(seed!("b3-query.yaml"));
+    let question = read(Dialect::Orchestrator, &texts[0]).message;
+    assert_eq!((question.kind, question.priority), (MessageType::Query, Priority::NORMAL));
+    let answer = read(Dialect::Orchestrator, &texts[1]);
+    assert_eq!(answer.message.kind, MessageType::Response);
+    assert_eq!(json_of(answer.payload.get())["additional_info"], "Auth required");
+    for text in &texts {
+        assert_eq!(there_and_back(Dialect::Orchestrator, text), json_of(text));
+    }
+    // The dialect has no field for what is answered; beyond it there is one.
+    let text = json!({"answer": 1, "metadata": {"quorate": {"inReplyTo": "q-1"}}}).to_string();
+    let answer = read(Dialect::Orchestrator, &text).message;
+    assert_eq!((answer.in_reply_to.as_deref(), &answer.to), (Some("q-1"), &NOBODY));
+}
+
+#[test]
+fn b9_a_log_line_is_an_event() {
+    let text = seed!("b9-log.json");
+    let message = read(Dialect::Orchestrator, text).message;
+    assert_eq!((message.kind, message.action.as_str()), (MessageType::Event, "agent_communication"));
+    assert_eq!(there_and_back(Dialect::Orchestrator, text), json_of(text));
+}
+
+#[test]
+fn c7_header_payload_and_routing() {
+    let text = seed!("c7-message.json");
+    let letter = read(Dialect::Coscientist, text);
+    assert_eq!(letter.message.action, "hypothesis");
+    assert_eq!(letter.message.priority, Priority { level: 2, rank: 7 });
+    assert!(letter.payload.get().contains("0.50"), "a payload stays as it is written");
+    assert_eq!(there_and_back(Dialect::Coscientist, text), json_of(text));
+    let text = seed!("c7-broadcast.json");
+    let message = read(Dialect::Coscientist, text).message;
+    assert_eq!((message.to, message.kind), (Destination::Everybody, MessageType::Event));
+    assert_eq!(there_and_back(Dialect::Coscientist, text), json_of(text));
+}
+
+#[test]
+fn c7_what_is_left_out_is_completed() {
+    let text = r#"{"payload": {"data": 1}}"#;
+    let letter = read(Dialect::Coscientist, text);
+    assert_eq!(letter.message.to, Destination::Role(Role::Coordinator));
+    let written = value(&Dialect::Coscientist.write(&letter).expect("it is written"));
+    let expected = json!({
+        "header": {"source_agent": "quorate", "target_agent": "role:coordinator", "message_type": "message"},
+        "payload": {"data": 1, "metadata": {"quorate": {"from": null}}},
+        "routing": {"priority": 5},
+    });
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn d3_the_envelope_of_the_document() {
+    let text = seed!("d3-message.json");
+    let letter = read(Dialect::Native, text);
+    assert_eq!(letter.message.priority, Priority::HIGH);
+    assert_eq!(there_and_back(Dialect::Native, text), json_of(text));
+}
+
+#[test]
+fn d3_the_fragments_of_the_document_are_completed() {
+    let to = |text| read(Dialect::Native, text).message.to;
+    assert_eq!(to(seed!("d3-command.json")), "can:analyze-document".parse().expect("a pool"));
+    assert_eq!(to(seed!("d3-query.json")), "can:get-status".parse().expect("a pool"));
+    assert_eq!(to(seed!("d3-event.json")), Destination::Everybody);
+    assert_eq!(to(seed!("d3-response.json")), NOBODY, "only the hub knows who asked");
+    let written = there_and_back(Dialect::Native, seed!("d3-event.json"));
+    assert_eq!(
+        written,
+        json!({
+            "version": "1.0", "to": "*", "type": "event", "priority": 1, "action": "analysis-complete",
+            "payload": {"documentId": "doc_123", "findingsCount": 5},
+        })
+    );
+}

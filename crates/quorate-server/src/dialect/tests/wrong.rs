@@ -1,0 +1,149 @@
+//! What is refused, and how that is said.
+
+use bytes::Bytes;
+use quorate_core::{Code, Refused};
+use serde_json::json;
+
+use super::super::Dialect;
+use super::super::yaml::Document;
+use super::raw;
+
+#[track_caller]
+fn refused(dialect: Dialect, message: &serde_json::Value, detail: &str) {
+    let wrong = dialect.read("", &raw(&message.to_string())).expect_err("it is wrong");
+    let refused = Refused::from(wrong);
+    assert_eq!((refused.code, refused.detail.as_str()), (Code::Invalid, detail));
+    assert!(!refused.hint.is_empty());
+}
+
+#[test]
+fn a2_what_is_wrong_is_named_with_its_path() {
+    let dialect = Dialect::Deliberation;
+    refused(dialect, &json!({"content": "x"}), "messageType: is missing");
+    refused(dialect, &json!({"messageType": "finding"}), "content: is missing");
+    let kind = "messageType: \"rumour\" is none of finding, question, clarification, agreement, disagreement, revision, \
+                evidence";
+    refused(dialect, &json!({"messageType": "rumour", "content": "x"}), kind);
+    let sure = json!({"messageType": "finding", "content": "{\"confidence\":7}"});
+    refused(dialect, &sure, "content.confidence: 7 is not between 0 and 1");
+    let with = |name: &str, value: serde_json::Value| {
+        let mut message = json!({"messageType": "finding", "content": "x"});
+        message[name] = value;
+        message
+    };
+    refused(dialect, &with("recipients", json!(["a", 7])), "recipients[1]: 7 is no text");
+    refused(dialect, &with("recipients", json!([])), "recipients: names nobody");
+    refused(dialect, &with("round", json!(1.5)), "round: 1.5 is no whole number");
+    refused(dialect, &with("timestamp", json!("now")), "timestamp: \"now\" is no time");
+    refused(dialect, &with("reply_to", json!("x")), "reply_to: is no field of this dialect");
+    refused(
+        dialect,
+        &with("metadata", json!({"quorate": {"colour": 1}})),
+        "metadata.quorate.colour: is no field of this dialect",
+    );
+    refused(
+        dialect,
+        &with("metadata", json!({"deliberation": {}})),
+        "metadata.deliberation: is a name that the hub needs itself",
+    );
+    refused(dialect, &json!([1]), "[1] is no object");
+}
+
+#[test]
+fn b1_b2_b3_what_is_wrong_is_named_with_its_path() {
+    let dialect = Dialect::Orchestrator;
+    refused(dialect, &json!({}), "is no handoff, broadcast, query, response or log line");
+    refused(dialect, &json!({"from_agent": "a"}), "context: is missing");
+    refused(
+        dialect,
+        &json!({"context": {"tokens_used": "450"}}),
+        "context.tokens_used: \"450\" is no whole number",
+    );
+    refused(
+        dialect,
+        &json!({"context": {"key_findings": ["a", 2]}}),
+        "context.key_findings[1]: 2 is no text",
+    );
+    let urgent = json!({"message": {"priority": "now"}});
+    refused(dialect, &urgent, "message.priority: \"now\" is none of high, medium, low");
+    refused(dialect, &json!({"query": {}}), "query.question: is missing");
+    refused(
+        dialect,
+        &json!({"broadcast_type": "gossip", "message": {}}),
+        "broadcast_type: \"gossip\" is none of \
+        context_update, priority_change, abort_signal, checkpoint_reached",
+    );
+}
+
+#[test]
+fn c7_what_is_wrong_is_named_with_its_path() {
+    let dialect = Dialect::Coscientist;
+    refused(dialect, &json!({"routing": {}}), "header: is missing");
+    refused(
+        dialect,
+        &json!({"header": {}, "routing": {"priority": 11}}),
+        "routing.priority: is not between 1 and 10",
+    );
+    refused(dialect, &json!({"header": {"target": "x"}}), "header.target: is no field of this dialect");
+    refused(dialect, &json!({"header": {"timestamp": "noon"}}), "header.timestamp: \"noon\" is no time");
+    refused(
+        dialect,
+        &json!({"header": {}, "payload": {"metadata": "x"}}),
+        "payload.metadata: \"x\" is no object",
+    );
+}
+
+#[test]
+fn d3_what_is_wrong_is_named_with_its_path() {
+    let dialect = Dialect::Native;
+    refused(dialect, &json!({"priority": 4}), "priority: 4 is not between 0 and 3");
+    refused(dialect, &json!({"version": "2.0"}), "version: \"2.0\" is not \"1.0\"");
+    refused(dialect, &json!({"to": 7}), "to: is neither a text nor a list of texts");
+    refused(dialect, &json!({"confidence": -0.5}), "confidence: -0.5 is not between 0 and 1");
+}
+
+fn yaml(text: &str) -> Result<Document, Refused> {
+    Document::read(&Bytes::from(text.to_owned()))
+}
+
+#[test]
+fn b3_yaml_is_refused_with_line_and_column() {
+    let document = yaml("query:\n  question: Why?\n  urgency: now\n").expect("YAML");
+    let message = raw(std::str::from_utf8(&document.json).expect("text"));
+    let wrong = Dialect::Orchestrator.read("", &message).expect_err("it is wrong");
+    let detail = "line 3, column 12: query.urgency: \"now\" is none of high, medium, low";
+    assert_eq!(document.located(wrong).detail, detail);
+    let refused = yaml("query: [1, 2\nto: b").err().expect("no YAML");
+    assert!(refused.detail.starts_with("line "), "{}", refused.detail);
+    let refused = yaml("a: 1\na: 2\n").err().expect("said twice");
+    assert!(refused.detail.starts_with("line 2, column 1: "), "{}", refused.detail);
+}
+
+#[test]
+fn i21_yaml_has_bounds() {
+    let limit = |text: &str| {
+        let refused = yaml(text).err().expect("too much");
+        assert_eq!(refused.code, Code::LimitExceeded, "{}", refused.detail);
+        refused.facts.limit
+    };
+    assert_eq!(limit("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"), Some(0));
+    assert!(yaml(&("[".repeat(24) + &"]".repeat(24))).is_ok());
+    assert_eq!(limit(&("[".repeat(100) + &"]".repeat(100))), Some(24));
+    let deep: String = (0..100).map(|depth| " ".repeat(depth) + "a:\n").collect();
+    assert_eq!(limit(&deep), Some(24));
+    assert_eq!(limit(&"- x\n".repeat(200_000)), Some(100_000));
+    for bad in ["<<: {a: 1}", "a: .nan", "--- 1\n--- 2\n", "a: !!binary x", "\u{0}"] {
+        assert!(yaml(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_json_can_say_yaml_says_too() {
+    let deep = "[".repeat(64) + &"]".repeat(64);
+    let json = format!(
+        r#"{{"z": "no", "a": [1, -2, 1.5, true, null, "1", ""], "b": 123456789012345678901234567890, "c": 1e999, "d": {deep}}}"#
+    );
+    let yaml = super::super::yaml::written(&raw(&json)).expect("YAML");
+    let expected = "z: \"no\"\na:\n- 1\n- -2\n- 1.5\n- true\n- null\n- \"1\"\n- \"\"\nb: \"123456789012345678901234567890\"\nc: \"1e999\"\n";
+    assert!(yaml.starts_with(expected), "{yaml}");
+}

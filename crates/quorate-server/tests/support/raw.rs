@@ -1,0 +1,131 @@
+//! HTTP as it goes over the wire, plain or under TLS, for tests that look at single bytes; and certificates for them.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Nothing in these tests takes that long.
+pub(crate) const NEVER: Duration = Duration::from_secs(30);
+
+/// Anything that bytes go over.
+pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// An answer, as it came.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// A header, by its name in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
+        let told = self.json();
+        assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{self:?}");
+        told
+    }
+}
+
+/// A request in bytes. `more` are headers, each with its line end.
+pub(crate) fn request(method: &str, path: &str, more: &str, body: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\n{more}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+pub(crate) fn bearer(token: &str) -> String {
+    format!("host: localhost\r\nauthorization: Bearer {token}\r\n")
+}
+
+/// Sends a request and reads the answer; the connection stays.
+pub(crate) async fn call(wire: &mut impl Wire, request: &str) -> Reply {
+    wire.write_all(request.as_bytes()).await.expect("it is sent");
+    reply(wire).await.expect("an answer")
+}
+
+/// The next answer; `None` if the connection ends before one.
+pub(crate) async fn reply(wire: &mut impl Wire) -> Option<Reply> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let next = tokio::time::timeout(NEVER, wire.read_u8()).await.expect("in time");
+        head.push(next.ok()?);
+    }
+    let head = String::from_utf8(head).expect("text");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let mut reply = Reply { status, head, body: String::new() };
+    let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    tokio::time::timeout(NEVER, wire.read_exact(&mut body)).await.expect("in time").ok()?;
+    reply.body = String::from_utf8(body).expect("text");
+    Some(reply)
+}
+
+/// Whether nothing more comes: the other end is closed, cleanly or not.
+pub(crate) async fn is_closed(wire: &mut impl Wire) -> bool {
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(NEVER, wire.read_to_end(&mut rest)).await;
+    read.is_ok() && rest.is_empty()
+}
+
+pub(crate) async fn plain(address: SocketAddr) -> TcpStream {
+    TcpStream::connect(address).await.expect("a connection")
+}
+
+/// A certificate of `localhost`, in files.
+pub(crate) struct Certificate {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Certificate {
+    pub(crate) fn new(directory: &Path) -> Self {
+        let made = Self { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
+        made.renew();
+        made
+    }
+
+    /// Another one under the same names.
+    pub(crate) fn renew(&self) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        fs::write(&self.key, made.signing_key.serialize_pem()).expect("it is written");
+        fs::write(&self.certificate, made.cert.pem()).expect("it is written");
+    }
+
+    fn der(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(&self.certificate).expect("a certificate")
+    }
+
+    /// A connection that trusts this certificate and no other one.
+    pub(crate) async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.der()).expect("a root");
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        TlsConnector::from(Arc::new(config)).connect(name, TcpStream::connect(address).await?).await
+    }
+}

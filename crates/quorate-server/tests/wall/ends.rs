@@ -1,0 +1,95 @@
+//! How it ends: a token that is revoked while somebody waits with it, and a hub that stops while somebody waits.
+
+use std::time::Duration;
+
+use quorate_server::{Patience, Settings};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::support::Hub;
+use crate::support::raw::{NEVER, bearer, plain, reply, request};
+use crate::support::socket::Served;
+
+/// Calls that wait for somebody else. Each is made by bob.
+fn waiting() -> Vec<(&'static str, Value)> {
+    vec![
+        ("/v1/agents/bob/inbox/claim", json!({"waitMs": 60_000})),
+        ("/v1/tasks/claim", json!({"types": ["sum"], "waitMs": 60_000})),
+        ("/v1/locks/plan/acquire", json!({"waitMs": 60_000})),
+        ("/v1/request", json!({"to": "alice", "action": "ask", "type": "query", "timeoutMs": 60_000})),
+    ]
+}
+
+/// A hub where every one of these calls waits: alice holds the lock and answers nobody.
+async fn hub(patience: Patience) -> (Served, String) {
+    let served = Served::of(Hub::with(Settings { patience, ..Settings::default() }).await).await;
+    let alice = served.hub.register("alice").await;
+    let bob = served.hub.register_able("bob", &["sum"]).await;
+    served.hub.post(&alice, "/v1/locks/plan/acquire", &json!({"ttlMs": 600_000})).await.ok(200);
+    (served, bob)
+}
+
+#[tokio::test]
+async fn i19_a_revoked_token_ends_what_waits_with_it_within_5_s() {
+    let (served, bob) = hub(Patience::default()).await;
+    let mut streams = Vec::new();
+    for (path, body) in waiting() {
+        let mut stream = plain(served.address()).await;
+        let sent = request("POST", path, &bearer(&bob), &body.to_string());
+        stream.write_all(sent.as_bytes()).await.expect("it is sent");
+        streams.push((path, stream));
+    }
+    // They wait: the hub counts bob's claim, and alice has the question.
+    while served.hub.get(&served.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    served.hub.revoke("agent", "bob").await;
+    let all = async {
+        for (path, stream) in &mut streams {
+            let told = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
+            told.refused(401, "UNAUTHENTICATED");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), all).await.expect("within 5 s");
+}
+
+#[tokio::test]
+async fn i27_a_hub_that_stops_tells_whoever_waits() {
+    let patience = Patience { drain: Duration::from_secs(2), ..Patience::default() };
+    let (served, bob) = hub(patience).await;
+    let mut streams = Vec::new();
+    for (path, body) in waiting() {
+        let mut stream = plain(served.address()).await;
+        let sent = request("POST", path, &bearer(&bob), &body.to_string());
+        stream.write_all(sent.as_bytes()).await.expect("it is sent");
+        streams.push((path, stream));
+    }
+    let mut follows = plain(served.address()).await;
+    let sent = request("GET", "/v1/events", &bearer(&served.hub.admin), "");
+    follows.write_all(sent.as_bytes()).await.expect("it is sent");
+    let mut first = [0; 12];
+    follows.read_exact(&mut first).await.expect("an answer");
+    let (mut socket, _) = served.hello(json!({"token": served.hub.admin})).await;
+    while served.hub.get(&served.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    let Served { hub, listening } = served;
+    let address = listening.address();
+    let told = async {
+        for (path, stream) in &mut streams {
+            let told = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
+            let told = told.refused(503, "UNAVAILABLE");
+            assert_eq!((&told["retryable"], &told["applied"]), (&json!(true), &json!("no")), "{path}");
+        }
+        let mut rest = Vec::new();
+        tokio::time::timeout(NEVER, follows.read_to_end(&mut rest)).await.expect("in time").expect("an end");
+        assert!(rest.ends_with(b"0\r\n\r\n"), "the events end in peace");
+        socket.closed().await
+    };
+    let begun = tokio::time::Instant::now();
+    let (code, ()) = tokio::join!(told, listening.drain());
+    assert_eq!(code, 1001);
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    drop(hub);
+}

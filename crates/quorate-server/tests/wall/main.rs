@@ -1,0 +1,13 @@
+//! The outer wall of the hub, over real sockets: who gets in, how much is taken from each, and how it ends.
+#![allow(missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bounds;
+mod doors;
+mod ends;
+mod rates;
+mod sign_in;
+mod tls;
+mod twins;

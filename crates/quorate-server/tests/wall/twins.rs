@@ -1,0 +1,43 @@
+//! Two hubs in one process know nothing of each other.
+
+use quorate_server::{Limits, Rate, Settings};
+use serde_json::json;
+
+use crate::support::Hub;
+use crate::support::socket::Served;
+
+#[tokio::test]
+async fn i16_two_hubs_in_one_process_know_nothing_of_each_other() {
+    let limits = Limits { people: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
+    let strict = Served::of(Hub::with(Settings { limits, ..Settings::default() }).await).await;
+    let usual = Served::new().await;
+    assert_ne!(strict.address(), usual.address());
+    let bob = usual.hub.register("bob").await;
+    // A token of one is unknown in the other, over HTTP and over a WebSocket.
+    strict.hub.get(&bob, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    strict.hub.get(&usual.hub.admin, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    let mut socket = strict.connect().await;
+    socket.say(&json!({"hello": {"token": bob}})).await;
+    assert_eq!(socket.end().await, ("UNAUTHENTICATED".to_owned(), 4401));
+    usual.hub.get(&bob, "/v1/info").await.ok(200);
+    // So is a code.
+    let code = usual.hub.post(&usual.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201);
+    let shown = json!({"code": code["code"]});
+    strict.hub.post("", "/v1/sign-in", &shown).await.refused(401, "UNAUTHENTICATED");
+    usual.hub.post("", "/v1/sign-in", &shown).await.ok(201);
+    // Agents, counts and limits are each hub's own.
+    strict.hub.get(&strict.hub.admin, "/v1/agents/bob").await.refused(404, "NOT_FOUND");
+    let stats = strict.hub.get(&strict.hub.admin, "/v1/admin/stats").await.ok(200);
+    assert_eq!(stats["agents"], 0);
+    strict.hub.get(&strict.hub.admin, "/v1/info").await.ok(200);
+    strict.hub.get(&strict.hub.admin, "/v1/info").await.refused(429, "LIMIT_EXCEEDED");
+    for _ in 0..10 {
+        usual.hub.get(&usual.hub.admin, "/v1/info").await.ok(200);
+    }
+    // The end of one is not the end of the other.
+    let Served { listening, hub } = strict;
+    listening.drain().await;
+    drop(hub);
+    let mut socket = usual.open(&bob).await;
+    socket.hears_nothing().await;
+}
