@@ -10,6 +10,7 @@ use crate::text;
 
 /// Something went wrong that has no code of its own.
 pub(crate) const FAILED: u8 = 1;
+/// A wrong command line, or one that cannot be followed as it is.
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const NOT_FOUND: u8 = 3;
 pub(crate) const NOT_SIGNED_IN: u8 = 4;

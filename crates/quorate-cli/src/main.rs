@@ -91,15 +91,15 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Say what an error code means and what to do about it. [ro]
     Explain(explain::ExplainArgs),
+    /// Make a certificate for development. [rw]
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     /// Print what a shell needs to complete commands. [ro]
     Completions(man::CompletionsArgs),
     /// Print a manual page, or write all of them. [ro]
     Man(man::ManArgs),
     /// Print the version. [ro]
     Version(version::VersionArgs),
-    /// Make a certificate for development. [rw]
-    #[command(subcommand)]
-    Cert(cert::CertCommand),
     #[command(hide = true)]
     DemoHub(demo::HubArgs),
     #[command(hide = true)]

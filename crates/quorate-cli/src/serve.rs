@@ -53,8 +53,8 @@ pub(crate) struct ServeArgs {
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Whatever is written from here on is closed to others from its first byte.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    let data = config::data_directory(args.data.as_deref())?;
     let tls = args.wall.tls()?;
+    let data = config::data_directory(args.data.as_deref())?;
     let mut opened = None;
     let (clock, chance) = (SystemClock::new(), Chance::system());
     let engine = Engine::start_with(args.times.engine(), clock, chance, |wiring| {
