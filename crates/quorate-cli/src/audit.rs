@@ -8,13 +8,13 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use bytes::Bytes;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use quorate_core::{Record, Seq, SpaceName};
 use quorate_sqlite::{ExportError, ExportLine};
 use serde_json::{Value, json};
 
-use crate::exit::{Ended, NOT_VERIFIED};
+use crate::exit::{Ended, NOT_VERIFIED, USAGE};
 use crate::hub::HubArgs;
 use crate::shape::Shape;
 use crate::{hex, text, verify};
@@ -61,9 +61,33 @@ struct SpanArgs {
     /// From this record on.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]
     from: u64,
-    /// How many at most.
+    /// How many records at most.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u64,
+    /// In another way; of a hub that runs.
+    #[arg(long = "as", value_name = "WAY")]
+    told_as: Option<ToldAs>,
+}
+
+/// Other ways to tell the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ToldAs {
+    /// A line in words for each thing that happened.
+    Text,
+    /// An object for each communication between agents.
+    Decisions,
+    /// An object for each message that was delivered or given up.
+    Messages,
+}
+
+impl ToldAs {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Decisions => "decisions",
+            Self::Messages => "messages",
+        }
+    }
 }
 
 pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
@@ -73,6 +97,10 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     match verb {
         AuditVerb::Verify => verified(&data, &shape),
         AuditVerb::Log(span) => {
+            if let Some(way) = span.told_as {
+                let message = format!("--as {} needs a hub that runs", way.word());
+                return Err(Ended::new(USAGE, message, "leave out --data to ask the hub").into());
+            }
             let mut left = span.limit;
             each(&data, space.as_ref(), span.from, |out, line| {
                 if left == 0 {

@@ -21,6 +21,7 @@ const ALWAYS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Certificates.
 #[derive(Subcommand, Debug)]
+#[command(after_help = "Example: quorate cert dev --out tls")]
 pub(crate) enum CertCommand {
     /// Make a certificate that is good for development and for nothing else. [rw]
     Dev(DevArgs),

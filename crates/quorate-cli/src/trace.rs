@@ -77,7 +77,7 @@ fn tree(spans: &[Value]) -> Vec<String> {
 
 fn line(span: &Value, depth: usize) -> String {
     let lead = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
-    let mut about = vec![field(span, "name")];
+    let mut about = vec![field(span, "operation")];
     about.extend(
         ["startTime", "status", "messageId", "from", "to", "action"].iter().map(|name| field(span, name)),
     );

@@ -14,7 +14,7 @@ async fn c12_guidance_is_written_down_and_told() {
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S", "participants": ["bob"]}))
         .await
         .ok(201);
-    let operator = hub.token("operator").await;
+    let operator = hub.token("operator", "operator").await;
     let said = json!({"text": "Prefer cheap experiments.", "to": ["bob"]});
     let done = hub.post(&operator, "/v1/sessions/s/guidance", &said).await.ok(200);
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);

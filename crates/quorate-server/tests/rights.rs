@@ -197,7 +197,7 @@ async fn i19_another_agent_may_not_act_for_it() {
 async fn i19_every_other_role_may_do_what_the_description_says() {
     for role in ["operator", "approver", "moderator", "viewer", "admin"] {
         let (hub, _, _) = hub().await;
-        let token = hub.token(role).await;
+        let token = hub.token(role, role).await;
         as_role(role, "alice", true, &hub, &token).await;
     }
 }

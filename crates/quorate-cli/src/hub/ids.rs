@@ -60,7 +60,11 @@ impl Hub {
         let (word, _, _, made) = noun.about();
         if typed == "@last" {
             let (all, _) = self.all(noun).await?;
-            let newest = all.iter().max_by_key(|item| field(item, made));
+            // Messages come newest first.
+            let newest = match noun {
+                Noun::Message => all.first(),
+                _ => all.iter().max_by_key(|item| field(item, made)),
+            };
             let none = || {
                 Ended::new(
                     NOT_FOUND,

@@ -138,12 +138,6 @@ impl Hub {
         self.send(request, &body.to_string()).await
     }
 
-    /// A token of a role that is no agent's.
-    pub(crate) async fn token(&self, role: &str) -> String {
-        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": role})).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
-    }
-
     pub(crate) async fn keyed_put(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
         let request = self.request(token, "PUT", path).header("idempotency-key", key);
         self.send(request, &body.to_string()).await
