@@ -106,7 +106,7 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
         let running = load(&hub, &tokens, cycle, &history);
         // Now and then almost at once, so that the start is interrupted too.
         let answers =
-            if next(&mut dice) % 5 == 0 { next(&mut dice) % 10 } else { 50 + next(&mut dice) % 400 };
+            if next(&mut dice).is_multiple_of(5) { next(&mut dice) % 10 } else { 50 + next(&mut dice) % 400 };
         history.after(answers).await;
         hub.signal("-KILL");
         drop(hub);
