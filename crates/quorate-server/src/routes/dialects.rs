@@ -224,6 +224,7 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));
     let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
     let deliveries = call.waiting(claimed).await?;
+    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
         let held = Held::new(delivery, now);
