@@ -9,6 +9,7 @@
 mod bench;
 mod needs;
 mod openapi;
+mod schemathesis;
 mod sim;
 mod step;
 mod suite;
@@ -29,6 +30,7 @@ The chores of Quorate.
   cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                               the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
   cargo xtask openapi         writes openapi/quorate.json anew, from the code
+  cargo xtask schemathesis    calls a real hub by nothing but that description, and checks every answer
   cargo xtask help            this text
 ";
 
@@ -55,6 +57,7 @@ fn run(args: &[String]) -> Result<()> {
         "bench" => bench::run(&root, rest),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
+        "schemathesis" if rest.is_empty() => schemathesis::run(&root),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

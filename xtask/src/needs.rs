@@ -29,17 +29,19 @@ fn component(root: &Path, subcommand: &str, name: &str) -> Result<()> {
     bail!("`cargo {subcommand}` is missing: install the component {name} of your Rust toolchain")
 }
 
-/// One test runs the Python script of docs/audit.md, so that the recipe for verifying an export stays true.
+/// One test runs the Python script of docs/audit.md, so that the recipe for verifying an export stays true; schemathesis
+/// is a Python program, and is installed with pip into a folder of its own.
 fn python() -> Result<()> {
-    if step::works(Command::new("python3").arg("--version")) {
+    if step::works(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         return Ok(());
     }
     if Path::new("/etc/debian_version").exists() && is_root() {
         return install_python().context("python3 is missing and could not be installed: install it by hand");
     }
     bail!(
-        "python3 is missing: a test runs the documented Python script that verifies an audit export.\n\
-         Install it (Debian and Ubuntu: `sudo apt-get install python3`; others: python.org) and run this again"
+        "python3 with venv and pip is missing: a test runs the documented Python script that verifies an audit export, \
+         and schemathesis checks the HTTP interface.\n\
+         Install it (Debian and Ubuntu: `sudo apt-get install python3 python3-venv`; others: python.org) and run this again"
     )
 }
 
@@ -47,7 +49,7 @@ fn install_python() -> Result<()> {
     step::call(Command::new("apt-get").arg("update"))?;
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
-    step::call(install.args(["install", "-y", "--no-install-recommends", "python3"]))
+    step::call(install.args(["install", "-y", "--no-install-recommends", "python3", "python3-venv"]))
 }
 
 fn is_root() -> bool {

@@ -7,13 +7,12 @@ mod live;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use quorate_core::{Seq, SpaceName};
-use quorate_sqlite::{ExportError, ExportLine, Fields};
-use serde_json::{Map, Value, json};
+use quorate_core::{Record, Seq, SpaceName};
+use quorate_sqlite::{ExportError, ExportLine};
+use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
 use crate::hub::HubArgs;
@@ -138,10 +137,10 @@ fn each(
     data: &Path,
     space: Option<&SpaceName>,
     from: u64,
-    mut write: impl FnMut(&mut dyn std::io::Write, &ExportLine) -> std::io::Result<()>,
+    mut write: impl FnMut(&mut dyn std::io::Write, ExportLine) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
+    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, line));
     match exported.and_then(|()| Ok(out.flush()?)) {
         Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
             let _ = out.flush();
@@ -176,38 +175,17 @@ fn time(ms: u64) -> String {
     known.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }
 
-fn to_json(line: &ExportLine) -> Value {
-    let mut fields = json!({
-        "space": line.space,
-        "seq": line.seq.0,
-        "at": time(line.at.0),
-        "atMs": line.at.0,
-        "format": line.format,
-        "kind": line.kind,
-        "kindNumber": line.kind_number,
-        "principal": line.principal,
-        "body": STANDARD.encode(&line.body),
-        "effects": line.effects.iter().map(effect).collect::<Vec<_>>(),
-        "hash": hex::write(&line.hash),
-    });
-    if let Some(previous) = &line.previous {
-        fields["previous"] = hex::write(previous).into();
-    }
-    fields
-}
-
-fn effect(fields: &Fields) -> Value {
-    let described = fields.iter().map(|(name, value)| ((*name).to_owned(), value_of(value)));
-    Value::Object(described.collect::<Map<_, _>>())
-}
-
-fn value_of(value: &quorate_sqlite::Value) -> Value {
-    use quorate_sqlite::Value as Described;
-    match value {
-        Described::Text(text) => text.as_str().into(),
-        Described::Number(number) => (*number).into(),
-        Described::Share(share) => (*share).into(),
-        Described::List(list) => list.iter().map(value_of).collect(),
-        Described::Group(fields) => effect(fields),
-    }
+fn to_json(line: ExportLine) -> Value {
+    let record = Record {
+        seq: line.seq,
+        at: line.at,
+        format: line.format,
+        kind: line.kind_number,
+        principal: line.principal,
+        hash: line.hash,
+        body: line.body,
+        salts: Vec::new(),
+        payload: Bytes::new(),
+    };
+    quorate_server::audit::line(&line.space, &record, line.effects, line.previous.as_ref())
 }

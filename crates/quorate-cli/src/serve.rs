@@ -1,5 +1,6 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
+mod observe;
 mod times;
 mod wall;
 
@@ -14,9 +15,9 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::{Engine, Space};
-use quorate_server::{App, Listening, ServeError, Settings};
+use quorate_server::{App, Level, Listening, ServeError, Settings};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
-use quorate_store::{Chance, SystemClock};
+use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +49,8 @@ pub(crate) struct ServeArgs {
     wall: wall::WallArgs,
     #[command(flatten)]
     times: times::TimeArgs,
+    #[command(flatten)]
+    observe: observe::ObserveArgs,
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -55,9 +58,17 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let tls = args.wall.tls()?;
     let data = config::data_directory(args.data.as_deref())?;
+    let clock = SystemClock::new();
+    let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
+    let begun = clock.now();
+    journal.say(
+        Level::Info,
+        "starting",
+        &[("data", json!(data)), ("version", json!(env!("CARGO_PKG_VERSION")))],
+    );
     let mut opened = None;
-    let (clock, chance) = (SystemClock::new(), Chance::system());
-    let engine = Engine::start_with(args.times.engine(), clock, chance, |wiring| {
+    let chance = Chance::system();
+    let engine = Engine::start_with(args.times.engine(), clock.clone(), chance, |wiring| {
         let store = SqliteStore::open(&data, Options::default(), wiring)?;
         opened = Some(Arc::clone(&store));
         Ok::<_, OpenError>(store as _)
@@ -65,13 +76,22 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // One that was there before may have been open to others.
     fs::set_permissions(&data, Permissions::from_mode(0o700))
         .with_context(|| format!("cannot close {} to others", data.display()))?;
+    let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
+    journal.say(
+        Level::Info,
+        "recovered",
+        &[("ms", json!(ms)), ("spaces", json!(engine.store().spaces().len()))],
+    );
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
         limits: args.wall.limits(),
         times: args.times.times(),
+        journal: journal.clone(),
+        otlp,
     };
     let app = App::new(Arc::clone(&engine), settings).await?;
+    let watched = app.clone();
     let space = engine.space("default".parse()?).await?;
     let token_file = admin_token(&data, &space).await?;
     // Before anything is announced: whoever reads the line may send a signal at once.
@@ -92,20 +112,24 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // For commands on this machine: they find the hub by its data directory.
     let found_by = FoundBy::write(&data, &ready.to_string());
     text::print(ready.to_string());
+    journal.say(Level::Info, "ready", &[("http", json!(listening.address().to_string()))]);
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
         failure = engine.failure() => Some(failure),
     };
     if let Some(failure) = failed {
+        journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
         // Nothing more is acknowledged; what was under way is unknown, and a clean end would hide that.
         let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
     drop(found_by);
-    text::say("stopping: requests under way may end");
+    journal.say(Level::Info, "stopping", &[("why", json!("told to; requests under way may end"))]);
     listening.drain().await;
+    watched.settle().await;
     engine.close().await;
+    journal.say(Level::Info, "stopped", &[]);
     Ok(())
 }
 

@@ -61,12 +61,19 @@ pub fn write_body(parts: &[Payload], effects: &[Effect]) -> Vec<u8> {
 /// # Errors
 /// When the bytes are not what this release understands.
 pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
+    read_with(record, |parts| split_payload(parts, &record.salts, &record.payload))
+}
+
+fn read_with(
+    record: &Record,
+    payloads_of: impl FnOnce(&[(u64, [u8; 32])]) -> Option<Vec<Payload>>,
+) -> Result<Body, Unreadable> {
     if record.format != FORMAT {
         return Err(Unreadable { at: 0, what: "a format that this release knows" });
     }
     let mut input = Reader::new(&record.body);
     let parts = read_parts(&mut input)?;
-    let payloads = split_payload(&parts, &record.salts, &record.payload)
+    let payloads = payloads_of(&parts)
         .ok_or(Unreadable { at: 0, what: "as many salts and payload bytes as the parts say" })?;
     let count = input.count(2)?;
     let mut effects = Vec::with_capacity(count);
@@ -78,6 +85,15 @@ pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
     }
     input.end()?;
     Ok(Body { parts, effects })
+}
+
+/// What a body says, of a record that was read without its payload: messages have their digest, and no bytes.
+///
+/// # Errors
+/// As [`read_body`].
+pub fn read_bare(record: &Record) -> Result<Body, Unreadable> {
+    let bare = |(_, digest): &(u64, [u8; 32])| Payload { digest: *digest, ..Payload::unsealed(Bytes::new()) };
+    read_with(record, |parts| Some(parts.iter().map(bare).collect()))
 }
 
 /// One payload part of a record; `None` if it has no such part.

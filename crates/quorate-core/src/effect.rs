@@ -414,6 +414,31 @@ impl Effect {
         }
     }
 
+    /// The words in exports, but for those of [`crate::Verb`].
+    pub const NAMES: &'static [&'static str] = &[
+        "space.created",
+        "space.restored",
+        "agent.registered",
+        "agent.removed",
+        "message.sent",
+        "delivery.leased",
+        "delivery.acked",
+        "delivery.returned",
+        "delivery.expired",
+        "delivery.redriven",
+        "delivery.purged",
+        "entry.written",
+        "entry.deleted",
+        "payload.erased",
+        "wait.aborted",
+        "session.added",
+        "delivery.ackedMany",
+        "delivery.taken",
+        "delivery.brought",
+        "delivery.barred",
+        "agent.status",
+    ];
+
     /// The word in exports.
     #[must_use]
     pub fn as_str(&self) -> &'static str {

@@ -41,6 +41,7 @@ mod task;
 mod time;
 mod token;
 mod topic;
+mod trace;
 mod waits;
 mod why;
 mod working;
@@ -91,5 +92,6 @@ pub use task::{
 pub use time::{Mono, Now, Timestamp};
 pub use token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};
 pub use topic::{Pattern, Topic};
+pub use trace::{SpanId, TraceContext, TraceId};
 pub use why::{Next as WhyNext, WaitsFor, Why};
 pub use working::{Counts, Found, Head, Kept, Open, OpenState, Replayed, Tokens, Topics, Wake, Working};

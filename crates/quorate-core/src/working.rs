@@ -267,6 +267,8 @@ pub struct Working {
     /// Inboxes and pools in which something became ready, to be looked at before the commit ends.
     stirred: Vec<Home>,
     counts: Counts,
+    /// Those that are ready, by the level of their priority.
+    ready_by_level: [u64; 4],
     /// What to put back, since the last [`Working::settle`].
     journal: Vec<Undo>,
     /// Where in the journal the current commit begins.
@@ -319,6 +321,7 @@ impl Working {
             turns: 0,
             stirred: Vec::new(),
             counts: Counts::default(),
+            ready_by_level: [0; 4],
             journal: Vec::new(),
             mark: 0,
             stirred_mark: 0,
@@ -378,6 +381,12 @@ impl Working {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How many deliveries wait to be taken, by the level of their priority, low first.
+    #[must_use]
+    pub fn ready_by_level(&self) -> [u64; 4] {
+        self.ready_by_level
     }
 
     /// What a store keeps of the state besides rows.
@@ -602,6 +611,7 @@ impl Working {
             match old.state {
                 OpenState::Ready { .. } => {
                     self.counts.ready -= 1;
+                    self.ready_by_level[level_of(old.priority)] -= 1;
                     home.remove_ready(old.priority, number);
                 }
                 OpenState::Scheduled { due } => {
@@ -635,6 +645,7 @@ impl Working {
         match open.state {
             OpenState::Ready { since } => {
                 self.counts.ready += 1;
+                self.ready_by_level[level_of(open.priority)] += 1;
                 home.insert_ready(open.priority, number, since);
             }
             OpenState::Scheduled { due } => {
@@ -679,6 +690,11 @@ impl Working {
         Arc::make_mut(&mut self.agents).set(number, new);
         known && self.join_pools(number)
     }
+}
+
+/// Which count of [`Working::ready_by_level`].
+fn level_of(priority: Priority) -> usize {
+    usize::from(priority.level.min(3))
 }
 
 /// Where a delivery waits, or waited before it was taken.

@@ -14,6 +14,8 @@ mod ephemeral;
 mod error;
 mod guard;
 mod lock;
+mod messages;
+mod once;
 mod policy;
 mod post;
 mod reads;
@@ -36,13 +38,15 @@ pub use consistency::{Check, Finding};
 pub use door::Options;
 pub use engine::Engine;
 pub use error::{Error, Remote};
+pub use messages::{ListedMessage, MessageFilter, MessagesPage};
+pub use once::Asker;
 pub use post::{Consumer, Delivery, MessageRef};
 pub use reads::{DeliveryView, MessageView};
 pub use registry::{AgentView, Letter, OutboxPage};
 pub use request::{Answer, Asking};
 pub use rollback::{BuiltOn, RolledBack, Turned};
 pub use secrets::{Found, Scanner, Secrets};
-pub use sessions::{Addition, Happening, TimelineLine};
+pub use sessions::{Addition, Happening, TIMELINE_MAX, TimelineLine};
 pub use space::Space;
 pub use stream::Pending;
 pub use task::{
@@ -51,4 +55,4 @@ pub use task::{
 pub use watch::{Change, Watch};
 
 // What reads take and give.
-pub use quorate_store::{DeadLetter, DeliveryState, Entry, Page, Read, SpaceInfo, When};
+pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Read, SpaceInfo, When};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
     AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Refused, Seq, SpaceNo,
-    Timestamp, Told,
+    Timestamp, Told, TraceContext,
 };
 use quorate_store::Handover;
 use tokio::sync::mpsc;
@@ -58,6 +58,17 @@ pub struct Delivery {
     pub sent_at: Timestamp,
     /// The message.
     pub message: Arc<Message>,
+}
+
+impl Delivery {
+    /// Its span; of a message in memory only, which has none, the one that led to it.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        match self.id {
+            MessageRef::Durable(id) => TraceContext::of(id, &self.message),
+            MessageRef::Ephemeral(_) => TraceContext::parent_of(&self.message),
+        }
+    }
 }
 
 impl Delivery {

@@ -162,6 +162,14 @@ impl Space {
         }
     }
 
+    /// Records of the log from a position on, without their payloads.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn bodies(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.engine().store.bodies(self.number(), from, max).await?)
+    }
+
     /// Records of the log from a position on.
     ///
     /// # Errors

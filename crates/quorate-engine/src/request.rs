@@ -40,6 +40,8 @@ pub struct Asking {
     /// Those, since they may be told again.
     heard: Vec<MessageId>,
     end: End,
+    /// Whether the request goes on without whoever waits here.
+    stays: bool,
 }
 
 /// Whether more can come.
@@ -103,6 +105,7 @@ impl Space {
             earlier: VecDeque::new(),
             heard: Vec::new(),
             end: End::NotYet,
+            stays: false,
         };
         // From here on it looks after itself.
         closing.waits = false;
@@ -155,6 +158,11 @@ impl Asking {
     #[must_use]
     pub fn id(&self) -> MessageId {
         self.request
+    }
+
+    /// Letting go of it does not call the request off.
+    pub(crate) fn stays(&mut self) {
+        self.stays = true;
     }
 
     /// The next answer; `None` when all that could come came.
@@ -247,7 +255,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.space.post().close(self.id);
-        if matches!(self.end, End::NotYet) {
+        if matches!(self.end, End::NotYet) && !self.stays {
             let op = Op::CancelRequest { request: self.request };
             let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
             // If the queue is full or closed, its time runs out: late, but not for ever.

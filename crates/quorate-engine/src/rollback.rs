@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Commit, Effect, Epoch, IdempotencyKey, Item, ItemKind, Key, Op, OpResult, Principal, Receipt, Rollback,
-    Seq, Snapshot, SnapshotName, Version, codec,
+    Code, Commit, Effect, Epoch, IdempotencyKey, Item, ItemKey, ItemKind, Key, Op, OpResult, Principal,
+    Receipt, Refused, Rollback, Seq, Snapshot, SnapshotName, Version, codec,
 };
 use quorate_store::{Read, Rows, StoreError, When};
 
@@ -148,6 +148,17 @@ impl Space {
             }
         }
         Ok(undone)
+    }
+
+    /// A snapshot.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, Error> {
+        match self.read_one(Read::Item(ItemKey::new(ItemKind::Snapshot, name.as_str()))).await? {
+            Rows::Item(Some(Item::Snapshot(snapshot))) => Ok(snapshot),
+            _ => Err(Refused::new(Code::NotFound, format!("there is no snapshot {name}")).into()),
+        }
     }
 
     /// The snapshots after this one, by name; at most 1,000.

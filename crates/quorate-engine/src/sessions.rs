@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::space::Space;
 
 /// Records of a timeline that one call reads.
-const TIMELINE_MAX: usize = 256;
+pub const TIMELINE_MAX: usize = 256;
 /// Sessions that one call lists.
 const SESSIONS_MAX: usize = 1000;
 

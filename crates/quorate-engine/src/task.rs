@@ -48,7 +48,7 @@ pub struct TaskClaim {
 }
 
 impl TaskClaim {
-    fn commit(&self, max: u32, waiting: Waiting) -> Commit {
+    pub(crate) fn commit(&self, max: u32, waiting: Waiting) -> Commit {
         let claim = ClaimTasks {
             agent: self.agent.clone(),
             types: self.types.clone(),

@@ -13,6 +13,7 @@ use quorate_core::{
 use quorate_store::{Read, Rows, StoreError};
 
 use crate::error::Error;
+use crate::once::Asker;
 use crate::space::Space;
 
 /// Records that are read at once: their payloads come with them.
@@ -37,12 +38,21 @@ impl Space {
         pattern: &Pattern,
         history: Option<History>,
     ) -> Result<Seq, Error> {
-        if let Some(history) = history {
+        let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
+        let commit = |ops| Commit { epoch, ..Commit::new(principal.clone(), ops) };
+        self.subscribe_once(&commit, asked).await
+    }
+
+    /// The same, in a commit that may bear a key.
+    ///
+    /// # Errors
+    /// As [`Space::subscribe`].
+    pub async fn subscribe_once(&self, asker: Asker<'_>, asked: Subscribe) -> Result<Seq, Error> {
+        if let Some(history) = asked.history {
             self.history_start(history, self.published().head.seq).await?;
         }
-        let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
-        let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![Op::Subscribe(asked)]) };
-        let receipt = self.commit(commit).await?;
+        let (agent, pattern) = (&asked.agent.clone(), &asked.pattern.clone());
+        let receipt = self.commit(asker(vec![Op::Subscribe(asked)])).await?;
         let Some(OpResult::Subscribed { since, wanted }) = receipt.results.first() else {
             return Err(StoreError::Read("a subscription was not answered".into()).into());
         };

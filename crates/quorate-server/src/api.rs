@@ -197,11 +197,11 @@ impl Operation {
         T: 'static,
     {
         let served_at = self.path;
-        self.to_at(served_at, handler)
+        self.answered_at(served_at, handler)
     }
 
     /// Who answers it, at a path that the router writes in another way than the description.
-    pub(crate) fn to_at<H, T>(self, served_at: &'static str, handler: H) -> Route
+    pub(crate) fn answered_at<H, T>(self, served_at: &'static str, handler: H) -> Route
     where
         H: Handler<T, App>,
         T: 'static,
@@ -213,7 +213,11 @@ impl Operation {
             _ => MethodFilter::POST,
         };
         // Who may is checked where the token is read (`call.rs`), by what the route says here.
-        let handler = on(method, handler).route_layer(Extension(Asked { who: self.who, id: self.id }));
+        let handler = on(method, handler).route_layer(Extension(Asked {
+            who: self.who,
+            itself: self.itself,
+            id: self.id,
+        }));
         Route { operations: vec![self], served_at, handler }
     }
 }
@@ -243,5 +247,7 @@ impl Route {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) who: Who,
+    /// Whether an agent may make it for itself only.
+    pub(crate) itself: bool,
     pub(crate) id: &'static str,
 }

@@ -1,7 +1,8 @@
 //! What all requests share: the engine with its spaces, and the table of routes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use axum::Router;
 use axum::body::Body;
@@ -10,6 +11,9 @@ use quorate_core::SpaceName;
 use quorate_engine::{Engine, Error, Space};
 use tower::ServiceExt as _;
 
+use crate::journal::Journal;
+use crate::observe::{self, Observed};
+use crate::otlp::Exporter;
 use crate::rate::Rates;
 use crate::settings::Settings;
 use crate::sign_in::Codes;
@@ -31,6 +35,19 @@ struct Inner {
     rates: Rates,
     /// Codes that wait to be turned into tokens.
     codes: Codes,
+    /// What the hub knows of itself.
+    observed: Observed,
+    /// Whether the hub is about to end.
+    ends: AtomicBool,
+}
+
+/// An app that may be gone.
+pub(crate) struct WeakApp(Weak<Inner>);
+
+impl WeakApp {
+    pub(crate) fn upgrade(&self) -> Option<App> {
+        self.0.upgrade().map(App)
+    }
 }
 
 impl App {
@@ -40,8 +57,18 @@ impl App {
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let rates = Rates::new(settings.limits);
-        let (spaces, seats, codes) = (RwLock::default(), Seats::default(), Codes::default());
-        let app = Self(Arc::new(Inner { engine, settings, spaces, seats, rates, codes }));
+        let exporter =
+            settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
+        let app = Self(Arc::new(Inner {
+            engine,
+            settings,
+            spaces: RwLock::default(),
+            seats: Seats::default(),
+            rates,
+            codes: Codes::default(),
+            observed: Observed::new(exporter),
+            ends: AtomicBool::new(false),
+        }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             app.make_space(info.name).await?;
@@ -69,6 +96,27 @@ impl App {
         &self.0.codes
     }
 
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.0.observed
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.settings.journal
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakApp {
+        WeakApp(Arc::downgrade(&self.0))
+    }
+
+    /// From here on the hub is not ready for more.
+    pub(crate) fn end(&self) {
+        self.0.ends.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ends(&self) -> bool {
+        self.0.ends.load(Ordering::Relaxed)
+    }
+
     /// A space that exists.
     pub(crate) fn space(&self, name: &SpaceName) -> Option<Space> {
         self.spaces().get(name).cloned()
@@ -82,14 +130,22 @@ impl App {
     /// A space; made if there is none.
     pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
-        self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name, space.clone());
+        self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
+        observe::begin(self, &name, &space);
         Ok(space)
     }
 
     /// All routes, with what every request goes through.
     pub(crate) fn router(&self) -> Router {
         let guarded = axum::middleware::from_fn_with_state(self.clone(), guard::check);
-        routes::all().layer(guarded).with_state(self.clone())
+        let watched = axum::middleware::from_fn_with_state(self.clone(), observe::watch);
+        routes::all().layer(guarded).layer(watched).with_state(self.clone())
+    }
+
+    /// The engine underneath. For tests that start another server on it.
+    #[must_use]
+    pub fn engine_for_tests(&self) -> Arc<Engine> {
+        Arc::clone(self.engine())
     }
 
     /// Answers one request without a socket. For tests.

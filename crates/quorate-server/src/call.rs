@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use quorate_core::limits::NUMBER_MAX;
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole,
+    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -20,6 +22,7 @@ use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
 use crate::listen::Life;
+use crate::observe;
 use crate::problem::Problem;
 use crate::settings::Times;
 use crate::wire::{Sealing, result};
@@ -47,6 +50,8 @@ pub(crate) struct Call {
     pub(crate) pass: Pass,
     /// The connection, if there is one.
     life: Option<Life>,
+    /// The span that led to the request, if it says so.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// An answer.
@@ -56,20 +61,31 @@ impl FromRequest<App> for Call {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         // Who asks comes first: nobody else learns anything, not even that a request was too large.
         let life = head.extensions.get::<Life>().cloned();
         let (known, pass) = known(app, &head.headers)
             .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
         let Known { space, home, principal, bearer } = known;
         app.rates().call(home, &principal, app.engine().clock().now().mono)?;
+        if let Some(who) = head.extensions.get::<observe::Caller>() {
+            who.is(space.number(), &principal);
+        }
+        // What is no trace context is as good as none, says the standard.
+        let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         // Then whether it may at all, before anything of what it sent is read.
-        if let Some(Asked { who: Who::Holders(deed), id }) = head.extensions.get() {
-            principal.check_deed(*deed, &format!("call {id}"))?;
+        if let Some(asked) = head.extensions.get::<Asked>().copied() {
+            if let Who::Holders(deed) = asked.who {
+                principal.check_deed(deed, &format!("call {}", asked.id))?;
+            }
+            if let (true, Some(by)) = (asked.itself, bearer.agent()) {
+                check_itself(by, asked.id, &mut head).await?;
+            }
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = |_| Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no number"));
-            text.parse().map(Epoch).map_err(wrong)
+            let wrong = || Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"));
+            let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
+            number.map(Epoch).ok_or_else(wrong)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body, app.settings().patience.body).await?;
@@ -85,7 +101,21 @@ impl FromRequest<App> for Call {
             body,
             pass,
             life,
+            trace,
         })
+    }
+}
+
+/// Refuses an agent that names another one in the path.
+async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), Refused> {
+    let named = RawPathParams::from_request_parts(head, &()).await.ok();
+    let named = named.as_ref().and_then(|all| all.iter().find(|(name, _)| *name == "id"));
+    match named {
+        Some((_, id)) if id != by.as_str() => {
+            Err(Refused::new(Code::Forbidden, format!("agent {by} may not call {call} for {id}"))
+                .hint("an agent acts for itself; for others this needs a token of role operator or admin"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -250,7 +280,8 @@ impl Call {
     }
 
     /// Commits in the name of whoever asks.
-    pub(crate) async fn commit(&self, ops: Vec<Op>) -> Result<Receipt, Error> {
+    pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
         self.space.commit(self.as_commit(ops)).await
     }
 

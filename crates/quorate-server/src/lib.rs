@@ -21,8 +21,15 @@ mod turn_away;
 mod wire;
 mod ws;
 
+pub mod audit;
+mod journal;
+mod observe;
+mod otlp;
+
 pub use app::App;
+pub use journal::{Journal, Level, Out, Style};
 pub use listen::{Listening, ServeError};
+pub use otlp::Otlp;
 pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
 pub use tls::{Tls, TlsError};
 

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::observe::Presence;
 use crate::patience::Patient;
 use crate::settings::{HEADER_BYTES_MAX, Patience};
 use crate::tls::Tls;
@@ -125,10 +126,12 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             is_tls: acceptor.is_some(),
             drain: patience.drain,
             _permit: Arc::new(permit),
+            _presence: Arc::new(Presence::of_connection(&app)),
         };
         let router = router.clone().layer(Extension(life.clone()));
         tokio::spawn(greet(router, stream, acceptor.clone(), patience, life));
     }
+    app.end();
     drop(listener);
     watched.inspect(JoinHandle::abort);
     // Until the last one has gone.
@@ -146,6 +149,7 @@ pub(crate) struct Life {
     pub(crate) is_tls: bool,
     drain: Duration,
     _permit: Arc<OwnedSemaphorePermit>,
+    _presence: Arc<Presence>,
 }
 
 impl Life {

@@ -8,6 +8,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+/// Goes with the response of an error, for those who watch the hub.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) code: Code,
+    pub(crate) detail: String,
+}
+
 /// An error on its way out.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -110,6 +117,7 @@ impl IntoResponse for Problem {
         let status = self.status();
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.to_json().to_string()).into_response();
+        response.extensions_mut().insert(Told { code: self.code, detail: self.detail });
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);

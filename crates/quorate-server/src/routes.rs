@@ -1,18 +1,18 @@
 //! The routes: which call goes where. Each noun has a room of its own, which describes its calls beside what answers them.
 
-mod admin;
+pub(crate) mod admin;
 mod agents;
 mod commit;
 mod context;
 mod dead_letters;
-mod going_back;
+pub(crate) mod going_back;
 mod health;
 mod inbox;
-mod locks;
+pub(crate) mod locks;
 mod messages;
 mod requests;
-mod sessions;
-mod subscriptions;
+pub(crate) mod sessions;
+pub(crate) mod subscriptions;
 mod tasks;
 
 mod events;
@@ -22,6 +22,14 @@ mod sign_in;
 
 mod dialect_memory;
 mod dialects;
+
+mod audit;
+mod metrics;
+mod traces;
+
+pub(crate) mod budgets;
+mod guidance;
+pub(crate) mod policy;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -60,8 +68,12 @@ fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
 
 /// A cursor that is a number; it came from us.
 fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
-    let wrong = |_| Refused::new(Code::Invalid, "the cursor is none of this list");
-    cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(wrong))
+    let Some(cursor) = cursor else { return Ok(0) };
+    let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
+    number.ok_or_else(|| {
+        Refused::new(Code::Invalid, "the cursor is none of this list")
+            .hint("give it as the page before told it")
+    })
 }
 
 /// Every call there is, described. A room that is added belongs in this list.
@@ -86,6 +98,12 @@ pub(crate) fn rooms() -> Vec<Route> {
         sign_in::routes(),
         dialects::routes(),
         dialect_memory::routes(),
+        metrics::routes(),
+        traces::routes(),
+        audit::routes(),
+        policy::routes(),
+        budgets::routes(),
+        guidance::routes(),
     ]
     .into_iter()
     .flatten()
@@ -107,8 +125,15 @@ async fn nothing_here(uri: axum::http::Uri) -> Response {
     Problem::from(refused).into_response()
 }
 
-async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
+/// What an address is not made for. Where the router says itself what it is made for, so does the answer.
+pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
         .hint("see GET /v1/openapi.json for what does");
-    Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED).into_response()
+    let refused = Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED);
+    let mut response = refused.into_response();
+    if context::is_history(&uri) {
+        let only = axum::http::HeaderValue::from_static("GET,HEAD");
+        response.headers_mut().insert(axum::http::header::ALLOW, only);
+    }
+    response
 }

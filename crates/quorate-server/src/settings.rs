@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use crate::journal::Journal;
+use crate::otlp::Otlp;
+
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Bytes of a request's headers.
@@ -20,6 +23,10 @@ pub struct Settings {
     pub limits: Limits,
     /// What holds for those who name no time.
     pub times: Times,
+    /// Where the hub says what it does.
+    pub journal: Journal,
+    /// Where spans go, if anywhere.
+    pub otlp: Option<Otlp>,
 }
 
 /// How long the hub waits for those who are slow.

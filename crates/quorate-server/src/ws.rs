@@ -27,6 +27,7 @@ use quorate_engine::Space;
 use crate::app::App;
 use crate::body::BODY_BYTES_MAX;
 use crate::listen::Life;
+use crate::observe::Presence;
 use crate::problem::Problem;
 use crate::wire::Sealing;
 #[cfg(test)]
@@ -72,6 +73,11 @@ impl Session {
         Sealing { space: &self.space, body, times: self.app.settings().times }
     }
 
+    /// Counts what the client is refused.
+    fn refused(&self, problem: &Problem) {
+        self.app.observed().refused(Some((self.space.number(), &self.principal)), problem.code());
+    }
+
     fn commit(&self, ops: Vec<Op>) -> Commit {
         Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) }
     }
@@ -110,6 +116,7 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
             return turn_away(&app, socket, &late.into()).await;
         }
     };
+    let _presence = Presence::of_socket(&app);
     let hello::Known { session, pass, home, consumer, seat } = hello;
     let session = Arc::new(session);
     hear::run(session, pass, home, consumer, seat, life, socket).await;
@@ -117,6 +124,7 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
 
 /// Tells why, and closes.
 async fn turn_away(app: &App, mut socket: WebSocket, problem: &Problem) {
+    app.observed().refused(None, problem.code());
     let told = async {
         socket.send(Message::Text(frame::problem(None, problem).into())).await?;
         socket.send(Message::Close(Some(closing(problem)))).await

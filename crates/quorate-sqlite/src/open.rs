@@ -1,13 +1,14 @@
 //! Opening a data directory, and the handle that callers hold.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use quorate_core::{Commit, Record, Seq, SpaceName, SpaceNo};
 use quorate_store::{
-    BoxFuture, Outcome, Position, Published, Read, Rows, SpaceInfo, Store, StoreError, Wiring,
+    BoxFuture, Figures, Outcome, Position, Published, Read, Rows, SpaceInfo, Store, StoreError, Wiring,
 };
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{oneshot, watch};
@@ -58,6 +59,7 @@ type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>;
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) tails: Tails,
+    pub(crate) done: Done,
     spaces: Mutex<Spaces>,
     failure: watch::Sender<Option<StoreError>>,
     #[cfg(feature = "sabotage")]
@@ -92,11 +94,27 @@ impl Shared {
     }
 }
 
+/// What the writer has done so far: two additions a batch.
+#[derive(Default)]
+pub(crate) struct Done {
+    commits: AtomicU64,
+    batches: AtomicU64,
+}
+
+impl Done {
+    pub(crate) fn count(&self, jobs: &[Job]) {
+        self.commits.fetch_add(jobs.iter().map(Job::commits).sum::<usize>() as u64, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// The store on SQLite. Dropping it waits until the writer has written what is queued.
 pub struct SqliteStore {
     shared: Arc<Shared>,
     readers: Readers,
     disk: Arc<Disk>,
+    /// The write-ahead log.
+    wal: PathBuf,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -133,12 +151,16 @@ impl SqliteStore {
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             tails: Tails::new(tails.collect()),
+            done: Done::default(),
             spaces: Mutex::default(),
             failure: watch::Sender::new(None),
             #[cfg(feature = "sabotage")]
             sabotage: options.sabotage,
         });
         shared.publish_all(&spaces);
+        let mut wal_file = directory.database().into_os_string();
+        wal_file.push("-wal");
+        let wal_file = PathBuf::from(wal_file);
         let wal = Wal::new(Arc::clone(&disk), checkpointer.bell(), options.carry_over_bytes);
         let writer = start_writer(
             connection,
@@ -149,7 +171,7 @@ impl SqliteStore {
             directory,
         );
         let threads = Mutex::new(Some(Threads { writer, checkpointer }));
-        Ok(Arc::new(Self { shared, readers, disk, threads }))
+        Ok(Arc::new(Self { shared, readers, disk, wal: wal_file, threads }))
     }
 
     /// What the disk was asked to do so far.
@@ -279,6 +301,29 @@ impl Store for SqliteStore {
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
         Box::pin(self.readers.run(move |connection| read::log(connection, space, from, max)))
+    }
+
+    fn bodies(
+        &self,
+        space: SpaceNo,
+        from: Seq,
+        max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        Box::pin(self.readers.run(move |connection| read::bodies(connection, space, from, max)))
+    }
+
+    fn figures(&self) -> Figures {
+        let wal = self.disk.counters().wal;
+        Figures {
+            commits: self.shared.done.commits.load(Ordering::Relaxed),
+            batches: self.shared.done.batches.load(Ordering::Relaxed),
+            syncs: wal.syncs,
+            sync_ns_total: wal.sync_ns_total,
+            sync_ns_max: wal.sync_ns_max,
+            wal_written_bytes: wal.written_bytes,
+            wal_bytes: std::fs::metadata(&self.wal).map_or(0, |file| file.len()),
+            waiting_ops: self.shared.queue.waiting_ops() as u64,
+        }
     }
 
     fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {

@@ -33,6 +33,14 @@ impl Job {
         }
     }
 
+    /// Commits that it asks for.
+    pub(crate) fn commits(&self) -> usize {
+        match self {
+            Self::Transact { commits, .. } => commits.len(),
+            Self::Space { .. } => 1,
+        }
+    }
+
     fn ops(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.iter().map(|commit| commit.ops.len()).sum(),
@@ -148,6 +156,11 @@ impl Queue {
         }
         self.is_filled.store(!state.spaces.is_empty(), Ordering::Relaxed);
         Some(batch)
+    }
+
+    /// Operations that wait.
+    pub(crate) fn waiting_ops(&self) -> usize {
+        self.lock().spaces.values().map(|waiting| waiting.ops).sum()
     }
 
     /// Lets nothing more in. What waits is still taken.

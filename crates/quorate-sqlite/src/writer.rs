@@ -117,6 +117,7 @@ impl<'c> Writer<'c> {
     /// One transaction: many commits, one sync. A break means that nothing more may be acknowledged.
     fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
         let mut answers = Vec::with_capacity(jobs.len());
+        self.shared.done.count(&jobs);
         let mut touched = BTreeSet::new();
         let mut handovers = BTreeMap::new();
         let mut carried = Vec::new();
@@ -399,6 +400,7 @@ impl Shared {
             agents: Arc::clone(working.agents()),
             eras: Arc::clone(working.eras()),
             counts: working.counts(),
+            ready_by_level: working.ready_by_level(),
             tasks: working.task_counts(),
             wake: working.wake(),
             topics: Arc::clone(working.topics()),

@@ -14,5 +14,5 @@ pub use clock::{Clock, SetClock, SystemClock};
 pub use read::{Built, DeadLetter, DeliveryState, Entry, Page, PartBytes, Read, Rows, StoredMessage, When};
 pub use reference::Reference;
 pub use store::{
-    BoxFuture, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,
+    BoxFuture, Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,
 };

@@ -110,6 +110,8 @@ pub struct Published {
     pub eras: Arc<Eras>,
     /// Deliveries by state.
     pub counts: Counts,
+    /// Deliveries that wait to be taken, by the level of their priority, low first.
+    pub ready_by_level: [u64; 4],
     /// Tasks by state.
     pub tasks: TaskCounts,
     /// When time alone will next change something.
@@ -120,6 +122,27 @@ pub struct Published {
     pub policy: Arc<InForce>,
     /// Who is let in, by the digest of the secret.
     pub tokens: Arc<Tokens>,
+}
+
+/// What a store has done since it was opened, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Figures {
+    /// Commits that were decided, refused ones included.
+    pub commits: u64,
+    /// Transactions that carried them.
+    pub batches: u64,
+    /// Syncs that commits waited for.
+    pub syncs: u64,
+    /// Time spent in all of them.
+    pub sync_ns_total: u64,
+    /// The longest of them.
+    pub sync_ns_max: u64,
+    /// Bytes written to the write-ahead log.
+    pub wal_written_bytes: u64,
+    /// Bytes that the write-ahead log takes on disk.
+    pub wal_bytes: u64,
+    /// Operations that wait for the writer.
+    pub waiting_ops: u64,
 }
 
 /// A space that exists.
@@ -165,6 +188,21 @@ pub trait Store: Send + Sync {
 
     /// Records from a position on.
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+
+    /// Records from a position on, without their payloads and salts where the store can leave them out.
+    fn bodies(
+        &self,
+        space: SpaceNo,
+        from: Seq,
+        max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        self.log(space, from, max)
+    }
+
+    /// What the store has done so far, for those who run it.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
 
     /// The state after the last sync; changes can be awaited. `None` if there is no such space.
     fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>>;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
     AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, OpResult, Principal, Refused, RegisterAgent,
-    Role, Status, Timestamp,
+    Role, Status, Timestamp, TraceContext,
 };
 use quorate_engine::{Delivery, Error, MessageRef, Space};
 use serde::Serialize;
@@ -347,6 +347,12 @@ impl Received {
     #[must_use]
     pub fn id(&self) -> MessageRef {
         self.0.id
+    }
+
+    /// Its span, for whoever records what it leads to. `None` for a message in memory only that has no trace.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.0.trace()
     }
 
     /// The how many-th try this is, counted from 1.

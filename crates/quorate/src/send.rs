@@ -39,6 +39,7 @@ pub(crate) struct Draft {
     pub(crate) hops: u16,
     pub(crate) durability: Durability,
     pub(crate) budget: Option<String>,
+    pub(crate) traceparent: Option<String>,
     pub(crate) if_unavailable: IfUnavailable,
 }
 
@@ -178,6 +179,7 @@ impl Draft {
             hops: 0,
             durability: Durability::default(),
             budget: None,
+            traceparent: None,
             if_unavailable: IfUnavailable::default(),
         }
     }
@@ -190,6 +192,7 @@ impl Draft {
         self.session.clone_from(&message.session_id);
         self.hops = message.hops.saturating_add(1);
         self.budget.clone_from(&message.budget);
+        self.traceparent = cause.trace().map(|span| span.to_string());
     }
 
     /// The message, with times counted from now.
@@ -219,6 +222,7 @@ impl Draft {
         message.hops = self.hops;
         message.durability = self.durability;
         message.budget = self.budget;
+        message.traceparent = self.traceparent;
         Ok(message)
     }
 }

@@ -1,5 +1,6 @@
 //! The fingerprint of what was asked for: the same request twice has the same one, another request another. It covers
-//! the decoded commit with the raw payloads; salts, secrets that the hub draws and the sender's clock are not part of it.
+//! the decoded commit with the raw payloads; salts, secrets that the hub draws, the sender's clock and the trace that a
+//! message was sent in are not part of it: whoever repeats a request does so later, and in another span.
 
 mod task;
 
@@ -67,7 +68,10 @@ fn write_payload(out: &mut Writer, payload: &Payload) {
 
 fn write_message(out: &mut Writer, message: &Message) {
     let mut fields = Writer(Vec::with_capacity(128));
-    message::write(&mut fields, message);
+    match message.traceparent {
+        Some(_) => message::write(&mut fields, &Message { traceparent: None, ..message.clone() }),
+        None => message::write(&mut fields, message),
+    }
     out.bytes(&fields.0);
     out.number(u64::from(message.durability == Durability::Ephemeral));
     write_payload(out, &message.payload);

@@ -208,6 +208,11 @@ fn without_null(mut schema: Value) -> Value {
 fn answers(operation: &Operation, shapes: &mut Shapes) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in &operation.answers {
+        if answer.kind == "application/problem+json" {
+            let place = format!("#/components/responses/Problem{}", answer.status);
+            all.insert(answer.status.to_string(), json!({"$ref": place}));
+            continue;
+        }
         // The same status may come in several media types.
         let told = all.entry(answer.status.to_string());
         let told = told.or_insert_with(|| json!({"description": answer.about}));

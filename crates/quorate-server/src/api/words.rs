@@ -64,8 +64,16 @@ word!(
     DeliveryId => made("^dlv_[0-9]+-[0-9]+$")
 );
 word!(
+    /// Made by the hub for each message.
+    MessageId => made("^msg_[0-9]+-[0-9]+-[0-9]+$")
+);
+word!(
     /// Made by the hub for each token.
     TokenId => made("^tok_[0-9]+-[0-9]+-[0-9]+$")
+);
+word!(
+    /// The id of a trace, as W3C trace context writes it.
+    TraceId => made("^[0-9a-f]{32}$")
 );
 word!(
     /// A number that every reader of JSON keeps exact.

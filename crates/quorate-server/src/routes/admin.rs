@@ -103,8 +103,8 @@ impl TokenIn {
 #[schemars(rename = "TokenMade")]
 struct TokenMadeOut {
     id: String,
-    /// The secret. Shown this once; the hub keeps its digest only.
-    token: String,
+    /// The secret. Shown once: the hub keeps its digest only, so a repeated call has `null` here.
+    token: Option<String>,
 }
 
 /// Makes a token and shows it, this once.
@@ -115,13 +115,8 @@ pub(crate) async fn create_token(call: Call) -> Answer {
     let receipt = call.commit(vec![Op::CreateToken(create)]).await?;
     match receipt.results.first() {
         // Asked again under the same key: the first secret is good, and only the first answer had it.
-        Some(OpResult::TokenCreated { digest: good, .. }) if *good != digest => {
-            Err(Refused::new(Code::Conflict, "the token was made before, and is shown only once")
-                .hint("revoke it, and make another one")
-                .into())
-        }
-        Some(OpResult::TokenCreated { id, .. }) => {
-            let token = secret.reveal().to_owned();
+        Some(OpResult::TokenCreated { id, digest: good }) => {
+            let token = (*good == digest).then(|| secret.reveal().to_owned());
             answer(StatusCode::CREATED, &TokenMadeOut { id: id.to_string(), token })
         }
         _ => Err(Refused::new(Code::Unavailable, "the token was not answered").into()),
@@ -249,7 +244,8 @@ pub(crate) async fn list_spaces(call: Call) -> Answer {
     let page: Page = call.query()?;
     let limit = checked_limit(page.limit)?;
     let spaces = call.app.spaces();
-    let after = |name: &SpaceName| page.cursor.as_deref().is_none_or(|cursor| name.as_str() > cursor);
+    let cursor = page.cursor.map(SpaceName::new).transpose()?;
+    let after = |name: &SpaceName| cursor.as_ref().is_none_or(|cursor| name > cursor);
     let items: Vec<_> = { spaces.iter() }
         .filter(|(name, _)| after(name))
         .take(limit)

@@ -3,8 +3,8 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Secret, Seq,
-    Status, TokenName,
+    AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Seq, Status,
+    TokenName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,25 +100,35 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::for_agent(id)?;
     let new = body::parse::<AgentIn>(&call.body)?.read(Some(&id), call.times())?;
     let is_new = call.space.published().agents.number(&id).is_none();
-    let secret = is_new.then(|| call.space.draw_secret());
-    let mut ops = vec![Op::RegisterAgent(new)];
-    if let Some(secret) = &secret {
-        ops.push(Op::CreateToken(CreateToken {
-            digest: secret.digest(),
-            bearer: Bearer::Agent(id.clone()),
-            name: TokenName::new("first")?,
-            expires_at: None,
-        }));
+    let secret = call.space.draw_secret();
+    let token = CreateToken {
+        digest: secret.digest(),
+        bearer: Bearer::Agent(id.clone()),
+        name: TokenName::new("first")?,
+        expires_at: None,
+    };
+    let made = || vec![Op::RegisterAgent(new.clone()), Op::CreateToken(token.clone())];
+    let ops = if is_new { made() } else { vec![Op::RegisterAgent(new.clone())] };
+    let receipt = match call.commit(ops).await {
+        // The call that made the agent, repeated under its key, asked for the token too.
+        Err(error) if !is_new && call.key.is_some() && error.code() == Code::Duplicate => {
+            call.commit(made()).await?
+        }
+        other => other?,
+    };
+    let (mut epoch, mut good) = (None, None);
+    for result in &receipt.results {
+        match result {
+            OpResult::Registered { epoch: now } => epoch = Some(now.0),
+            OpResult::TokenCreated { digest, .. } => good = Some(*digest),
+            _ => {}
+        }
     }
-    let receipt = call.commit(ops).await?;
-    let epoch = receipt.results.first().and_then(|result| match result {
-        OpResult::Registered { epoch } => Some(epoch.0),
-        _ => None,
-    });
     let agent = AgentOut::new(&call.space, &call.space.agent(&id).await?);
-    let token = secret.as_ref().map(Secret::reveal);
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &RegisteredOut { agent, epoch, token: token.map(ToOwned::to_owned) })
+    let status = if good.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    // Only the first answer has the token: of the secret that was drawn then, the hub has the digest only.
+    let token = (good == Some(secret.digest())).then(|| secret.reveal().to_owned());
+    answer(status, &RegisteredOut { agent, epoch, token })
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {

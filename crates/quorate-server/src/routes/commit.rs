@@ -1,9 +1,11 @@
 //! `POST /v1/commit`: several operations, all or nothing.
 
-use quorate_core::{Code, Epoch, IdempotencyKey, Refused};
+use std::cell::RefCell;
+
+use quorate_core::{Code, Epoch, IdempotencyKey, Op, OpResult, Refused, Secret, TaskId};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::api::{Route, post};
 use crate::body;
@@ -42,11 +44,43 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
         (Some(body), _) => Some(IdempotencyKey::new(body)?),
         (None, header) => header.clone(),
     };
+    let drawn = RefCell::default();
     let read = |(index, fields)| {
-        op::read(fields, &call.sealing(), call.by()).map_err(|refused: Refused| refused.at_op(index))
+        let read = op::read_drawing(fields, &call.sealing(), call.by(), &drawn);
+        read.map_err(|refused: Refused| refused.at_op(index))
     };
     let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let drawn = drawn.into_inner();
     (call.epoch, call.key) = (epoch, key);
+    let tasks: Vec<Vec<Option<TaskId>>> = ops.iter().map(chosen_ids).collect();
     let receipt = call.commit(ops).await?;
-    ok(&ReceiptOut { seq: receipt.seq.map(|seq| seq.0), results: call.results(&receipt) })
+    let mut results = call.results(&receipt);
+    for ((shown, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
+        complete(shown, result, chosen, &drawn);
+    }
+    ok(&ReceiptOut { seq: receipt.seq.map(|seq| seq.0), results })
+}
+
+/// The ids that whoever makes tasks chose for them.
+fn chosen_ids(op: &Op) -> Vec<Option<TaskId>> {
+    match op {
+        Op::CreateTasks(create) => create.tasks.iter().map(|task| task.id.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Adds what only the caller's own operation tells: the ids of its tasks, and the secret of its token, this once.
+fn complete(shown: &mut Value, result: &OpResult, chosen: Vec<Option<TaskId>>, drawn: &[Secret]) {
+    match result {
+        OpResult::TasksCreated { generation, seq, first, .. } => {
+            let made = |n: usize| TaskId::made_by_hub(*generation, *seq, first + n as u32);
+            let ids = chosen.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| made(n)));
+            shown["tasks"] = ids.map(|id| json!({"id": id.as_str()})).collect();
+        }
+        OpResult::TokenCreated { digest, .. } => {
+            let secret = drawn.iter().find(|secret| secret.digest() == *digest);
+            shown["token"] = secret.map(|secret| secret.reveal().to_owned()).into();
+        }
+        _ => {}
+    }
 }

@@ -1,13 +1,13 @@
 //! Shared memory: read, write, delete, history, lists.
 
 use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
 use quorate_engine::{Read, When};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Page, checked_limit, number_in};
+use super::{Page, checked_limit, not_like_this, number_in};
 use crate::api::{Route, delete as delete_at, get, put as put_at, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::LongId>("key")
             .query::<Which>()
             .answers::<EntryOut>(200, "The entry.")
-            .to_at(SERVED, show)
+            .answered_at(SERVED, show)
             .and(
                 get(
                     "/v1/context/{key}/history",
@@ -43,12 +43,12 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<EntryIn<'_>>()
             .answers::<WrittenOut>(200, "It has a new version.")
             .answers::<WrittenOut>(201, "It is new.")
-            .to_at(SERVED, put),
+            .answered_at(SERVED, put),
         delete_at(ONE, "context.delete", "Ends an entry. Its history stays.")
             .path::<words::LongId>("key")
             .query::<Expecting>()
             .answers::<DeletedOut>(200, "It is deleted.")
-            .to_at(SERVED, delete),
+            .answered_at(SERVED, delete),
     ]
 }
 
@@ -88,7 +88,7 @@ struct Which {
 /// One version of an entry, or all of them. A key may hold slashes; one that ends in `/history` itself is written with
 /// `%2F`, so that it is not taken for the history of another.
 pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
-    if call.uri.path().ends_with(HISTORY)
+    if is_history(&call.uri)
         && let Some(key) = key.strip_suffix(HISTORY)
     {
         return history(&call, &Key::new(key)?).await;
@@ -110,6 +110,11 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
         Some(entry) => ok(&EntryOut::new(&entry)),
         None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).into()),
     }
+}
+
+/// Whether an address is that of a history. Nobody writes one.
+pub(crate) fn is_history(uri: &Uri) -> bool {
+    uri.path().starts_with("/v1/context/") && uri.path().ends_with(HISTORY)
 }
 
 /// A record by its number, or a time.
@@ -160,6 +165,9 @@ pub(crate) async fn list(call: Call) -> Answer {
 }
 
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
+    if is_history(&call.uri) {
+        return Ok(not_like_this(Method::PUT, call.uri).await);
+    }
     let key = Key::new(key)?;
     let put = body::parse::<EntryIn<'_>>(&call.body)?.read(&call.sealing(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
@@ -185,6 +193,9 @@ struct Expecting {
 }
 
 pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> Answer {
+    if is_history(&call.uri) {
+        return Ok(not_like_this(Method::DELETE, call.uri).await);
+    }
     let key = Key::new(key)?;
     let expect = call.query::<Expecting>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };

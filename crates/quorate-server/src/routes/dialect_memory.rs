@@ -32,13 +32,13 @@ pub(crate) fn routes() -> Vec<Route> {
         get(ENTRY, "dialects.entry", "An entry of the shared memory, in the co-scientist's shape.")
             .path::<words::LongId>("key")
             .answers::<ContextEntry>(200, "The entry.")
-            .to_at(SERVED, show_entry),
+            .answered_at(SERVED, show_entry),
         put(ENTRY, "dialects.putEntry", "Writes an entry that is in the co-scientist's shape.")
             .path::<words::LongId>("key")
             .body::<ContextEntry>()
             .answers::<ContextEntry>(200, "It has a new version.")
             .answers::<ContextEntry>(201, "It is new.")
-            .to_at(SERVED, put_entry),
+            .answered_at(SERVED, put_entry),
         get(STATE, "sessions.state", "A session as the orchestrator's shared state of a task.")
             .path::<words::Id>("id")
             .answers::<SharedState>(200, "The shared state.")

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use quorate_core::{AgentId, Code, Record, RecordKind, Refused, Seq, codec};
+use quorate_core::{AgentId, Code, Effect, Record, RecordKind, Refused, Seq, Verb, codec};
 use quorate_engine::{Error, Space};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -70,7 +70,8 @@ pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, ca
         (None, Some(from)) => Seq(from.max(1)),
         (None, None) => Seq(head.0 + 1),
     };
-    let kinds = wanted.kind.iter().flat_map(|kinds| kinds.split(',')).map(ToOwned::to_owned).collect();
+    let kinds = wanted.kind.iter().flat_map(|kinds| kinds.split(',')).map(known_kind);
+    let kinds = kinds.collect::<Result<_, _>>()?;
     let sight = Sight {
         viewer: call.by().cloned(),
         kinds,
@@ -94,6 +95,15 @@ pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, ca
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, Body::from_stream(pieces)).into_response())
+}
+
+/// The name of an effect. One that there is not would filter everything out, for ever, without a word.
+fn known_kind(name: &str) -> Result<String, Refused> {
+    if Effect::NAMES.contains(&name) || Verb::ALL.iter().any(|verb| verb.as_str() == name) {
+        return Ok(name.to_owned());
+    }
+    Err(Refused::new(Code::Invalid, format!("kind: there is no effect {name:?}"))
+        .hint("the names are those of the events themselves, as in message.sent,entry.written"))
 }
 
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refused> {

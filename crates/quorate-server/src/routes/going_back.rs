@@ -1,5 +1,6 @@
 //! Shared memory as a whole: snapshots, going back, and whether it fits together.
 
+use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
     Code, Key, MakeSnapshot, Op, OpResult, Refused, Rollback, RollbackTo, RollbackWhat, Snapshot,
@@ -10,10 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, delete, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::entry::FenceIn;
+use crate::wire::result::Changed;
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -34,6 +36,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .query::<Page>()
             .lists::<SnapshotOut>("snapshots")
             .to(snapshots),
+        get("/v1/context:snapshot/{name}", "snapshots.get", "One snapshot.")
+            .path::<words::Id>("name")
+            .answers::<SnapshotOut>(200, "The snapshot.")
+            .to(show_snapshot),
+        delete("/v1/context:snapshot/{name}", "snapshots.drop", "Forgets the name. History stays.")
+            .path::<words::Id>("name")
+            .answers::<Changed>(200, "The name is free.")
+            .to(drop_snapshot),
         get("/v1/context:check", "context.check", "Whether the entries and tasks fit together.")
             .answers::<CheckOut>(200, "What was found.")
             .to(check),
@@ -198,6 +208,15 @@ pub(crate) async fn snapshot(call: Call) -> Answer {
         _ => None,
     });
     answer(StatusCode::CREATED, &SnapshotMadeOut { name, seq })
+}
+
+pub(crate) async fn show_snapshot(Path(name): Path<String>, call: Call) -> Answer {
+    ok(&SnapshotOut::new(&call.space.snapshot(&SnapshotName::new(name)?).await?))
+}
+
+pub(crate) async fn drop_snapshot(Path(name): Path<String>, call: Call) -> Answer {
+    let receipt = call.commit(vec![Op::DropSnapshot { name: SnapshotName::new(name)? }]).await?;
+    ok(&Changed::of(&receipt))
 }
 
 pub(crate) async fn snapshots(call: Call) -> Answer {

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use quorate_core::{Counts, Deed, TaskCounts, TaskStatus};
+use futures_util::FutureExt as _;
+use quorate_core::{Code, Counts, Deed, Refused, TaskCounts, TaskStatus, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Route, about_the_hub, get};
+use crate::api::{Route, about_the_hub, get, words};
 use crate::app::App;
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::call::{Answer, Call, ok};
+use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -23,7 +25,8 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/readyz", "hub.ready", "Whether the hub takes calls.")
             .open()
             .answers_with(200, "It does.", "text/plain; charset=utf-8")
-            .to(alive),
+            .answers_with(503, "It is stopping, or its storage has failed.", "application/problem+json")
+            .to(ready),
         get("/v1/openapi.json", "hub.openapi", "This description.")
             .open()
             .answers::<serde_json::Map<String, serde_json::Value>>(200, "OpenAPI 3.1.")
@@ -38,9 +41,20 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// It answers, so it has recovered and is ready.
+/// It answers, so it lives.
 pub(crate) async fn alive(State(_): State<App>) -> Answer {
     Ok((StatusCode::OK, "ok\n").into_response())
+}
+
+/// Whether more may be sent here. A hub listens only after it has recovered; it is not ready when it is about to end,
+/// or when its storage has failed.
+pub(crate) async fn ready(State(app): State<App>) -> Answer {
+    let why = match (app.ends(), app.engine().failure().now_or_never()) {
+        (true, _) => "the hub is stopping",
+        (_, Some(_)) => "the storage has failed",
+        _ => return Ok((StatusCode::OK, "ready\n").into_response()),
+    };
+    Err(Refused::new(Code::Unavailable, why).hint("ask another hub, or wait until this one is back").into())
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -50,6 +64,11 @@ struct InfoOut {
     version: &'static str,
     you: YouOut,
     limits: LimitsOut,
+    /// The newest record of the space.
+    seq: u64,
+    /// What time the hub has.
+    #[schemars(with = "words::Time")]
+    time: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -66,24 +85,69 @@ struct YouOut {
 struct LimitsOut {
     request_bytes: usize,
     json_depth: usize,
+    /// Of one message or entry.
+    payload_bytes: usize,
+    /// Of one commit.
+    operations: usize,
+    /// That one commit makes.
+    deliveries: usize,
+    /// That one agent holds.
+    in_flight: usize,
+    /// That wait for one agent.
+    inbox: usize,
+    /// How many messages may lead to one another.
+    hops: u16,
 }
 
 /// What this hub is, and its limits.
 pub(crate) async fn info(call: Call) -> Answer {
     let you = YouOut { principal: call.principal.to_text(), role: call.bearer.role() };
-    let limits = LimitsOut { request_bytes: BODY_BYTES_MAX, json_depth: DEPTH_MAX };
-    ok(&InfoOut { name: "quorate", version: env!("CARGO_PKG_VERSION"), you, limits })
+    let limits = LimitsOut {
+        request_bytes: BODY_BYTES_MAX,
+        json_depth: DEPTH_MAX,
+        payload_bytes: limits::PAYLOAD_BYTES_MAX,
+        operations: limits::OPS_MAX,
+        deliveries: limits::DELIVERIES_PER_COMMIT_MAX,
+        in_flight: limits::IN_FLIGHT_MAX,
+        inbox: limits::INBOX_MAX,
+        hops: limits::HOPS_MAX,
+    };
+    ok(&InfoOut {
+        name: "quorate",
+        version: env!("CARGO_PKG_VERSION"),
+        you,
+        limits,
+        seq: call.space.published().head.seq.0,
+        time: time::shown(call.app.engine().clock().now().wall),
+    })
 }
 
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "Stats")]
 struct StatsOut {
     /// The newest record.
     seq: u64,
+    /// When it was written.
+    #[schemars(with = "words::Time")]
+    at: String,
     agents: usize,
+    /// Agents that can be reached.
+    active_agents: usize,
     deliveries: DeliveriesOut,
+    queue_depth: DepthOut,
     /// How many tasks are in each state.
     tasks: BTreeMap<&'static str, u64>,
+}
+
+/// How many deliveries wait to be taken, by priority.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "QueueDepth")]
+struct DepthOut {
+    low: u64,
+    normal: u64,
+    high: u64,
+    urgent: u64,
 }
 
 /// How many deliveries are in each state.
@@ -114,9 +178,14 @@ pub(crate) fn task_counts(counts: &TaskCounts) -> BTreeMap<&'static str, u64> {
 /// How much there is of everything.
 pub(crate) async fn stats(call: Call) -> Answer {
     let published = call.space.published();
+    let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
+    let [low, normal, high, urgent] = published.ready_by_level;
     ok(&StatsOut {
         seq: published.head.seq.0,
-        agents: published.agents.iter().filter(|(_, agent)| !agent.removed).count(),
+        at: time::shown(published.head.at),
+        agents: known().count(),
+        active_agents: known().filter(|(_, agent)| agent.presence.available).count(),
+        queue_depth: DepthOut { low, normal, high, urgent },
         deliveries: DeliveriesOut::new(&published.counts),
         tasks: task_counts(&published.tasks),
     })

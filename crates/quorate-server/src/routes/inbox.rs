@@ -61,10 +61,18 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let times = call.times();
     let wait = checked_wait(times, asked.wait_ms)?;
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));
-    let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
-    let deliveries = call.waiting(claimed).await?;
-    let now = call.app.engine().clock().now().wall;
-    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, now)).collect();
+    let (deliveries, since) = match &call.key {
+        Some(_) => {
+            let asker = |ops| call.as_commit(ops);
+            call.waiting(call.space.claim_once(&asker, &agent, max, lease_ms, wait)).await?
+        }
+        None => {
+            let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
+            (call.waiting(claimed).await?, call.app.engine().clock().now().wall)
+        }
+    };
+    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
+    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, since)).collect();
     ok(&Listed { name: "deliveries", items, cursor: None })
 }
 

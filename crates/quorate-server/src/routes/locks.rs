@@ -1,7 +1,10 @@
 //! Locks: take, keep, give back, look at.
 
 use axum::extract::Path;
-use quorate_core::{AcquireLocks, DeliveryId, Fence, FenceRef, Lock, LockName, Op, Priority, Waiting};
+use quorate_core::{
+    AcquireLocks, AgentId, Code, DeliveryId, Fence, FenceRef, Lock, LockName, Locked, Op, Priority, Refused,
+    Timestamp, Waiting,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +13,7 @@ use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
+use crate::wire::entry::FenceIn;
 use crate::wire::message::PriorityIn;
 use crate::wire::result::Changed;
 use crate::wire::time;
@@ -50,7 +54,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "LockWish")]
-struct AcquireIn {
+pub(crate) struct AcquireIn {
     /// Whoever asks, if nothing is said.
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
@@ -72,30 +76,69 @@ struct AcquireIn {
     within: Option<String>,
 }
 
+impl AcquireIn {
+    /// What is asked for; the lock of the path and those of the body. A commit does not wait.
+    pub(crate) fn read(
+        self,
+        path: Option<String>,
+        by: Option<&AgentId>,
+        ttl_ms: u64,
+    ) -> Result<AcquireLocks, Refused> {
+        let named = self.agent.map(AgentId::new).transpose()?;
+        let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say for which agent");
+        let names = path.into_iter().chain(self.names).map(LockName::new);
+        Ok(AcquireLocks {
+            agent: named.or_else(|| by.cloned()).ok_or_else(missing)?,
+            names: names.collect::<Result<_, _>>()?,
+            ttl_ms: self.ttl_ms.unwrap_or(ttl_ms),
+            priority: self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?,
+            capacity: self.capacity,
+            waiting: Waiting::No,
+            within: self.within.map(|id| id.parse::<DeliveryId>()).transpose()?,
+        })
+    }
+
+    /// Refuses a wait, which a commit cannot have.
+    pub(crate) fn without_wait(self) -> Result<Self, Refused> {
+        match self.wait_ms {
+            None | Some(0) => Ok(self),
+            Some(_) => Err(Refused::new(Code::Invalid, "a commit waits for no lock")
+                .hint("leave waitMs out, or take the lock with a call of its own")),
+        }
+    }
+}
+
 pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> Answer {
     let asked: AcquireIn = body::parse(&call.body)?;
     let wait = checked_wait(call.times(), asked.wait_ms)?;
-    let names = std::iter::once(name).chain(asked.names).map(LockName::new);
-    let ask = AcquireLocks {
-        agent: call.acting(asked.agent)?,
-        names: names.collect::<Result<_, _>>()?,
-        ttl_ms: asked.ttl_ms.unwrap_or(call.times().lease_ms()),
-        priority: asked.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?,
-        capacity: asked.capacity,
-        waiting: Waiting::No,
-        within: asked.within.map(|id| id.parse::<DeliveryId>()).transpose()?,
+    let ask = asked.read(Some(name), call.by(), call.times().lease_ms())?;
+    let (locked, since) = match &call.key {
+        Some(_) => {
+            let asker = |ops| call.as_commit(ops);
+            call.waiting(call.space.lock_once(&asker, ask, wait)).await?
+        }
+        None => {
+            let locked = call.waiting(call.space.lock(&call.principal, call.epoch, ask, wait)).await?;
+            (locked, call.app.engine().clock().now().wall)
+        }
     };
-    let locked = call.waiting(call.space.lock(&call.principal, call.epoch, ask, wait)).await?;
-    let until = call.app.engine().clock().now().wall.plus_ms(locked.ttl_ms);
-    let locks: Vec<_> = locked.locks.iter().map(fence_shown).collect();
-    let first = locked.locks.first().map(|lock| lock.fence.0);
-    ok(&HeldOut { fence: first, until: time::shown(until), locks })
+    ok(&HeldOut::new(&locked, since))
+}
+
+impl HeldOut {
+    pub(crate) fn new(locked: &Locked, since: Timestamp) -> Self {
+        Self {
+            fence: locked.locks.first().map(|lock| lock.fence.0),
+            until: time::shown(since.plus_ms(locked.ttl_ms)),
+            locks: locked.locks.iter().map(fence_shown).collect(),
+        }
+    }
 }
 
 /// Locks that are held.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LocksHeld")]
-struct HeldOut {
+pub(crate) struct HeldOut {
     /// Of the first lock by name.
     fence: Option<u64>,
     #[schemars(with = "words::Time")]
@@ -122,6 +165,21 @@ fn fence_shown(lock: &FenceRef) -> FenceOut {
     FenceOut { lock: lock.lock.to_string(), fence: lock.fence.0 }
 }
 
+/// Locks that are held, in a commit: each with its fence.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HeldLocks")]
+pub(crate) struct LocksIn {
+    #[schemars(length(min = 1, max = 16))]
+    locks: Vec<FenceIn>,
+}
+
+impl LocksIn {
+    pub(crate) fn read(self) -> Result<Vec<FenceRef>, Refused> {
+        self.locks.into_iter().map(FenceIn::read).collect()
+    }
+}
+
 /// The fence under which a lock is held.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -131,7 +189,7 @@ struct FenceOnly {
 }
 
 impl FenceOnly {
-    fn read(call: &Call, name: String) -> Result<Vec<FenceRef>, quorate_core::Refused> {
+    fn read(call: &Call, name: String) -> Result<Vec<FenceRef>, Refused> {
         let Self { fence } = body::parse(&call.body)?;
         Ok(vec![FenceRef { lock: LockName::new(name)?, fence: Fence(fence) }])
     }

@@ -1,14 +1,19 @@
 //! Messages: send, and look where they are.
 
 use axum::extract::Path;
-use quorate_core::{ClientId, Code, Durability, MessageId, Op, Refused};
+use quorate_core::{AgentId, ClientId, Code, Durability, MessageId, Op, Refused, Seq, SessionId};
+use quorate_engine::MessageFilter;
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
+
+use super::{checked_limit, number_in};
 
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, ok};
-use crate::wire::message::{MessageIn, MessageStateOut};
+use crate::call::{Answer, Call, Listed, ok};
+use crate::observe;
+use crate::wire::message::{KindIn, MessageIn, MessageOut, MessageStateOut};
 use crate::wire::result::Sent;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -17,6 +22,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<Messages<'_>>()
             .lists_all::<Sent>("receipts")
             .to(send),
+        get(
+            "/v1/messages",
+            "messages.list",
+            "What was sent, newest first. An agent sees what it sent and what it got.",
+        )
+        .query::<Filter>()
+        .lists::<MessageOut>("messages")
+        .to(list),
         get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
             .path::<words::Id>("id")
             .answers::<MessageStateOut>(
@@ -32,7 +45,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewMessages")]
 #[allow(dead_code)]
 enum Messages<'a> {
-    One(MessageIn<'a>),
+    One(Box<MessageIn<'a>>),
     List(#[schemars(length(min = 1, max = 256))] Vec<MessageIn<'a>>),
 }
 
@@ -45,11 +58,65 @@ pub(crate) async fn send(call: Call) -> Answer {
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
-        let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone())?;
+        let mut message = message.clone();
+        observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+        let id = call.space.send_ephemeral(&call.principal, call.epoch, message)?;
         return ok(&json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]}));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
     ok(&json!({"receipts": call.results(&receipt)}))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Filter {
+    /// Only what this agent sent.
+    #[schemars(with = "Option<words::Id>")]
+    from: Option<String>,
+    /// Only what went to this agent.
+    #[schemars(with = "Option<words::Id>")]
+    to: Option<String>,
+    /// Only what this agent sent or got.
+    #[schemars(with = "Option<words::Id>")]
+    agent: Option<String>,
+    r#type: Option<KindIn>,
+    #[schemars(with = "Option<words::Id>")]
+    session: Option<String>,
+    #[schemars(with = "Option<words::Limit>")]
+    limit: Option<usize>,
+    /// From the page before. A page may be short, or empty, and still have one.
+    #[schemars(with = "Option<words::Cursor>")]
+    cursor: Option<String>,
+}
+
+pub(crate) async fn list(call: Call) -> Answer {
+    let asked: Filter = call.query()?;
+    let named = |id: Option<String>| id.map(AgentId::new).transpose();
+    let agent = named(asked.agent)?;
+    let of = match (call.by(), agent) {
+        (Some(by), Some(agent)) if *by != agent => {
+            return Err(Refused::new(
+                Code::Forbidden,
+                format!("{by} may not look at what {agent} sends or gets"),
+            )
+            .hint("leave agent out")
+            .into());
+        }
+        (Some(by), _) => Some(by.clone()),
+        (None, agent) => agent,
+    };
+    let filter = MessageFilter {
+        from: named(asked.from)?,
+        to: named(asked.to)?,
+        kind: asked.r#type.map(KindIn::read),
+        session: asked.session.map(SessionId::new).transpose()?,
+        of,
+    };
+    let before = asked.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
+    let page = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
+    let shown = page.messages.iter().map(|one| MessageOut::new(one.id.to_string(), one.at, &one.message));
+    let cursor = page.cursor.map(|seq| seq.0.to_string());
+    ok(&Listed { name: "messages", items: shown.collect(), cursor: Some(cursor) })
 }
 
 /// A message with where each of its deliveries is: for its sender and its recipients, and for those who run the hub.

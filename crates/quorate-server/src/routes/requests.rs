@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use quorate_core::limits::REQUEST_MS_MAX;
-use quorate_core::{Ask, WaitsFor, Why, WhyNext};
+use quorate_core::{Ask, Code, MessageId, Op, Refused, RequestState, WaitsFor, Why, WhyNext};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -10,7 +10,9 @@ use serde_json::json;
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok};
+use crate::observe;
 use crate::wire::message::{MessageIn, MessageOut};
+use crate::wire::result::Changed;
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -21,6 +23,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<AskIn>()
             .answers::<MessageOut>(200, "The answer.")
             .to(request),
+        get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
+            .path::<words::MessageId>("id")
+            .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")
+            .to(show),
+        post("/v1/requests/{id}/cancel", "requests.cancel", "Wants no answer any more.")
+            .path::<words::MessageId>("id")
+            .answers::<Changed>(200, "It is called off.")
+            .to(cancel),
         why_of(
             "/v1/messages/{id}/why",
             "messages.why",
@@ -45,7 +55,7 @@ impl JsonSchema for AskIn {
         schema.insert("description".to_owned(), "A message whose answer is waited for.".into());
         if let Some(fields) = schema.get_mut("properties") {
             fields["timeoutMs"] = json!({
-                "type": ["integer", "null"], "minimum": 0, "maximum": REQUEST_MS_MAX,
+                "type": ["integer", "null"], "minimum": 1, "maximum": REQUEST_MS_MAX,
                 "description": "A command waits 30 s, a query 5 s, a question to several 1 s if nothing is said.",
             });
         }
@@ -53,15 +63,69 @@ impl JsonSchema for AskIn {
     }
 }
 
-/// Asks, and answers with the response message. A caller that goes away wants no answer any more.
+/// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
+/// key: then it may come back.
 pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
-    let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
     let ask = Ask::new(message, timeout_ms, None);
-    let mut asking = call.space.request(&call.principal, call.epoch, ask).await?;
+    let mut asking = match &call.key {
+        Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
+        None => call.space.request(&call.principal, call.epoch, ask).await?,
+    };
     let answer = call.waiting(asking.answer()).await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
+}
+
+/// A question and what came of it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Request")]
+struct RequestOut {
+    id: String,
+    from: Option<String>,
+    #[schemars(extend("enum" = ["waiting", "answered", "timedOut", "cancelled", "failed"]))]
+    state: &'static str,
+    /// The ids of the answers that came.
+    answers: Vec<String>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+    let id: MessageId = id.parse()?;
+    let request = call.space.request_state(id).await?;
+    let published = call.space.published();
+    let from = published.agents.get(request.from).map(|agent| agent.id.clone());
+    if call.by().is_some_and(|by| from.as_ref() != Some(by)) {
+        return Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
+            .hint("a message that nobody waits for is not a request; look at it with `why`")
+            .into());
+    }
+    let (state, reason) = match &request.state {
+        RequestState::Waiting => ("waiting", None),
+        RequestState::Answered => ("answered", None),
+        RequestState::TimedOut => ("timedOut", None),
+        RequestState::Cancelled => ("cancelled", None),
+        RequestState::Failed { reason, .. } => ("failed", Some(reason.to_string())),
+    };
+    let answers = request.answers();
+    ok(&RequestOut {
+        id: id.to_string(),
+        from: from.map(|from| from.to_string()),
+        state,
+        answers: answers.map(|(seq, n)| published.eras.message_id(seq, n).to_string()).collect(),
+        reason,
+    })
+}
+
+pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
+    let request: MessageId = id.parse()?;
+    let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
+    ok(&Changed::of(&receipt))
 }
 
 /// Why a message or a task is where it is.

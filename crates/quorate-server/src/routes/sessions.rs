@@ -1,7 +1,6 @@
 //! Sessions: open, change, add, look back.
 
-use crate::wire::Raw;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -9,7 +8,7 @@ use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Code, Op, OpResult, OpenSession, Refused, Seq, Session,
     SessionChange, SessionId,
 };
-use quorate_engine::{Happening, Page as Span, TimelineLine};
+use quorate_engine::{Happening, Page as Span, TIMELINE_MAX, TimelineLine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -19,7 +18,7 @@ use crate::api::{Operation, Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::wire::message::MessageOut;
-use crate::wire::{self, Sealing, time};
+use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
@@ -82,7 +81,7 @@ pub(crate) struct OpenIn<'a> {
     title: String,
     /// What is to be done: any JSON, kept byte for byte.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     task: Option<&'a RawValue>,
 }
 
@@ -294,7 +293,7 @@ pub(crate) struct AddIn<'a> {
     kind: KindIn,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     content: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
@@ -356,7 +355,10 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
     let after = Seq(number_in(page.cursor.as_deref())?);
     let limit = checked_limit(page.limit)?;
     let lines = call.space.timeline(&SessionId::new(id)?, None, Span::After(after), limit).await?;
-    let cursor = lines.last().filter(|_| lines.len() >= limit).map(|last| last.seq.0.to_string());
+    // A page is so many records, and one of them may have several lines.
+    let records = lines.iter().map(|line| line.seq).collect::<BTreeSet<_>>().len();
+    let is_full = records >= limit.min(TIMELINE_MAX);
+    let cursor = lines.last().filter(|_| is_full).map(|last| last.seq.0.to_string());
     ok(&Listed { name: "timeline", items: lines.iter().map(LineOut::new).collect(), cursor: Some(cursor) })
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use quorate_core::limits::HISTORY_LAST_MAX;
-use quorate_core::{AgentId, Code, History, Pattern, Refused, Seq};
+use quorate_core::{AgentId, Code, History, Op, Pattern, Refused, Seq, Subscribe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,23 +77,50 @@ pub(crate) struct SubscribeIn {
     last: Option<u32>,
 }
 
+impl SubscribeIn {
+    fn read(self) -> Result<Option<History>, Refused> {
+        Ok(match (self.from_seq, self.from_time, self.last) {
+            (None, None, None) => None,
+            (Some(seq), None, None) => Some(History::Seq(Seq(seq))),
+            (None, Some(text), None) => Some(History::Time(time::read("fromTime", &text)?)),
+            (None, None, Some(last)) => Some(History::Last(last)),
+            _ => return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other")),
+        })
+    }
+}
+
+/// A subscription in a commit: from now on. What was sent before is brought by the call of its own.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SubscriptionWish")]
+pub(crate) struct TopicIn {
+    /// Whoever asks, if nothing is said.
+    #[schemars(with = "Option<words::Id>")]
+    agent: Option<String>,
+    #[schemars(with = "words::Id")]
+    topic: String,
+}
+
+impl TopicIn {
+    pub(crate) fn read(self, by: Option<&AgentId>) -> Result<(AgentId, Pattern), Refused> {
+        let named = self.agent.map(AgentId::new).transpose()?;
+        let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say for which agent");
+        Ok((named.or_else(|| by.cloned()).ok_or_else(missing)?, self.topic.parse()?))
+    }
+}
+
 pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<Pattern>()?);
-    let asked: SubscribeIn = body::parse(&call.body)?;
-    let history = match (asked.from_seq, asked.from_time, asked.last) {
-        (None, None, None) => None,
-        (Some(seq), None, None) => Some(History::Seq(Seq(seq))),
-        (None, Some(text), None) => Some(History::Time(time::read("fromTime", &text)?)),
-        (None, None, Some(last)) => Some(History::Last(last)),
-        _ => return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other").into()),
-    };
-    let since = call.space.subscribe(&call.principal, call.epoch, &agent, &pattern, history).await?;
+    let history = body::parse::<SubscribeIn>(&call.body)?.read()?;
+    let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
+    let since = call.space.subscribe_once(&|ops| call.as_commit(ops), asked).await?;
     ok(&SubscribedOut { agent: agent.to_string(), topic: pattern.to_string(), since: since.0 })
 }
 
 pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<Pattern>()?);
-    call.space.unsubscribe(&call.principal, call.epoch, &agent, &pattern).await?;
+    let op = Op::Unsubscribe { agent: agent.clone(), pattern: pattern.clone() };
+    call.commit(vec![op]).await?;
     ok(&UnsubscribedOut { agent: agent.to_string(), topic: pattern.to_string() })
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewTasks")]
 #[allow(dead_code)]
 enum Tasks<'a> {
-    One(TaskIn<'a>),
+    One(Box<TaskIn<'a>>),
     Graph(GraphIn<'a>),
 }
 
@@ -118,8 +118,18 @@ pub(crate) async fn claim(call: Call) -> Answer {
         types: asked.types,
         lease_ms: asked.lease_ms,
     };
-    let held = call.waiting(call.space.claim_tasks(&claim, asked.max.unwrap_or(1), wait)).await?;
-    let items = held.iter().map(|task| InHandOut::new(&call.space, task)).collect();
+    let max = asked.max.unwrap_or(1);
+    let (held, since) = match &call.key {
+        Some(_) => {
+            let asker = |ops| call.as_commit(ops);
+            call.waiting(call.space.claim_tasks_once(&asker, &claim, max, wait)).await?
+        }
+        None => {
+            let held = call.waiting(call.space.claim_tasks(&claim, max, wait)).await?;
+            (held, call.app.engine().clock().now().wall)
+        }
+    };
+    let items = held.iter().map(|task| InHandOut::new(&call.space, task, since)).collect();
     ok(&Listed { name: "tasks", items, cursor: None })
 }
 

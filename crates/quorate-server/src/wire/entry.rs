@@ -24,7 +24,7 @@ pub(crate) struct EntryIn<'a> {
     entry_type: String,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     content: Option<&'a RawValue>,
     /// What the bytes are, if they are no JSON.
     #[schemars(length(max = 128))]

@@ -3,6 +3,7 @@
 use crate::wire::Raw;
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
+    TraceContext,
 };
 use quorate_engine::MessageView;
 use schemars::JsonSchema;
@@ -32,7 +33,7 @@ pub(crate) struct MessageIn<'a> {
     action: String,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     payload: Option<&'a RawValue>,
     /// What the bytes are, if they are no JSON.
     #[schemars(length(max = 128))]
@@ -74,7 +75,7 @@ pub(crate) struct MessageIn<'a> {
     rationale: Option<String>,
     /// An object of at most 16 KB.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     metadata: Option<&'a RawValue>,
     #[serde(default)]
     if_unavailable: IfUnavailableIn,
@@ -92,12 +93,23 @@ enum OneOrList {
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum KindIn {
+pub(crate) enum KindIn {
     #[default]
     Command,
     Query,
     Event,
     Response,
+}
+
+impl KindIn {
+    pub(crate) fn read(self) -> MessageType {
+        match self {
+            Self::Command => MessageType::Command,
+            Self::Query => MessageType::Query,
+            Self::Event => MessageType::Event,
+            Self::Response => MessageType::Response,
+        }
+    }
 }
 
 #[derive(Deserialize, Default, JsonSchema)]
@@ -181,12 +193,7 @@ impl MessageIn<'_> {
         let mut message = Message::new(to, self.action, payload);
         message.from = from;
         message.client_id = self.id.map(ClientId::new).transpose()?;
-        message.kind = match self.kind {
-            KindIn::Command => MessageType::Command,
-            KindIn::Query => MessageType::Query,
-            KindIn::Event => MessageType::Event,
-            KindIn::Response => MessageType::Response,
-        };
+        message.kind = self.kind.read();
         message.content_type = self.content_type;
         message.priority = self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?;
         message.durability = if ephemeral { Durability::Ephemeral } else { Durability::Durable };
@@ -289,6 +296,9 @@ impl MessageOut {
             [] => vec![message.to.to_string()],
             agents => agents.iter().map(ToString::to_string).collect(),
         };
+        // Whoever gets it goes on from its own span; one in memory only has none.
+        let context = id.parse().ok().and_then(|id| TraceContext::of(id, message));
+        let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
         Self {
             id,
             version: "1.0",
@@ -317,7 +327,7 @@ impl MessageOut {
                 causation_id: message.causation_id.clone(),
                 session_id: message.session_id.clone(),
                 budget: message.budget.clone(),
-                traceparent: message.traceparent.clone(),
+                traceparent,
                 origin: message.origin.clone(),
                 confidence: message.confidence,
                 rationale: message.rationale.clone(),

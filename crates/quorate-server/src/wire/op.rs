@@ -2,9 +2,12 @@
 //! table is all there is: what can be read is described, and the other way round.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 use quorate_core::limits::OPS_MAX;
-use quorate_core::{AgentId, Code, DeliveryId, ErasePayload, Op, Refused, Seq};
+use quorate_core::{
+    AgentId, Code, DeliveryId, ErasePayload, Op, Refused, Secret, Seq, SnapshotName, Subscribe,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,6 +20,13 @@ use super::message::MessageIn;
 use super::task::{GraphIn, HolderIn, Say, TaskIn};
 use crate::api::words;
 use crate::body::Fields;
+use crate::routes::admin::TokenIn;
+use crate::routes::budgets::BudgetIn;
+use crate::routes::going_back::{RollbackIn, SnapshotIn};
+use crate::routes::locks::{AcquireIn, LocksIn};
+use crate::routes::policy::PolicyIn;
+use crate::routes::sessions::{AddIn, ChangeIn, OpenIn, Verb};
+use crate::routes::subscriptions::TopicIn;
 
 /// A commit as a caller writes it.
 #[derive(Deserialize, JsonSchema)]
@@ -38,6 +48,8 @@ pub(crate) struct CommitIn<'a> {
 struct Reading<'a> {
     sealing: &'a Sealing<'a>,
     by: Option<&'a AgentId>,
+    /// Secrets of new tokens, for whoever can show them.
+    drawn: Option<&'a RefCell<Vec<Secret>>>,
 }
 
 /// One operation: its name, how it is read, and the shape of its fields.
@@ -91,6 +103,60 @@ const KNOWN: &[Known] = &[
         let tasks = tasks.map(|task: TaskIn<'_>| task.read(&reading.sealing.times));
         Ok(reading.sealing.space.task_op(tasks.collect::<Result<Vec<_>, _>>()?))
     }),
+    known!("lock.acquire", AcquireIn, |fields, reading| {
+        let ask = fields.read::<AcquireIn>()?.without_wait()?.read(
+            None,
+            reading.by,
+            reading.sealing.times.lease_ms(),
+        )?;
+        Ok(Op::AcquireLocks(ask))
+    }),
+    known!("lock.renew", LocksIn, |fields, _| Ok(Op::RenewLocks(fields.read::<LocksIn>()?.read()?))),
+    known!("lock.release", LocksIn, |fields, _| Ok(Op::ReleaseLocks(fields.read::<LocksIn>()?.read()?))),
+    known!("session.open", OpenIn<'_>, |fields, reading| {
+        Ok(Op::OpenSession(fields.read::<OpenIn<'_>>()?.read(reading.sealing, reading.by)?))
+    }),
+    known!("session.pause", ChangeIn, |fields, reading| changed(fields, reading, Verb::Pause)),
+    known!("session.resume", ChangeIn, |fields, reading| changed(fields, reading, Verb::Resume)),
+    known!("session.complete", ChangeIn, |fields, reading| changed(fields, reading, Verb::Complete)),
+    known!("session.fail", ChangeIn, |fields, reading| changed(fields, reading, Verb::Fail)),
+    known!("session.join", ChangeIn, |fields, reading| changed(fields, reading, Verb::Join)),
+    known!("session.leave", ChangeIn, |fields, reading| changed(fields, reading, Verb::Leave)),
+    known!("session.add", AddIn<'_>, |fields, reading| {
+        Ok(Op::AddToSession(fields.read::<AddIn<'_>>()?.read(reading.sealing, None)?))
+    }),
+    known!("rollback", RollbackIn, |fields, _| Ok(Op::Rollback(fields.read::<RollbackIn>()?.read()?))),
+    known!("snapshot.make", SnapshotIn, |fields, _| {
+        Ok(Op::MakeSnapshot(fields.read::<SnapshotIn>()?.read()?))
+    }),
+    known!("snapshot.drop", NameOnly, |fields, _| {
+        Ok(Op::DropSnapshot { name: SnapshotName::new(fields.read::<NameOnly>()?.name)? })
+    }),
+    known!("subscribe", TopicIn, |fields, reading| {
+        let (agent, pattern) = fields.read::<TopicIn>()?.read(reading.by)?;
+        Ok(Op::Subscribe(Subscribe { agent, pattern, history: None }))
+    }),
+    known!("unsubscribe", TopicIn, |fields, reading| {
+        let (agent, pattern) = fields.read::<TopicIn>()?.read(reading.by)?;
+        Ok(Op::Unsubscribe { agent, pattern })
+    }),
+    known!("token.create", TokenIn, |fields, reading| {
+        let drawn = reading.drawn.ok_or_else(|| {
+            Refused::new(Code::Invalid, "a token is not made here").hint("make it with a call over HTTP")
+        })?;
+        let secret = reading.sealing.space.draw_secret();
+        let create = fields.read::<TokenIn>()?.read(&secret)?;
+        drawn.borrow_mut().push(secret);
+        Ok(Op::CreateToken(create))
+    }),
+    known!("token.revoke", TokenOnly, |fields, _| {
+        Ok(Op::RevokeToken { token: fields.read::<TokenOnly>()?.token.parse()? })
+    }),
+    known!("request.cancel", RequestOnly, |fields, _| {
+        Ok(Op::CancelRequest { request: fields.read::<RequestOnly>()?.request.parse()? })
+    }),
+    known!("budget.set", BudgetIn, |fields, _| Ok(Op::SetBudget(fields.read::<BudgetIn>()?.read(None)?))),
+    known!("policy.set", PolicyIn, |fields, _| Ok(Op::SetPolicy(fields.read::<PolicyIn>()?.read()))),
     known!("payload.erase", PartIn, |fields, _| {
         let PartIn { seq, part } = fields.read()?;
         Ok(Op::Erase(ErasePayload { seq: Seq(seq), part }))
@@ -103,6 +169,31 @@ fn held(fields: Fields<'_>, reading: &Reading<'_>, what: Settle) -> Result<Op, R
 
 fn said(fields: Fields<'_>, reading: &Reading<'_>, say: Say) -> Result<Op, Refused> {
     fields.read::<HolderIn<'_>>()?.read(say, reading.sealing, None)
+}
+
+fn changed(fields: Fields<'_>, reading: &Reading<'_>, verb: Verb) -> Result<Op, Refused> {
+    Ok(Op::ChangeSession(fields.read::<ChangeIn>()?.read(verb, None, reading.by)?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NameOnly {
+    #[schemars(with = "words::Id")]
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TokenOnly {
+    #[schemars(with = "words::TokenId")]
+    token: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RequestOnly {
+    #[schemars(with = "words::MessageId")]
+    request: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -130,14 +221,24 @@ struct PartIn {
 }
 
 /// Reads an operation. `by` is the agent that acts, if it is one.
-pub(crate) fn read(
-    mut fields: Fields<'_>,
+pub(crate) fn read(fields: Fields<'_>, sealing: &Sealing<'_>, by: Option<&AgentId>) -> Result<Op, Refused> {
+    read_with(fields, &Reading { sealing, by, drawn: None })
+}
+
+/// Reads an operation where the secrets of new tokens can be shown.
+pub(crate) fn read_drawing(
+    fields: Fields<'_>,
     sealing: &Sealing<'_>,
     by: Option<&AgentId>,
+    drawn: &RefCell<Vec<Secret>>,
 ) -> Result<Op, Refused> {
+    read_with(fields, &Reading { sealing, by, drawn: Some(drawn) })
+}
+
+fn read_with(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
     let name = fields.take_text("op")?;
     match KNOWN.iter().find(|known| known.name == name) {
-        Some(known) => (known.read)(fields, &Reading { sealing, by }),
+        Some(known) => (known.read)(fields, reading),
         None => Err(Refused::new(Code::Invalid, format!("there is no operation {name:?}"))
             .hint("see GET /v1/openapi.json for what a commit may hold")),
     }

@@ -51,6 +51,14 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
         OpResult::RolledBack { to, written, deleted } => {
             json!({"to": to.0, "written": written, "deleted": deleted})
         }
+        OpResult::TasksCreated { count, .. } => json!({"count": count}),
+        OpResult::Locked(locked) => {
+            let locks = locked.locks.iter();
+            let locks = locks.map(|one| json!({"lock": one.lock.as_str(), "fence": one.fence.0}));
+            json!({"ttlMs": locked.ttl_ms, "locks": locks.collect::<Vec<_>>()})
+        }
+        OpResult::Subscribed { since, .. } => json!({"since": since.0}),
+        OpResult::TokenCreated { id, .. } => json!({"id": id.to_string()}),
         OpResult::Replied { id, late } => {
             json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": [], "late": late})
         }

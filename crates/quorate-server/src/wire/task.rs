@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
     NewTask, OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus,
-    Token,
+    Timestamp, Token,
 };
 use quorate_engine::{Space, TaskInHand, TaskView};
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ pub(crate) struct TaskIn<'a> {
     agent: Option<String>,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     input: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
@@ -152,15 +152,15 @@ pub(crate) struct HolderIn<'a> {
     lease_token: Option<u64>,
     /// Of `complete`: any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     result: Option<&'a RawValue>,
     /// Of `heartbeat`: what there is so far.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     partial: Option<&'a RawValue>,
     /// Of `fail`: what went wrong.
     #[serde(borrow)]
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "Option<words::Any>")]
     details: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
@@ -359,16 +359,16 @@ pub(crate) struct InHandOut {
 }
 
 impl InHandOut {
-    pub(crate) fn new(space: &Space, held: &TaskInHand) -> Self {
+    /// As it is held since a time.
+    pub(crate) fn new(space: &Space, held: &TaskInHand, since: Timestamp) -> Self {
         let content_type = held.task.spec.content_type.clone();
         let length_ms = match &held.task.state {
             TaskState::Leased(lease) => lease.length_ms.get(),
             _ => 0,
         };
-        let now = space.engine().clock().now().wall;
         Self {
             lease_token: held.lease.token.0,
-            lease_until: time::shown(now.plus_ms(length_ms)),
+            lease_until: time::shown(since.plus_ms(length_ms)),
             input: held.task.spec.input.map(|_| raw(&held.input, content_type.as_deref())),
             content_type,
             task: TaskOut::new(&space.published().agents, &held.task),

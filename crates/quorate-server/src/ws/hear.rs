@@ -24,6 +24,7 @@ use super::{Session, broken, no_letter};
 use crate::body::Fields;
 use crate::call::Pass;
 use crate::listen::Life;
+use crate::observe;
 use crate::problem::Problem;
 use crate::wire::message::MessageIn;
 use crate::wire::op::{self, CommitIn};
@@ -187,7 +188,10 @@ impl Hearer {
                 Ok(Said::Now(text)) => Tell::InTurn(text),
                 Ok(Said::Later(pending, what)) => Tell::Answer { n, pending, what },
                 Ok(Said::Elsewhere) => continue,
-                Err(problem) => Tell::InTurn(frame::problem(Some(n), &problem)),
+                Err(problem) => {
+                    self.session.refused(&problem);
+                    Tell::InTurn(frame::problem(Some(n), &problem))
+                }
             };
             self.queue.send(tell).await.ok()?;
         }
@@ -273,7 +277,8 @@ impl Hearer {
         let read = |(index, fields)| {
             op::read(fields, &sealing, session.by.as_ref()).map_err(|refused: Refused| refused.at_op(index))
         };
-        let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let mut ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        observe::continued(&session.app, &session.space, &mut ops, None).await;
         let mut commit = session.commit(ops).keyed(IdempotencyKey::new(key)?);
         commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
         Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit))
@@ -336,7 +341,8 @@ impl Hearer {
                 .into());
         }
         let timeout_ms = fields.take_number("timeoutMs")?;
-        let letter = self.letter(fields.read()?, bytes)?;
+        let mut letter = self.letter(fields.read()?, bytes)?;
+        observe::one_continued(&self.session.app, &self.session.space, &mut letter, None).await;
         let is_large = letter.payload.bytes.len() > LARGE_BYTES;
         let (session, queue) = (Arc::clone(&self.session), self.queue.clone());
         if is_large && letter.durability == Durability::Durable {

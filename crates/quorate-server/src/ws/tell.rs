@@ -224,6 +224,7 @@ impl Teller {
                 if matches!(what, What::Grant { .. }) {
                     return Ok(());
                 }
+                self.session.refused(&problem);
                 frame::problem(Some(n), &problem)
             }
         };
@@ -236,6 +237,7 @@ impl Teller {
         let mut batch = Batch::default();
         let mut next = Some(first);
         while let Some(delivery) = next.take() {
+            self.session.app.observed().handed.note(self.session.space.number(), &delivery);
             let bytes = batch.add(&DeliveryOut::new(&delivery, now));
             if let Some(full) = batch.overflow() {
                 self.feed(Message::Text(full.text().into())).await?;

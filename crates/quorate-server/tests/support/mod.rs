@@ -138,6 +138,17 @@ impl Hub {
         self.send(request, &body.to_string()).await
     }
 
+    /// A token of a role that is no agent's.
+    pub(crate) async fn token(&self, role: &str) -> String {
+        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": role})).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    pub(crate) async fn keyed_put(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(token, "PUT", path).header("idempotency-key", key);
+        self.send(request, &body.to_string()).await
+    }
+
     pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         self.send(self.request(token, method, path), body).await
     }
@@ -161,17 +172,21 @@ impl Hub {
         self.space.commit(commit).await.expect("a policy");
     }
 
-    fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
+    pub(crate) fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
         let request = Request::builder().method(method).uri(path).header("host", "localhost");
         if token.is_empty() { request } else { request.header("authorization", format!("Bearer {token}")) }
     }
 
-    async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
+    pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
         let request = request.body(Body::from(body.to_owned())).expect("a request");
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let response = self.app.answer(request).await;
         let status = response.status().as_u16();
         let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
+        if kind.as_deref() == Some("text/event-stream") {
+            // It has no end.
+            return Answer { status, text: String::new() };
+        }
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
         described::check(&method, &path, status, kind.as_deref(), &text);

@@ -194,7 +194,9 @@ impl Bench {
 
     /// Deliveries by state.
     pub(super) fn counts(&self) -> Counts {
-        self.published().counts
+        let published = self.published();
+        assert_eq!(published.ready_by_level.iter().sum::<u64>(), published.counts.ready);
+        published.counts
     }
 
     /// Reads one thing.

@@ -25,7 +25,9 @@ pub async fn higher_priority_goes_first(bench: Bench) {
     for priority in [Priority::LOW, Priority::NORMAL, Priority::URGENT, Priority::HIGH, Priority::URGENT] {
         bench.send_as("alice", with_priority("bob", priority)).await;
     }
+    assert_eq!(bench.published().ready_by_level, [1, 1, 1, 2]);
     assert_eq!(order(&bench, 9).await, [3, 5, 4, 2, 1]);
+    assert_eq!(bench.published().ready_by_level, [0; 4]);
 }
 
 pub async fn rank_orders_within_a_level(bench: Bench) {

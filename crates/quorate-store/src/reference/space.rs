@@ -345,6 +345,16 @@ impl Space {
         counts
     }
 
+    fn ready_by_level(&self) -> [u64; 4] {
+        let mut levels = [0; 4];
+        for delivery in &self.deliveries {
+            if matches!(delivery.place, Place::Ready { .. }) && !self.is_kept_back(delivery) {
+                levels[usize::from(delivery.priority.level)] += 1;
+            }
+        }
+        levels
+    }
+
     /// When time alone will next change something.
     fn wake(&self) -> Wake {
         let mut wake = Wake::default();
@@ -389,6 +399,7 @@ impl Space {
             agents: Arc::new(self.agents.iter().cloned().collect()),
             eras: Arc::new(Eras(vec![era])),
             counts: self.counts(),
+            ready_by_level: self.ready_by_level(),
             tasks: self.task_counts(),
             wake: self.wake_for_tasks(self.wake()),
             topics: Arc::new(self.subscriptions().map(|one| (one.number, one.pattern.clone())).collect()),

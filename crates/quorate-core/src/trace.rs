@@ -1,0 +1,216 @@
+//! Traces: which messages belong together, in the words of W3C trace context.
+//!
+//! Every durable message is a span. Its id follows from what the log holds of the message anyway, so nothing is stored for
+//! it: the salted digest of the payload is random, and no two messages have the same place in the log. A message that was
+//! sent within a trace bears the `traceparent` of the span that led to it; one without begins a trace of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ids::{DeliveryNo, MessageId};
+use crate::message::Message;
+
+/// A trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TraceId(pub [u8; 16]);
+
+/// One span of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SpanId(pub [u8; 8]);
+
+/// A span and its trace: what `traceparent` says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TraceContext {
+    /// The trace.
+    pub trace: TraceId,
+    /// The span.
+    pub span: SpanId,
+    /// Whether others record the trace; the bits of W3C.
+    pub flags: u8,
+}
+
+/// Others should record the trace too.
+const SAMPLED: u8 = 1;
+
+/// That is no trace context, or no id of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not in the form of W3C trace context")]
+pub struct NoTrace;
+
+impl TraceContext {
+    /// The span that led to a message, if its sender said so in a form that means something.
+    #[must_use]
+    pub fn parent_of(message: &Message) -> Option<Self> {
+        message.traceparent.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// The span of a durable message. `None` for one that leaves no record.
+    #[must_use]
+    pub fn of(id: MessageId, message: &Message) -> Option<Self> {
+        if !message.payload.is_sealed() {
+            return None;
+        }
+        let digest = &message.payload.digest;
+        let span = SpanId(mixed(eight(&digest[16..24]), id.seq.0, u64::from(id.n)));
+        Some(match Self::parent_of(message) {
+            Some(parent) => Self { span, ..parent },
+            None => Self { trace: TraceId(sixteen(&digest[..16])), span, flags: SAMPLED },
+        })
+    }
+
+    /// The span of one delivery of the message with this span.
+    #[must_use]
+    pub fn of_delivery(&self, delivery: DeliveryNo) -> SpanId {
+        SpanId(mixed(u64::from_be_bytes(self.span.0), delivery.0, 0))
+    }
+}
+
+/// Eight bytes that look like chance and follow from their arguments. Never all zero, which would be no span.
+fn mixed(seed: u64, a: u64, b: u64) -> [u8; 8] {
+    // The finaliser of splitmix64: a bijection whose every output bit depends on every input bit.
+    let mut x = seed ^ a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)).max(1).to_be_bytes()
+}
+
+fn eight(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+fn sixteen(bytes: &[u8]) -> [u8; 16] {
+    let mut found = [0; 16];
+    found.copy_from_slice(bytes);
+    found
+}
+
+/// Hex in lower case, as the standard asks for, and not all zeros.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+impl FromStr for TraceId {
+    type Err = NoTrace;
+    fn from_str(text: &str) -> Result<Self, NoTrace> {
+        hex(text).filter(|bytes| *bytes != [0; 16]).map(Self).ok_or(NoTrace)
+    }
+}
+
+impl FromStr for TraceContext {
+    type Err = NoTrace;
+
+    /// `00-TRACE-SPAN-FLAGS`. A later version may add fields behind these; version 255 is none.
+    fn from_str(text: &str) -> Result<Self, NoTrace> {
+        let mut parts = text.split('-');
+        let mut next = || parts.next().ok_or(NoTrace);
+        let [version] = hex::<1>(next()?).ok_or(NoTrace)?;
+        let trace = next()?.parse()?;
+        let span = hex(next()?).filter(|bytes| *bytes != [0; 8]).map(SpanId).ok_or(NoTrace)?;
+        let [flags] = hex::<1>(next()?).ok_or(NoTrace)?;
+        let ends = parts.next().is_none();
+        if version == 255 || (version == 0 && !ends) {
+            return Err(NoTrace);
+        }
+        Ok(Self { trace, span, flags })
+    }
+}
+
+fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::{TraceContext, TraceId};
+    use crate::codec::fingerprint;
+    use crate::destination::Destination;
+    use crate::ids::{DeliveryNo, Generation, MessageId, Seq};
+    use crate::message::{Message, Payload};
+
+    const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn message(salt: u8) -> Message {
+        Message::new(Destination::Everybody, "go", Payload::seal(Bytes::from_static(b"1"), [salt; 16]))
+    }
+
+    fn id(seq: u64, n: u32) -> MessageId {
+        MessageId { generation: Generation(0), seq: Seq(seq), n }
+    }
+
+    #[test]
+    fn d11_trace_context_is_read_as_the_standard_says() {
+        let read = GIVEN.parse::<TraceContext>().expect("the example of the standard");
+        assert_eq!(read.to_string(), GIVEN);
+        let later = format!("cc{}-what-comes-later", &GIVEN[2..]);
+        assert!(later.parse::<TraceContext>().is_ok());
+        for wrong in [
+            "",
+            "00",
+            &GIVEN.to_uppercase(),
+            &format!("{GIVEN}-more"),
+            &format!("ff{}", &GIVEN[2..]),
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
+        ] {
+            assert!(wrong.parse::<TraceContext>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn d11_a_message_is_a_span_of_the_trace_that_it_was_sent_in() {
+        let alone = TraceContext::of(id(1, 0), &message(1)).expect("a span");
+        let within = Message { traceparent: Some(GIVEN.into()), ..message(1) };
+        let span = TraceContext::of(id(1, 0), &within).expect("a span");
+        assert_eq!((span.trace.to_string().as_str(), span.span), (&GIVEN[3..35], alone.span));
+        // Its own span, not that of its parent; and another one at every place, even for the same payload.
+        assert_ne!(span.to_string(), GIVEN);
+        assert_ne!(alone.span, TraceContext::of(id(1, 1), &message(1)).expect("a span").span);
+        assert_ne!(alone.span, TraceContext::of(id(2, 0), &message(1)).expect("a span").span);
+        assert_ne!(alone.trace, TraceContext::of(id(1, 0), &message(2)).expect("a span").trace);
+        assert_ne!(alone.span, alone.of_delivery(DeliveryNo(1)));
+        assert_eq!(alone.trace.to_string().parse(), Ok::<TraceId, super::NoTrace>(alone.trace));
+        let fleeting = Message { payload: Payload::unsealed(Bytes::new()), ..message(1) };
+        assert_eq!(TraceContext::of(id(1, 0), &fleeting), None);
+    }
+
+    #[test]
+    fn i3_whoever_repeats_a_message_may_do_so_in_another_span() {
+        let within = Message { traceparent: Some(GIVEN.into()), ..message(1) };
+        assert_eq!(fingerprint::of_message(&message(1)), fingerprint::of_message(&within));
+    }
+}

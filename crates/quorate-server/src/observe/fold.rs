@@ -1,0 +1,264 @@
+//! What the log says in numbers. Records are read after they were acknowledged, away from the writer; each once.
+
+use quorate_core::{
+    AgentNo, DeliveryNo, Effect, EndState, Next, Record, RecordKind, ReturnCause, Seq, Timestamp, codec,
+};
+use quorate_engine::{Error, Space};
+
+use super::histogram::Histogram;
+use super::spans::{Place, Spans};
+
+/// Records read at once.
+const PAGE: usize = 1_000;
+/// Records before the start of the hub of which the spans are taken up, so that traces outlive a restart.
+const HISTORY: u64 = 20_000;
+
+/// Figures of one space since the hub was started.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) records: u64,
+    pub(super) sweeps: u64,
+    /// By type and level of priority.
+    pub(super) sent: [[u64; 4]; 4],
+    /// By type.
+    pub(super) received: [u64; 4],
+    pub(super) redelivered: u64,
+    /// From sending to the ack, by type.
+    pub(super) latency_ms: [Histogram; 4],
+    /// From sending to the first hand-over, by level of priority.
+    pub(super) queue_ms: [Histogram; 4],
+    pub(super) leased: u64,
+    /// By cause, as in [`CAUSES`].
+    pub(super) returned: [u64; 5],
+    /// By end, as in [`ENDS`].
+    pub(super) ended: [u64; 4],
+}
+
+/// Why deliveries come back.
+pub(super) const CAUSES: [ReturnCause; 5] = [
+    ReturnCause::Nacked,
+    ReturnCause::Lapsed,
+    ReturnCause::EpochEnded,
+    ReturnCause::Released,
+    ReturnCause::Offline,
+];
+/// How deliveries end.
+pub(super) const ENDS: [(EndState, &str); 4] = [
+    (EndState::Acked, "acked"),
+    (EndState::Dead, "dead"),
+    (EndState::Expired, "expired"),
+    (EndState::Purged, "purged"),
+];
+
+/// Reads the log of one space to its end, again and again.
+pub(crate) struct Fold {
+    next: Seq,
+    /// The first record that counts; earlier ones are taken up for their spans only.
+    from: Seq,
+    pub(super) counted: Counted,
+    pub(crate) spans: Spans,
+    /// Messages whose last delivery has ended, if anybody collects them.
+    finished: Option<Vec<Place>>,
+}
+
+impl Fold {
+    /// Begins a while before the head.
+    pub(super) fn new(head: Seq, collects: bool) -> Self {
+        Self {
+            next: Seq(head.0.saturating_sub(HISTORY) + 1),
+            from: Seq(head.0 + 1),
+            counted: Counted::default(),
+            spans: Spans::default(),
+            finished: collects.then(Vec::new),
+        }
+    }
+
+    /// The next record to be read.
+    pub(super) fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// Reads at most one page. Says whether that was all up to this record.
+    pub(super) async fn page(&mut self, space: &Space, to: Seq) -> Result<bool, Error> {
+        if self.next > to {
+            return Ok(true);
+        }
+        let records = space.bodies(self.next, PAGE).await?;
+        if records.is_empty() {
+            return Ok(true);
+        }
+        for record in &records {
+            self.take_in(space, record);
+        }
+        Ok(self.next > to)
+    }
+
+    /// Messages that have ended since the last call.
+    pub(super) fn take_finished(&mut self) -> Vec<Place> {
+        self.finished.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn take_in(&mut self, space: &Space, record: &Record) {
+        self.next = Seq(record.seq.0 + 1);
+        let counts = record.seq >= self.from;
+        if counts {
+            self.counted.records += 1;
+            self.counted.sweeps += u64::from(record.kind == RecordKind::Sweep.number());
+        }
+        // What a later release wrote is for a later release to count.
+        let Ok(body) = codec::read_bare(record) else { return };
+        let eras = std::sync::Arc::clone(&space.published().eras);
+        let mut n = 0;
+        for effect in &body.effects {
+            let step = Step { fold: self, at: record.at, counts };
+            if let Effect::Sent { message, first, deliveries, .. } = effect {
+                let id = eras.message_id(record.seq, n);
+                n += 1;
+                if step.fold.spans.sent(id, record.at, message).is_some() {
+                    step.sent((id.seq, id.n), *first, deliveries);
+                }
+            } else {
+                step.one(effect);
+            }
+        }
+    }
+}
+
+/// One effect on its way in.
+struct Step<'a> {
+    fold: &'a mut Fold,
+    at: Timestamp,
+    counts: bool,
+}
+
+impl Step<'_> {
+    fn sent(mut self, place: Place, first: DeliveryNo, deliveries: &[quorate_core::NewDelivery]) {
+        let Some(span) = self.fold.spans.get_mut(place) else { return };
+        let (kind, level) = (span.kind as usize, span.level);
+        if self.counts {
+            self.fold.counted.sent[kind][level] += 1;
+        }
+        for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
+            self.fold.spans.delivery(place, number, delivery.to.agent_no());
+            if delivery.lease.is_some() {
+                self.handed(number, None);
+            }
+        }
+        if deliveries.is_empty() {
+            // An answer goes straight to whoever waits for it.
+            if self.counts && kind == quorate_core::MessageType::Response as usize {
+                self.fold.counted.received[kind] += 1;
+                self.fold.counted.latency_ms[kind].observe(0);
+            }
+            self.finish(place);
+        }
+    }
+
+    /// Everything but a message.
+    fn one(mut self, effect: &Effect) {
+        match effect {
+            Effect::Leased { deliveries, .. } => {
+                deliveries.iter().for_each(|(number, _)| self.handed(*number, None));
+            }
+            Effect::Taken { agent, deliveries, .. } => {
+                deliveries.iter().for_each(|(number, _)| self.handed(*number, Some(*agent)));
+            }
+            Effect::Acked { delivery, .. } => self.ended(*delivery, EndState::Acked),
+            Effect::AckedMany { deliveries } => {
+                deliveries.iter().for_each(|(number, _)| self.ended(*number, EndState::Acked));
+            }
+            Effect::Returned { delivery, cause, next, .. } => self.returned(*delivery, *cause, *next),
+            Effect::Expired { delivery } => self.ended(*delivery, EndState::Expired),
+            Effect::Purged { delivery } => self.ended(*delivery, EndState::Purged),
+            Effect::Barred { delivery } => self.ended(*delivery, EndState::Dead),
+            Effect::Redriven { delivery, .. } => {
+                if let Some((_, span, index)) = self.fold.spans.find(*delivery) {
+                    span.deliveries[index].ended = None;
+                    span.ended_at = None;
+                }
+            }
+            Effect::Brought { agent, first, letters } => {
+                for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
+                    self.fold.spans.delivery((letter.seq, letter.n), number, Some(*agent));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handed(&mut self, number: DeliveryNo, to: Option<AgentNo>) {
+        self.fold.counted.leased += u64::from(self.counts);
+        let (at, counts) = (self.at, self.counts);
+        let Some((_, span, index)) = self.fold.spans.find(number) else { return };
+        let (kind, level, due) = (span.kind as usize, span.level, span.due);
+        let delivery = &mut span.deliveries[index];
+        let is_first = delivery.handed_at.is_none();
+        delivery.handed_at.get_or_insert(at);
+        delivery.attempts = delivery.attempts.saturating_add(1);
+        delivery.agent = to.or(delivery.agent);
+        if !counts {
+            return;
+        }
+        if is_first {
+            self.fold.counted.received[kind] += 1;
+            self.fold.counted.queue_ms[level].observe(at.0.saturating_sub(due.0));
+        } else {
+            self.fold.counted.redelivered += 1;
+        }
+    }
+
+    fn returned(&mut self, number: DeliveryNo, cause: ReturnCause, next: Next) {
+        if self.counts
+            && let Some(index) = CAUSES.iter().position(|one| *one == cause)
+        {
+            self.fold.counted.returned[index] += 1;
+        }
+        if let Some((_, span, index)) = self.fold.spans.find(number) {
+            let delivery = &mut span.deliveries[index];
+            delivery.returned = Some(cause);
+            if let Next::Redirected(agent) = next {
+                delivery.agent = Some(agent);
+            }
+        }
+        match next {
+            Next::Dead => self.ended(number, EndState::Dead),
+            Next::Expired => self.ended(number, EndState::Expired),
+            Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {}
+        }
+    }
+
+    fn ended(&mut self, number: DeliveryNo, how: EndState) {
+        if self.counts
+            && let Some(index) = ENDS.iter().position(|(end, _)| *end == how)
+        {
+            self.fold.counted.ended[index] += 1;
+        }
+        let (at, counts) = (self.at, self.counts);
+        let Some((place, span, index)) = self.fold.spans.find(number) else { return };
+        span.deliveries[index].ended = Some((at, how));
+        let (kind, sent_at) = (span.kind as usize, span.at);
+        let is_last = span.deliveries.iter().all(|delivery| delivery.ended.is_some());
+        if is_last {
+            span.ended_at = Some(at);
+        }
+        if counts && how == EndState::Acked {
+            self.fold.counted.latency_ms[kind].observe(at.0.saturating_sub(sent_at.0));
+        }
+        if is_last {
+            self.finish(place);
+        }
+    }
+
+    fn finish(&mut self, place: Place) {
+        let Some(finished) = &mut self.fold.finished else { return };
+        if !self.counts {
+            return;
+        }
+        // A dead letter that was given out again ends twice; it is the same span.
+        if let Some(span) = self.fold.spans.get_mut(place)
+            && !std::mem::replace(&mut span.exported, true)
+        {
+            finished.push(place);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What every request goes through on its way in and out: it is counted, and the journal hears of it. Never with anything
+//! that the caller wrote: the route is the pattern that matched, not the path; there is no query, no header, no body.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, Response};
+use axum::middleware::Next;
+use quorate_core::{Principal, SpaceNo};
+use serde_json::json;
+
+use crate::app::App;
+use crate::journal::Level;
+use crate::problem::Told;
+
+/// Filled in by whoever finds out who asks.
+#[derive(Clone, Default)]
+pub(crate) struct Caller(Arc<OnceLock<(SpaceNo, Principal)>>);
+
+impl Caller {
+    pub(crate) fn is(&self, space: SpaceNo, principal: &Principal) {
+        let _ = self.0.set((space, principal.clone()));
+    }
+}
+
+/// What must leave no trace at all: for everybody but moderators nothing may depend on flags.
+fn private(path: &str) -> bool {
+    path == "/v1/flags" || path.starts_with("/v1/flags/")
+}
+
+/// Looking changes nothing.
+fn looks_only(path: &str) -> bool {
+    matches!(path, "/metrics" | "/healthz" | "/readyz")
+}
+
+fn word_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+pub(crate) async fn watch(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response<axum::body::Body> {
+    let path = request.uri().path();
+    if private(path) || looks_only(path) {
+        return next.run(request).await;
+    }
+    let method = word_of(request.method());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let who = Caller::default();
+    request.extensions_mut().insert(who.clone());
+    let begun = app.engine().clock().now().mono;
+    let response = next.run(request).await;
+    let ms = app.engine().clock().now().mono.0.saturating_sub(begun.0);
+    count(&app, method, &response, ms);
+    let told = response.extensions().get::<Told>();
+    let by = who.0.get();
+    if let Some(told) = told {
+        app.observed().refused(by.map(|(space, principal)| (*space, principal)), told.code);
+    }
+    let level = if told.is_some() { Level::Warn } else { Level::Debug };
+    let journal = app.journal();
+    if journal.hears(level) {
+        let status = response.status().as_u16();
+        let mut fields = vec![
+            ("method", json!(method)),
+            ("route", json!(route.as_ref().map_or("none", MatchedPath::as_str))),
+            ("status", json!(status)),
+            ("ms", json!(ms)),
+            ("principal", json!(by.map(|(_, principal)| principal.to_text()))),
+        ];
+        if let Some(told) = told {
+            fields.push(("code", json!(told.code.as_str())));
+            // What the domain says names what the caller wrote; what broke is ours.
+            if status >= 500 {
+                fields.push(("detail", json!(told.detail)));
+            }
+        }
+        journal.say(level, "request", &fields);
+    }
+    response
+}
+
+fn count(app: &App, method: &'static str, response: &Response<axum::body::Body>, ms: u64) {
+    let doors = &app.observed().doors;
+    let mut requests = doors.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    *requests.entry((method, response.status().as_u16())).or_default() += 1;
+    drop(requests);
+    let mut request_ms = doors.request_ms.lock().unwrap_or_else(PoisonError::into_inner);
+    request_ms.entry(method).or_default().observe(ms);
+}

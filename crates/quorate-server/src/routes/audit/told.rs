@@ -1,0 +1,251 @@
+//! The record in the words of those who asked for it: lines in words, one object for each communication, one for each
+//! delivery. What a payload says is in none of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use quorate_core::describe::{self, Value as Described};
+use quorate_core::{
+    AgentId, AgentNo, Agents, DeliveryNo, Destination, Effect, EndState, Item, Message, MessageType, Record,
+    Task, TaskState, Timestamp, Verb, codec,
+};
+use quorate_engine::Space;
+use serde_json::{Value, json};
+
+use crate::wire::time;
+
+/// Deliveries whose message is remembered until they end.
+const OPEN_MAX: usize = 100_000;
+/// Bytes that are about one token of a model.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Adds what a record says in words, a line for each thing that happened.
+pub(super) fn words(record: &Record, agents: &Agents, out: &mut String) {
+    let at = time::shown(record.at);
+    let Ok(body) = codec::read_bare(record) else {
+        let _ = writeln!(out, "[{at}] [hub] UNREADABLE: record {}", record.seq);
+        return;
+    };
+    let name = |number: AgentNo| name_of(agents, number);
+    for effect in &body.effects {
+        let line = match effect {
+            Effect::Sent { message, .. } => message_in_words(message),
+            Effect::Changed { verb, item: Item::Task(task) } => task_in_words(*verb, task, &name),
+            _ => None,
+        };
+        let who = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
+        let line = line.unwrap_or_else(|| format!("[{who}] LOGGED: {}", fields_in_words(effect, &name)));
+        // One thing, one line, whatever an agent wrote.
+        let line: String =
+            line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let _ = writeln!(out, "[{at}] {line}");
+    }
+}
+
+fn name_of(agents: &Agents, number: AgentNo) -> String {
+    agents.get(number).map_or_else(|| format!("#{number}"), |agent| agent.id.to_string())
+}
+
+fn sure(confidence: Option<f64>) -> String {
+    confidence.map_or_else(String::new, |share| format!(" (confidence: {share:.2})"))
+}
+
+fn message_in_words(message: &Message) -> Option<String> {
+    let from = message.from.as_ref().map_or("hub", |from| from.as_str());
+    let kind = message.kind.as_str().to_uppercase();
+    let why = message.rationale.as_ref().map_or_else(String::new, |why| format!(" - {why}"));
+    Some(format!("[{from}→{}] {kind}: {}{why}{}", message.to, message.action, sure(message.confidence)))
+}
+
+fn task_in_words(verb: Verb, task: &Task, name: &dyn Fn(AgentNo) -> String) -> Option<String> {
+    let spec = &task.spec;
+    let creator = spec.creator.map_or_else(|| "hub".to_owned(), name);
+    let target = spec.agent.map_or_else(|| format!("can:{}", spec.task_type), name);
+    let holder = |by: AgentNo| format!("[{}→{creator}]", name(by));
+    Some(match (verb, &task.state) {
+        (Verb::TaskCreated, _) => format!("[{creator}→{target}] TASK: {} {}", spec.task_type, spec.id),
+        (_, TaskState::Done(end)) => {
+            format!("{} SUCCESS: {}{}{}", holder(end.by), spec.id, why(&end.rationale), sure(end.confidence))
+        }
+        (_, TaskState::Partial(end)) => {
+            format!("{} PARTIAL: {}{}{}", holder(end.by), spec.id, why(&end.rationale), sure(end.confidence))
+        }
+        (Verb::TaskFailed, _) => format!("[{target}→{creator}] FAILURE: {}", spec.id),
+        _ => return None,
+    })
+}
+
+fn why(rationale: &Option<String>) -> String {
+    rationale.as_ref().map_or_else(String::new, |why| format!(" - {why}"))
+}
+
+/// An effect as its name and its fields.
+fn fields_in_words(effect: &Effect, name: &dyn Fn(AgentNo) -> String) -> String {
+    let fields = describe::describe(effect, name);
+    let mut text = String::new();
+    for (field, value) in fields {
+        match (field, value) {
+            ("effect", Described::Text(word)) => text.push_str(&word),
+            (field, Described::Text(word)) => drop(write!(text, " {field}={word}")),
+            (field, Described::Number(number)) => drop(write!(text, " {field}={number}")),
+            (field, Described::Share(share)) => drop(write!(text, " {field}={share}")),
+            (field, Described::List(list)) => drop(write!(text, " {field}={}", list.len())),
+            (_, Described::Group(_)) => {}
+        }
+    }
+    text
+}
+
+/// A message whose deliveries have not ended.
+struct Open {
+    id: String,
+    at: Timestamp,
+    message: Arc<Message>,
+    bytes: u64,
+}
+
+/// Tells deliveries when they end.
+#[derive(Default)]
+pub(super) struct Teller {
+    open: HashMap<DeliveryNo, (Arc<Open>, Option<AgentNo>)>,
+    order: VecDeque<DeliveryNo>,
+}
+
+/// What a line is about.
+struct End<'a> {
+    open: &'a Open,
+    to: Option<AgentNo>,
+    how: EndState,
+    at: Timestamp,
+}
+
+impl Teller {
+    /// One object for each message that reached its recipient or was given up.
+    pub(super) fn decisions(&mut self, record: &Record, space: &Space, is_wanted: bool, out: &mut String) {
+        self.each(record, space, is_wanted, out, |end, to| {
+            let message = &end.open.message;
+            let said: Value = { message.metadata.as_deref() }
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default();
+            let tokens = said["tokensTransferred"].as_u64();
+            json!({
+                "timestamp": time::shown(end.at),
+                "type": "agent_communication",
+                "protocol": protocol(message),
+                "from": message.from.as_ref().map(AgentId::as_str),
+                "to": to,
+                "tokensTransferred": tokens.unwrap_or(end.open.bytes.div_ceil(BYTES_PER_TOKEN)),
+                "compressionRatio": said["compressionRatio"].as_f64().unwrap_or(1.0),
+                "success": end.how == EndState::Acked,
+            })
+        });
+    }
+
+    /// One object for each delivery that ended.
+    pub(super) fn messages(&mut self, record: &Record, space: &Space, is_wanted: bool, out: &mut String) {
+        self.each(record, space, is_wanted, out, |end, to| {
+            let event = match end.how {
+                EndState::Acked => "message_delivered",
+                EndState::Dead => "message_dead",
+                EndState::Expired => "message_expired",
+                EndState::Purged => "message_purged",
+            };
+            json!({
+                "timestamp": time::shown(end.at),
+                "event": event,
+                "messageId": end.open.id,
+                "from": end.open.message.from.as_ref().map(AgentId::as_str),
+                "to": to,
+                "type": end.open.message.kind.as_str(),
+                "latencyMs": end.at.0.saturating_sub(end.open.at.0),
+                "success": end.how == EndState::Acked,
+            })
+        });
+    }
+
+    fn each(
+        &mut self,
+        record: &Record,
+        space: &Space,
+        is_wanted: bool,
+        out: &mut String,
+        tell: impl Fn(&End<'_>, String) -> Value,
+    ) {
+        let Ok(body) = codec::read_bare(record) else { return };
+        let published = space.published();
+        let mut n = 0;
+        let mut ends: Vec<(Arc<Open>, Option<AgentNo>, EndState)> = Vec::new();
+        for effect in &body.effects {
+            match effect {
+                Effect::Sent { message, part, first, deliveries } => {
+                    let id = published.eras.message_id(record.seq, n).to_string();
+                    n += 1;
+                    let bytes = body.parts.get(*part as usize).map_or(0, |(length, _)| *length);
+                    let open = Arc::new(Open { id, at: record.at, message: Arc::clone(message), bytes });
+                    if deliveries.is_empty() && message.kind == MessageType::Response {
+                        // An answer goes straight to whoever waits for it.
+                        ends.push((Arc::clone(&open), None, EndState::Acked));
+                    }
+                    for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
+                        self.remember(number, (Arc::clone(&open), delivery.to.agent_no()));
+                    }
+                }
+                Effect::Taken { agent, deliveries, .. } => {
+                    for (number, _) in deliveries {
+                        if let Some((_, to)) = self.open.get_mut(number) {
+                            *to = Some(*agent);
+                        }
+                    }
+                }
+                Effect::AckedMany { deliveries } => {
+                    let acked = deliveries.iter().filter_map(|(number, _)| self.open.remove(number));
+                    ends.extend(acked.map(|(open, to)| (open, to, EndState::Acked)));
+                }
+                other => ends.extend(self.ended_by(other)),
+            }
+        }
+        if !is_wanted {
+            return;
+        }
+        for (open, to, how) in ends {
+            let end = End { open: &open, to, how, at: record.at };
+            let to = end.to.map_or_else(|| open.message.to.to_string(), |to| name_of(&published.agents, to));
+            let _ = writeln!(out, "{}", tell(&end, to));
+        }
+    }
+
+    fn ended_by(&mut self, effect: &Effect) -> Option<(Arc<Open>, Option<AgentNo>, EndState)> {
+        let number = match effect {
+            Effect::Acked { delivery, .. }
+            | Effect::Returned { delivery, .. }
+            | Effect::Expired { delivery }
+            | Effect::Purged { delivery }
+            | Effect::Barred { delivery } => *delivery,
+            _ => return None,
+        };
+        let (how, _) = effect.ended(number)?;
+        self.open.remove(&number).map(|(open, to)| (open, to, how))
+    }
+
+    fn remember(&mut self, number: DeliveryNo, what: (Arc<Open>, Option<AgentNo>)) {
+        self.open.insert(number, what);
+        self.order.push_back(number);
+        if self.order.len() > OPEN_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.open.remove(&oldest);
+        }
+    }
+}
+
+/// Which way of communicating a message is.
+fn protocol(message: &Message) -> &'static str {
+    match (&message.to, message.kind) {
+        (Destination::Agent(_) | Destination::Agents(_) | Destination::Can(_), kind) => match kind {
+            MessageType::Query | MessageType::Response => "query",
+            MessageType::Command | MessageType::Event => "handoff",
+        },
+        _ => "broadcast",
+    }
+}

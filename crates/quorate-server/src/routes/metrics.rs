@@ -1,0 +1,29 @@
+//! `GET /metrics`: the figures of a space, and of the hub for those who run it.
+
+use axum::http::header;
+use axum::response::IntoResponse as _;
+use quorate_core::{Deed, SpaceName};
+
+use crate::api::{Route, get};
+use crate::app::DEFAULT_SPACE;
+use crate::call::{Answer, Call};
+use crate::observe;
+
+/// The text format of Prometheus.
+const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/metrics", "hub.metrics", "The figures of the space; of the hub, too, for those who run it.")
+            .is(Deed::Run)
+            .answers_with(200, "In the text format of Prometheus.", KIND)
+            .to(metrics),
+    ]
+}
+
+pub(crate) async fn metrics(call: Call) -> Answer {
+    let first = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
+    let of_hub = first.is_some_and(|first| first.number() == call.home);
+    let text = observe::page(&call, of_hub).await?;
+    Ok(([(header::CONTENT_TYPE, KIND)], text).into_response())
+}

@@ -1,0 +1,219 @@
+//! `GET /v1/traces/{id}`: the messages of a trace as spans, oldest first, each with the span that led to it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Path;
+use quorate_core::{AgentId, Code, Refused, Seq, Timestamp, TraceId};
+use quorate_engine::{Error, MessageView};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::{Route, get, words};
+use crate::call::{Answer, Call, ok};
+use crate::observe::spans::{Delivered, Place, SPANS_MAX, Span};
+use crate::otlp::span::{word_of, wrong_with};
+use crate::wire::time;
+
+/// Spans that one answer shows.
+const SHOWN_MAX: usize = 500;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/traces/{id}", "traces.get", "The messages of a trace as spans, oldest first.")
+            .path::<words::TraceId>("id")
+            .answers::<TraceOut>(200, "Those that may be seen, of the newest messages.")
+            .to(show),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Trace")]
+struct TraceOut {
+    #[schemars(with = "words::TraceId")]
+    trace_id: String,
+    spans: Vec<SpanOut>,
+    /// Whether there are more than are shown.
+    more: bool,
+    searched: SearchedOut,
+}
+
+/// Which records were looked at.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Searched")]
+struct SearchedOut {
+    from: u64,
+    to: u64,
+}
+
+/// A message as a span.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Span")]
+struct SpanOut {
+    #[schemars(with = "words::TraceId")]
+    trace_id: String,
+    span_id: String,
+    /// The span that led to it; none if it began the trace.
+    parent_span_id: Option<String>,
+    message_id: String,
+    operation: String,
+    #[schemars(with = "words::Time")]
+    start_time: String,
+    /// When its last delivery ended, if it has.
+    #[schemars(with = "Option<words::Time>")]
+    end_time: Option<String>,
+    /// `ok`, or `error` if a delivery was given up.
+    status: &'static str,
+    error: Option<&'static str>,
+    from: Option<String>,
+    to: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    action: String,
+    tags: BTreeMap<&'static str, String>,
+    logs: Vec<LogOut>,
+    deliveries: Vec<DeliveredOut>,
+}
+
+/// Something that happened within a span.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SpanLog")]
+struct LogOut {
+    #[schemars(with = "words::Time")]
+    at: String,
+    event: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+}
+
+/// What became of one delivery.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SpanDelivery")]
+struct DeliveredOut {
+    agent: Option<String>,
+    span_id: String,
+    #[schemars(with = "Option<words::Time>")]
+    delivered_at: Option<String>,
+    #[schemars(with = "Option<words::Time>")]
+    ended_at: Option<String>,
+    state: &'static str,
+    attempts: u16,
+    /// Why it came back the last time, if it did.
+    returned: Option<&'static str>,
+}
+
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+    let trace: TraceId = id.parse().map_err(|_| {
+        Refused::new(Code::Invalid, "the id of a trace is 32 hexadecimal digits in lower case")
+            .hint("it is the second part of a message's traceparent")
+    })?;
+    let (mut found, oldest) = call
+        .app
+        .observed()
+        .look(&call.space, |fold| (fold.spans.of_trace(trace, SHOWN_MAX + 1), fold.spans.oldest()))
+        .await?;
+    let has_more = found.len() > SHOWN_MAX;
+    found.truncate(SHOWN_MAX);
+    let mut spans = Vec::with_capacity(found.len());
+    for (place, span) in &found {
+        spans.extend(shown(&call, *place, span).await?);
+    }
+    let head = call.space.published().head.seq;
+    let oldest = oldest.unwrap_or(head);
+    if spans.is_empty() {
+        return Err(Refused::new(Code::NotFound, format!("there is no trace {trace}"))
+            .hint(format!(
+                "traces are kept for the newest {SPANS_MAX} messages, here back to record {oldest}; what is older is in GET /v1/audit"
+            ))
+            .into());
+    }
+    let searched = SearchedOut { from: oldest.0, to: head.0 };
+    ok(&TraceOut { trace_id: trace.to_string(), spans, more: has_more, searched })
+}
+
+/// A span as its viewer may see it: an agent sees what it sent or got.
+async fn shown(call: &Call, (seq, n): Place, span: &Span) -> Result<Option<SpanOut>, Error> {
+    let id = call.space.published().eras.message_id(Seq(seq.0), n);
+    let view = match call.space.message(id).await {
+        Ok(view) => view,
+        // Of a history that a restore replaced.
+        Err(Error::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let agents = &call.space.published().agents;
+    let name = |delivery: &Delivered| -> Option<AgentId> {
+        delivery.agent.and_then(|number| agents.get(number)).map(|agent| agent.id.clone())
+    };
+    let viewer = call.by();
+    let is_sender = viewer.is_none() || view.message.from.as_ref() == viewer;
+    let deliveries: Vec<_> = { span.deliveries.iter() }
+        .map(|delivery| (delivery, name(delivery)))
+        // Who else got it is the sender's business.
+        .filter(|(_, agent)| is_sender || agent.as_ref() == viewer)
+        .collect();
+    if !is_sender && deliveries.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(of(span, &view, &deliveries)))
+}
+
+fn of(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<AgentId>)]) -> SpanOut {
+    let message = &view.message;
+    let wrong = wrong_with(span);
+    let log = |at: Timestamp, event: String, agent: Option<&AgentId>| {
+        (at, LogOut { at: time::shown(at), event, agent: agent.map(ToString::to_string) })
+    };
+    let mut logs = vec![log(span.at, "message_sent".into(), None)];
+    for (delivery, agent) in deliveries {
+        logs.extend(delivery.handed_at.map(|at| log(at, "message_delivered".into(), agent.as_ref())));
+        let ended = delivery.ended;
+        logs.extend(ended.map(|(at, end)| log(at, format!("message_{}", word_of(end)), agent.as_ref())));
+    }
+    logs.sort_by_key(|(at, _)| *at);
+    SpanOut {
+        trace_id: span.context.trace.to_string(),
+        span_id: span.context.span.to_string(),
+        parent_span_id: span.parent.map(|parent| parent.to_string()),
+        message_id: view.id.to_string(),
+        operation: format!("send {}", message.to),
+        start_time: time::shown(span.at),
+        end_time: span.ended_at.map(time::shown),
+        status: if wrong.is_some() { "error" } else { "ok" },
+        error: wrong,
+        from: message.from.as_ref().map(ToString::to_string),
+        to: message.to.to_string(),
+        kind: message.kind.as_str(),
+        action: message.action.clone(),
+        tags: tags(view),
+        logs: logs.into_iter().map(|(_, log)| log).collect(),
+        deliveries: deliveries.iter().map(|(delivery, agent)| handed(span, delivery, agent)).collect(),
+    }
+}
+
+fn handed(span: &Span, delivery: &Delivered, agent: &Option<AgentId>) -> DeliveredOut {
+    DeliveredOut {
+        agent: agent.as_ref().map(ToString::to_string),
+        span_id: span.context.of_delivery(delivery.number).to_string(),
+        delivered_at: delivery.handed_at.map(time::shown),
+        ended_at: delivery.ended.map(|(at, _)| time::shown(at)),
+        state: delivery.ended.map_or("open", |(_, end)| word_of(end)),
+        attempts: delivery.attempts,
+        returned: delivery.returned.map(|cause| cause.as_str()),
+    }
+}
+
+/// What else is known of a message, in words.
+fn tags(view: &MessageView) -> BTreeMap<&'static str, String> {
+    let message = &view.message;
+    let all = [
+        ("sessionId", &message.session_id),
+        ("correlationId", &message.correlation_id),
+        ("causationId", &message.causation_id),
+        ("inReplyTo", &message.in_reply_to),
+        ("budget", &message.budget),
+        ("origin", &message.origin),
+    ];
+    all.into_iter().filter_map(|(name, text)| Some((name, text.clone()?))).collect()
+}
