@@ -66,7 +66,7 @@ pub struct Http {
 
 struct Inner {
     dial: Dial,
-    pool: Pool,
+    pool: Arc<Pool>,
     headers: HeaderMap,
     within: Duration,
     answer_bytes_max: usize,
@@ -80,20 +80,31 @@ impl Http {
     pub fn new(url: &str, token: &str, options: Options) -> Result<Self, Error> {
         let address = Address::parse(url, options.plain_anywhere)?;
         let mut headers = HeaderMap::new();
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
-            Refused::new(Code::Invalid, "the token holds a sign that no token has")
-                .hint("take it from the file or the answer in which the hub gave it, as it stands there")
-        })?;
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer);
+        headers.insert(AUTHORIZATION, bearer(token)?);
         headers.insert(HOST, header_value("the address", &address.authority())?);
         if let Some(space) = &options.space {
             headers.insert(HeaderName::from_static("quorate-space"), header_value("the space", space)?);
         }
         let dial = Dial::new(address, options.ca_file, options.clock, options.connect_within)?;
-        let pool = Pool::new(dial.clone(), options.connections_max);
+        let pool = Arc::new(Pool::new(dial.clone(), options.connections_max));
         let (within, answer_bytes_max) = (options.within, options.answer_bytes_max);
         Ok(Self { inner: Arc::new(Inner { dial, pool, headers, within, answer_bytes_max }) })
+    }
+
+    /// The same door, for the bearer of another token.
+    ///
+    /// # Errors
+    /// `INVALID` for what cannot be a token.
+    pub fn bearing(&self, token: &str) -> Result<Self, Error> {
+        let Inner { dial, pool, headers, within, answer_bytes_max } = &*self.inner;
+        let (dial, pool, mut headers) = (dial.clone(), Arc::clone(pool), headers.clone());
+        headers.insert(AUTHORIZATION, bearer(token)?);
+        let (within, answer_bytes_max) = (*within, *answer_bytes_max);
+        Ok(Self { inner: Arc::new(Inner { dial, pool, headers, within, answer_bytes_max }) })
+    }
+
+    pub(crate) fn dial(&self) -> Dial {
+        self.inner.dial.clone()
     }
 
     /// The address of the hub.
@@ -103,25 +114,21 @@ impl Http {
     }
 
     /// A GET of a path like `/v1/agents`.
-    #[must_use]
     pub fn get(&self, path: &str) -> Request {
         self.request(Method::GET, path)
     }
 
     /// A POST.
-    #[must_use]
     pub fn post(&self, path: &str) -> Request {
         self.request(Method::POST, path)
     }
 
     /// A PUT.
-    #[must_use]
     pub fn put(&self, path: &str) -> Request {
         self.request(Method::PUT, path)
     }
 
     /// A DELETE.
-    #[must_use]
     pub fn delete(&self, path: &str) -> Request {
         self.request(Method::DELETE, path)
     }
@@ -363,6 +370,15 @@ async fn read(response: Response<Incoming>, max: usize) -> Result<Answer, Broken
         Err(error) => return Err(Broken::Midway(format!("the answer broke off: {error}"))),
     };
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, Refused> {
+    let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
+        Refused::new(Code::Invalid, "the token holds a sign that no token has")
+            .hint("take it from the file or the answer in which the hub gave it, as it stands there")
+    })?;
+    bearer.set_sensitive(true);
+    Ok(bearer)
 }
 
 fn header_value(what: &str, text: &str) -> Result<HeaderValue, Refused> {

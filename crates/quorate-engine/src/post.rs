@@ -279,6 +279,8 @@ pub struct Consumer {
     mail: mpsc::UnboundedReceiver<Mail>,
     ready: VecDeque<Handed>,
     ephemeral: VecDeque<Posted>,
+    /// How many of those in front were in the agent's hands before: it goes on where it stopped.
+    resumed: usize,
 }
 
 impl Consumer {
@@ -288,7 +290,13 @@ impl Consumer {
         mail: mpsc::UnboundedReceiver<Mail>,
         ready: Vec<Handed>,
     ) -> Self {
-        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new() }
+        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new(), resumed: 0 }
+    }
+
+    /// A consumer that takes up what the agent held before.
+    pub(crate) fn resuming(mut self) -> Self {
+        self.resumed = self.ready.len();
+        self
     }
 
     /// The operation that lets this many more deliveries come. Put it into the commit that ends some: it costs nothing
@@ -308,6 +316,7 @@ impl Consumer {
         }
         let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
         let count = leases.len();
+        self.resumed = 0;
         self.space.release(leases).await.map(|()| count)
     }
 
@@ -348,6 +357,7 @@ impl Consumer {
         // It stays in front until it was read: whoever gives up meanwhile finds it there again.
         let opened = self.space.open_letter(handed).await;
         self.ready.pop_front();
+        self.resumed = self.resumed.saturating_sub(1);
         opened.map(Some)
     }
 
@@ -360,7 +370,8 @@ impl Consumer {
         }
     }
 
-    /// Takes no more. What came and was not looked at is given back untouched.
+    /// Takes no more. What came and was not looked at is given back untouched; what the agent held before stays held, since
+    /// it may be at work on it.
     ///
     /// # Errors
     /// When the storage fails; the leases then lapse by themselves.
@@ -370,7 +381,8 @@ impl Consumer {
         while let Some(mail) = self.mail.recv().await {
             self.sort(mail);
         }
-        let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
+        let untouched = self.ready.drain(..).skip(self.resumed);
+        let leases: Vec<_> = untouched.map(|handed| self.space.lease_of(&handed)).collect();
         self.space.release(leases).await
     }
 }

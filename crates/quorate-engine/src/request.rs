@@ -160,8 +160,9 @@ impl Asking {
         self.request
     }
 
-    /// Letting go of it does not call the request off.
-    pub(crate) fn stays(&mut self) {
+    /// Letting go of it does not call the request off: whoever asked may come back and ask the same question again, under the
+    /// same id or key, and waits for the same answer then. Its time ends it otherwise.
+    pub fn stays(&mut self) {
         self.stays = true;
     }
 

@@ -77,7 +77,8 @@ impl Space {
     }
 
     /// A fresh random salt.
-    pub(crate) fn salt(&self) -> [u8; 16] {
+    #[must_use]
+    pub fn salt(&self) -> [u8; 16] {
         self.engine.chance.sixteen()
     }
 

@@ -74,6 +74,6 @@ impl Space {
         // From here on the consumer looks after itself.
         closing.waits = false;
         closing.mailbox = false;
-        Ok(Consumer::new(self.clone(), id, mail, held))
+        Ok(Consumer::new(self.clone(), id, mail, held).resuming())
     }
 }

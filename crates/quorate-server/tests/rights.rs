@@ -97,7 +97,6 @@ const CALLS: &[(&str, &str, &str)] = &[
         "/v1/dialects/coscientist/entries/e1",
         r#"{"entry_id":"e1","agent_id":"ME","entry_type":"x","content":{},"created_at":"2025-10-20T14:30:00Z","updated_at":"2025-10-20T14:30:00Z","version":1,"dependencies":[]}"#,
     ),
-    ),
     ("signIn.code", "/v1/sign-in-codes", ""),
     ("context.delete", "/v1/context/plan", ""),
     ("snapshots.drop", "/v1/context:snapshot/before", ""),

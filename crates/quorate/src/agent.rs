@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, OpResult, Principal, Refused, RegisterAgent,
+    AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt, Refused, RegisterAgent,
     Role, Status, Timestamp, TraceContext,
 };
-use quorate_engine::{Delivery, Error, MessageRef, Space};
+use quorate_engine::{Delivery, Error, MessageRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
 use crate::handler::{Failure, Handler, Work, handler};
+use crate::link::{Link, Over, Room, Who};
 use crate::memory::Memory;
 use crate::run::{self, Running};
 use crate::send::Sending;
@@ -28,7 +29,7 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Describes an agent before it joins.
 #[must_use]
 pub struct AgentBuilder {
-    space: Space,
+    link: Arc<dyn Link>,
     id: String,
     name: Option<String>,
     role: Role,
@@ -41,9 +42,9 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    pub(crate) fn new(space: Space, id: String) -> Self {
+    pub(crate) fn new(link: Arc<dyn Link>, id: String) -> Self {
         Self {
-            space,
+            link,
             id,
             name: None,
             role: Role::default(),
@@ -158,19 +159,18 @@ impl AgentBuilder {
             Role::Coordinator => Principal::System,
             Role::Worker | Role::Specialist | Role::Observer => Principal::Agent(id.clone()),
         };
-        let receipt = self.space.commit(Commit::new(principal, vec![Op::RegisterAgent(register)])).await?;
-        let Some(OpResult::Registered { epoch }) = receipt.results.first() else {
-            return Err(Refused::new(Code::Conflict, "the registration was not answered").into());
-        };
-        let pulse = self.heartbeat.map(|every| Arc::new(Pulse::start(&self.space, &id, *epoch, every)));
-        Ok(Agent { space: self.space.clone(), id, epoch: *epoch, lease_ms: millis(self.lease), pulse })
+        let epoch = self.link.join(principal, register).await?;
+        let link = Arc::clone(&self.link);
+        let who = Who { agent: id.clone(), epoch };
+        let pulse = self.heartbeat.map(|every| Arc::new(Pulse::start(Arc::clone(&link), who, every)));
+        Ok(Agent { link, id, epoch, lease_ms: millis(self.lease), pulse })
     }
 }
 
 /// An agent that joined. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
-    pub(crate) space: Space,
+    pub(crate) link: Arc<dyn Link>,
     pub(crate) id: AgentId,
     pub(crate) epoch: Epoch,
     pub(crate) lease_ms: u64,
@@ -186,12 +186,22 @@ struct Pulse {
 }
 
 impl Pulse {
-    fn start(space: &Space, agent: &AgentId, epoch: Epoch, every: Duration) -> Self {
-        let (space, agent) = (space.clone(), agent.clone());
+    fn start(link: Arc<dyn Link>, who: Who, every: Duration) -> Self {
         let said = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
         let says = Arc::clone(&said);
         let says = move || says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Self { said, task: tokio::spawn(async move { space.beat(agent, epoch, every, says).await }) }
+        let beat = async move {
+            loop {
+                link.pass(every).await;
+                let (status, health) = says();
+                match link.heartbeat(who.clone(), status, health).await {
+                    Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
+                    // Anything else may pass; two more may be missed.
+                    _ => {}
+                }
+            }
+        };
+        Self { said, task: tokio::spawn(beat) }
     }
 }
 
@@ -216,8 +226,28 @@ impl Agent {
         Principal::Agent(self.id.clone())
     }
 
+    pub(crate) fn who(&self) -> Who {
+        Who { agent: self.id.clone(), epoch: self.epoch }
+    }
+
     pub(crate) fn commit_of(&self, ops: Vec<Op>) -> Commit {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
+    }
+
+    /// Ends a piece of work, and makes room for the next.
+    pub(crate) async fn end(&self, mut ops: Vec<Op>, room: &Room) -> Result<Receipt, Error> {
+        ops.extend(room.op());
+        let receipt = self.link.commit(self.commit_of(ops)).await?;
+        room.made(Over::Settled);
+        Ok(receipt)
+    }
+
+    /// Makes room for the next when there was no commit to put that into.
+    pub(crate) async fn go_on(&self, room: &Room) {
+        if let Some(op) = room.op() {
+            let _ = self.link.commit(self.commit_of(vec![op])).await;
+        }
+        room.made(Over::LetGo);
     }
 
     /// Sends a message to an agent, `topic:NAME`, `*` (everybody else), `role:NAME` or `can:CAPABILITY` (one who can).
@@ -241,8 +271,7 @@ impl Agent {
     /// # Errors
     /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
     pub async fn receive(&self, wait: Duration) -> Result<Option<Received>, Error> {
-        let taken =
-            self.space.claim(&self.principal(), Some(self.epoch), &self.id, 1, self.lease_ms, wait).await?;
+        let taken = self.link.claim(self.who(), 1, self.lease_ms, wait).await?;
         Ok(taken.into_iter().next().map(Received))
     }
 
@@ -265,7 +294,7 @@ impl Agent {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let then = quorate_core::NackThen::Retry { delay_ms };
         let nack = quorate_core::Nack { lease, then, reason: reason.to_owned() };
-        self.space.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
+        self.link.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
     }
 
     /// Keeps a delivery for longer, counted from now.
@@ -279,7 +308,7 @@ impl Agent {
 
     pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
         let extend = quorate_core::Extend { lease, lease_ms };
-        self.space.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+        self.link.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
     }
 
     /// Says what it is doing and how well it is, beyond what shows in what it holds.
@@ -290,19 +319,19 @@ impl Agent {
         if let Some(pulse) = &self.pulse {
             *pulse.said.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
         }
-        self.space.heartbeat(&self.id, Some(self.epoch), status, health).await
+        self.link.heartbeat(self.who(), status, health).await
     }
 
     /// A session, led or added to in this agent's name. Whoever opens it leads it.
     #[must_use]
     pub fn session(&self, id: impl Into<String>) -> Session {
-        Session::new(self.space.clone(), self.principal(), Some(self.epoch), id.into())
+        Session::new(Arc::clone(&self.link), self.principal(), Some(self.epoch), id.into())
     }
 
     /// Shared memory, read and written in this agent's name.
     #[must_use]
     pub fn memory(&self) -> Memory {
-        Memory::new(self.space.clone(), self.principal(), Some(self.epoch))
+        Memory::new(Arc::clone(&self.link), self.principal(), Some(self.epoch))
     }
 }
 

@@ -4,12 +4,15 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorate_core::{Ask, Durability, IfUnavailable, MessageId, MessageType, Priority, retry};
-use quorate_engine::{Answer, Asking, Error};
+use quorate_core::{
+    Ask, Code, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, Refused, retry,
+};
+use quorate_engine::{Answer, Error};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, Received, from_json, to_json};
+use crate::link::Asked;
 use crate::send::Draft;
 
 impl Agent {
@@ -35,7 +38,8 @@ impl Agent {
     /// # Errors
     /// What ended the wait; `NOT_FOUND`, `FORBIDDEN` if somebody else asked, or a failure of the storage.
     pub async fn wait_for_answer(&self, question: MessageId) -> Result<Reply, Error> {
-        let mut asking = self.space.await_request(&self.principal(), Some(self.epoch), question).await?;
+        let mut asking =
+            self.link.here()?.await_request(&self.principal(), Some(self.epoch), question).await?;
         asking.answer().await.map(Reply)
     }
 
@@ -44,7 +48,8 @@ impl Agent {
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it is over, or a failure of the storage.
     pub async fn cancel_question(&self, question: MessageId) -> Result<(), Error> {
-        self.space.cancel_request(&self.principal(), Some(self.epoch), question).await
+        let op = Op::CancelRequest { request: question };
+        self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 }
 
@@ -60,6 +65,43 @@ pub struct Question {
 /// An answer.
 #[derive(Clone, Debug)]
 pub struct Reply(Answer);
+
+/// A question on its way, and a place to hear the answers. Whoever lets go of it before the end wants no answer any
+/// more: the request is called off.
+pub struct Asking(Box<dyn Asked>);
+
+impl Asking {
+    /// The id of the question and of the request; not known over the network.
+    #[must_use]
+    pub fn id(&self) -> Option<MessageId> {
+        self.0.id()
+    }
+
+    /// The next answer; `None` when all that could come came.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait; a failure of the storage.
+    pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
+        self.0.next().await
+    }
+
+    /// The one answer, of somebody who was asked alone.
+    ///
+    /// # Errors
+    /// As [`Asking::next`].
+    pub async fn answer(&mut self) -> Result<Answer, Error> {
+        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
+        self.next().await?.ok_or_else(|| nothing().into())
+    }
+
+    /// Wants no answer any more.
+    ///
+    /// # Errors
+    /// `CONFLICT` if it is over, or a failure of the storage.
+    pub async fn cancel(self) -> Result<(), Error> {
+        self.0.cancel().await
+    }
+}
 
 /// What came of a question to several.
 #[derive(Debug)]
@@ -151,10 +193,10 @@ impl Question {
 
     async fn begin(&self, again: Option<MessageId>) -> Result<Asking, Error> {
         let Self { agent, draft, timeout, .. } = self;
-        let message = draft.clone().message(&agent.space, &agent.id)?;
+        let message = draft.clone().message(&*agent.link, &agent.id)?;
         let timeout_ms = timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let ask = Ask { again, ..Ask::new(message, timeout_ms, None) };
-        agent.space.request(&agent.principal(), Some(agent.epoch), ask).await
+        agent.link.request(agent.who(), ask).await.map(Asking)
     }
 
     /// One try; if it fails, with the id of the question, if it was asked.
@@ -164,14 +206,13 @@ impl Question {
         }
         let mut asking = self.begin(again).await.map_err(|error| (again, error))?;
         let id = asking.id();
-        asking.answer().await.map(Reply).map_err(|error| (Some(id), error))
+        asking.answer().await.map(Reply).map_err(|error| (id, error))
     }
 
     async fn once_in_memory(&self) -> Result<Reply, Error> {
         let Self { agent, draft, timeout, .. } = self;
-        let message = draft.clone().message(&agent.space, &agent.id)?;
-        let (principal, epoch) = (agent.principal(), Some(agent.epoch));
-        agent.space.request_ephemeral(&principal, epoch, message, *timeout).await.map(Reply)
+        let message = draft.clone().message(&*agent.link, &agent.id)?;
+        agent.link.request_ephemeral(agent.who(), message, *timeout).await.map(Reply)
     }
 
     async fn go(self) -> Result<Reply, Error> {
@@ -183,7 +224,7 @@ impl Question {
             };
             let Some(wait_ms) = retry::wait_ms(tried, self.retries, error.code()) else { return Err(error) };
             (tried, again) = (tried + 1, asked);
-            self.agent.space.pass(Duration::from_millis(wait_ms)).await;
+            self.agent.link.pass(Duration::from_millis(wait_ms)).await;
         }
     }
 }

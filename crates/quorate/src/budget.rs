@@ -18,7 +18,7 @@ impl Agent {
     /// # Errors
     /// `FORBIDDEN` if it is somebody else's, or a failure of the storage.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
-        self.space.commit(self.commit_of(vec![set(id, messages)?])).await.map(drop)
+        self.link.commit(self.commit_of(vec![set(id, messages)?])).await.map(drop)
     }
 }
 
@@ -29,7 +29,7 @@ impl Hub {
     /// When the storage fails.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![set(id, messages)?]);
-        self.space().commit(commit).await.map(drop)
+        self.link.commit(commit).await.map(drop)
     }
 
     /// A budget and what was spent on it; `None` if there is none.
@@ -37,6 +37,6 @@ impl Hub {
     /// # Errors
     /// When the storage fails.
     pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
-        self.space().budget(&BudgetId::new(id)?).await
+        self.link.here()?.budget(&BudgetId::new(id)?).await
     }
 }

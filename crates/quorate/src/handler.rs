@@ -42,7 +42,7 @@ impl<P> Work<P> {
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
         let mut draft = crate::send::Draft::new(vec![to.into()], action.into(), to_json(payload));
         draft.follow(&self.received);
-        self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
+        self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
     }
 
     /// Writes a memory entry in the commit that ends this piece of work.

@@ -29,7 +29,9 @@ mod agent;
 mod ask;
 mod budget;
 mod handler;
+mod here;
 mod hub;
+pub mod link;
 mod lock;
 mod memory;
 mod rollback;
@@ -41,9 +43,11 @@ mod task;
 mod topics;
 
 pub use agent::{Agent, AgentBuilder, Received};
-pub use ask::{Question, Replies, Reply};
+pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
-pub use hub::{Hub, OpenHubError, Settings};
+pub use hub::Hub;
+#[cfg(feature = "embedded")]
+pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
 pub use run::Running;
@@ -55,14 +59,15 @@ pub use topics::Subscribing;
 
 pub use quorate_core::{
     AddKind, AgentFilter, Budget, Code, Counts, DeliveryId, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role, RollbackTo,
-    Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
-    Violation, WaitsFor, Why, WhyNext,
+    MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role,
+    RollbackTo, Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus,
+    Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    AgentView, Asking, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, Remote, RolledBack,
-    Secrets, TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
+    AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, Remote, RolledBack, Secrets,
+    TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
 };
+#[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};
 

@@ -79,7 +79,7 @@ impl Locking {
             waiting: Waiting::No,
             within: work,
         };
-        let locked = agent.space.lock(&agent.principal(), Some(agent.epoch), ask, wait).await?;
+        let locked = agent.link.lock(agent.who(), ask, wait).await?;
         Ok(Locks { agent, locked, held: true })
     }
 }
@@ -139,7 +139,7 @@ impl Locks {
     }
 
     async fn commit(&self, op: Op) -> Result<(), Error> {
-        self.agent.space.commit(self.agent.commit_of(vec![op])).await.map(drop)
+        self.agent.link.commit(self.agent.commit_of(vec![op])).await.map(drop)
     }
 }
 
@@ -149,7 +149,7 @@ impl Drop for Locks {
             // One commit for each: one that is lost already does not keep the others.
             let release = |one: &FenceRef| self.agent.commit_of(vec![Op::ReleaseLocks(vec![one.clone()])]);
             let commits: Vec<Commit> = self.locked.locks.iter().map(release).collect();
-            self.agent.space.submit(commits);
+            self.agent.link.submit(commits);
         }
     }
 }

@@ -1,20 +1,23 @@
 //! Shared memory: versioned entries, compare and set, history, watching.
 
+use std::sync::Arc;
+
 use quorate_core::{
     Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp,
     Version,
 };
-use quorate_engine::{Change, Error, Space, Watch};
+use quorate_engine::{Change, Error, Watch};
 use quorate_store::{Entry, StoreError, When};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
+use crate::link::Link;
 
 /// Shared memory, in somebody's name.
 #[derive(Clone)]
 pub struct Memory {
-    pub(crate) space: Space,
+    pub(crate) link: Arc<dyn Link>,
     pub(crate) principal: Principal,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) fence: Option<FenceRef>,
@@ -84,8 +87,8 @@ impl MemoryEntry {
 }
 
 impl Memory {
-    pub(crate) fn new(space: Space, principal: Principal, epoch: Option<Epoch>) -> Self {
-        Self { space, principal, epoch, fence: None }
+    pub(crate) fn new(link: Arc<dyn Link>, principal: Principal, epoch: Option<Epoch>) -> Self {
+        Self { link, principal, epoch, fence: None }
     }
 
     /// The same memory, written under a lock: a write is refused if somebody else was given the lock since.
@@ -131,7 +134,7 @@ impl Memory {
         let put = PutEntry {
             key: Key::new(key)?,
             entry_type: entry_type.to_owned(),
-            content: self.space.seal(to_json(content)?),
+            content: self.link.seal(to_json(content)?.into()),
             content_type: None,
             expect: version.map(Version),
             depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
@@ -152,7 +155,7 @@ impl Memory {
 
     async fn version_of(&self, op: Op) -> Result<u64, Error> {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
-        match self.space.commit(commit).await?.results.first() {
+        match self.link.commit(commit).await?.results.first() {
             Some(OpResult::Written { version }) => Ok(version.0),
             _ => Err(StoreError::Read("a write was not answered".into()).into()),
         }
@@ -172,7 +175,7 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn at(&self, key: &str, when: When) -> Result<Option<MemoryEntry>, Error> {
-        Ok(self.space.entry(&Key::new(key)?, when).await?.map(MemoryEntry::of))
+        Ok(self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::of))
     }
 
     /// The versions of an entry after this one, oldest first.
@@ -180,7 +183,7 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn history(&self, key: &str, after: u64, limit: usize) -> Result<Vec<MemoryEntry>, Error> {
-        let found = self.space.history(&Key::new(key)?, Version(after), limit).await?;
+        let found = self.link.history(Key::new(key)?, Version(after), limit).await?;
         Ok(found.into_iter().map(MemoryEntry::of).collect())
     }
 
@@ -195,13 +198,22 @@ impl Memory {
         limit: usize,
     ) -> Result<Vec<MemoryEntry>, Error> {
         let after = after.map(Key::new).transpose()?;
-        Ok(self.space.entries(prefix, after, limit).await?.into_iter().map(MemoryEntry::of).collect())
+        Ok(self
+            .link
+            .entries(prefix.to_owned(), after, limit)
+            .await?
+            .into_iter()
+            .map(MemoryEntry::of)
+            .collect())
     }
 
     /// Watches the entries whose key begins so, from a record on; 1 is from the beginning. Nothing is missed.
+    ///
+    /// # Panics
+    /// Over the network, where it is not there yet: follow `/v1/events`.
     #[must_use]
     pub fn watch(&self, prefix: &str, from: Seq) -> MemoryWatch {
-        MemoryWatch(self.space.watch(prefix, from))
+        MemoryWatch(self.link.space().expect("a hub in this process").watch(prefix, from))
     }
 }
 

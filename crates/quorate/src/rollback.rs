@@ -19,7 +19,7 @@ impl Memory {
     /// `DUPLICATE` if the name is taken, or a failure of the storage.
     pub async fn snapshot(&self, name: &str, prefix: &str) -> Result<Seq, Error> {
         let make = MakeSnapshot { name: SnapshotName::new(name)?, prefix: prefix.to_owned() };
-        let receipt = self.space.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
+        let receipt = self.link.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
         match receipt.results.first() {
             Some(OpResult::SnapshotMade { seq }) => Ok(*seq),
             _ => Err(StoreError::Read("a snapshot was not answered".into()).into()),
@@ -32,7 +32,7 @@ impl Memory {
     /// `NOT_FOUND`, `FORBIDDEN` if somebody else made it, or a failure of the storage.
     pub async fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
         let drop = Op::DropSnapshot { name: SnapshotName::new(name)? };
-        self.space.commit(self.commit_of(drop)).await.map(|_| ())
+        self.link.commit(self.commit_of(drop)).await.map(|_| ())
     }
 
     /// The first snapshots, by name.
@@ -40,7 +40,7 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn snapshots(&self, limit: usize) -> Result<Vec<Snapshot>, Error> {
-        self.space.snapshots(None, limit).await
+        self.link.here()?.snapshots(None, limit).await
     }
 
     /// Brings back what an entry was, as a new version, if it is at this version now or whatever it is. Lists what was built
@@ -70,7 +70,7 @@ impl Memory {
 
     async fn go_back(&self, what: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
         let rollback = Rollback { what, to, fence: self.fence.clone() };
-        self.space.rollback(&self.principal, self.epoch, None, rollback).await
+        self.link.here()?.rollback(&self.principal, self.epoch, None, rollback).await
     }
 
     /// Looks whether all entries fit together: what they were built on is there, is still what it was, and was not built on
@@ -79,13 +79,13 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn check(&self) -> Result<Arc<Check>, Error> {
-        self.space.check().await
+        self.link.here()?.check().await
     }
 
     /// What the last check found, asked for or by time.
     #[must_use]
     pub fn last_check(&self) -> Option<Arc<Check>> {
-        self.space.last_check()
+        self.link.space()?.last_check()
     }
 
     fn commit_of(&self, op: Op) -> Commit {

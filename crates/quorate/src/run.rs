@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op, retry};
-use quorate_engine::{Consumer, Error};
+use quorate_engine::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agent::{Agent, Received};
 use crate::handler::{Extra, Failure, Handler};
+use crate::link::{Inbox, Room};
 use crate::send::Draft;
 use crate::task::{TaskHandler, work_on_tasks};
 
@@ -67,7 +68,7 @@ pub(crate) async fn start(
         None
     } else {
         let claim = agent.task_claim(task_handlers.keys().cloned().collect());
-        let consumer = agent.space.consume_tasks(&claim, at_once).await?;
+        let consumer = agent.link.consume_tasks(claim, at_once).await?;
         let (hands, stopped) = (Arc::clone(&hands), stopped.clone());
         Some(work_on_tasks(agent.clone(), task_handlers, consumer, hands, stopped))
     };
@@ -75,10 +76,7 @@ pub(crate) async fn start(
     let messages = if handlers.is_empty() && tasks.is_some() {
         None
     } else {
-        let consumer = agent
-            .space
-            .consume(&agent.principal(), Some(agent.epoch), &agent.id, at_once, agent.lease_ms)
-            .await?;
+        let consumer = agent.link.consume(agent.who(), at_once, agent.lease_ms).await?;
         let desk = Arc::new(Desk { agent: agent.clone(), handlers, hands });
         Some(desk.work(consumer, stopped))
     };
@@ -107,7 +105,7 @@ struct Desk {
 impl Desk {
     async fn work(
         self: Arc<Self>,
-        mut consumer: Consumer,
+        mut inbox: Box<dyn Inbox>,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<(), Error> {
         let mut running = JoinSet::new();
@@ -115,21 +113,21 @@ impl Desk {
             let next = tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stop| *stop) => break,
-                next = consumer.next() => next?,
+                next = inbox.next() => next?,
             };
             // Nothing more comes: the agent was started again elsewhere, or the hub is closed.
             let Some(delivery) = next else { break };
             let desk = Arc::clone(&self);
-            let more = consumer.grant(1);
+            let more = inbox.room();
             running.spawn(async move { desk.one(Received(delivery), more).await });
             while running.try_join_next().is_some() {}
         }
         while running.join_next().await.is_some() {}
-        consumer.close().await
+        inbox.close().await
     }
 
     /// Works on one delivery and ends it, in one commit that also makes room for the next.
-    async fn one(&self, received: Received, more: Op) {
+    async fn one(&self, received: Received, more: Room) {
         let Some(lease) = received.0.lease else {
             // It took no credit, so it gives none back.
             return self.one_in_memory(&received).await;
@@ -138,26 +136,23 @@ impl Desk {
         let done = tokio::select! {
             done = self.handle(&received, Arc::clone(&extra)) => done,
             // The lease is lost: the work is somebody else's, so this try is called off.
-            () = self.keep(lease) => return self.go_on(more).await,
+            () = self.keep(lease) => return self.agent.go_on(&more).await,
         };
         let ops = done.and_then(|answer| self.ending(&received, lease, answer, &extra));
         let refusal = match ops {
-            Ok(mut ops) => {
-                ops.push(more.clone());
-                self.agent.space.commit(self.agent.commit_of(ops)).await.err()
-            }
-            Err(failure) => return self.give_back(&received, lease, failure, more).await,
+            Ok(ops) => self.agent.end(ops, &more).await.err(),
+            Err(failure) => return self.give_back(&received, lease, failure, &more).await,
         };
         match refusal {
             None => {}
-            Some(error) if error.code() == Code::StaleLease => self.go_on(more).await,
+            Some(error) if error.code() == Code::StaleLease => self.agent.go_on(&more).await,
             // What belongs to a session that is over will not be wanted later either, and what the rules of the space
             // forbid they forbid the next time as well.
             Some(error) if matches!(error.code(), Code::SessionClosed | Code::PolicyViolation) => {
-                self.give_back(&received, lease, Failure::dead(error.to_string()), more).await;
+                self.give_back(&received, lease, Failure::dead(error.to_string()), &more).await;
             }
             // The step was refused as a whole, so the input comes again or becomes a dead letter.
-            Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), more).await,
+            Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), &more).await,
         }
     }
 
@@ -168,11 +163,11 @@ impl Desk {
         let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let committed = match added {
             Ok(ops) if ops.is_empty() => true,
-            Ok(ops) => self.agent.space.commit(self.agent.commit_of(ops)).await.is_ok(),
+            Ok(ops) => self.agent.link.commit(self.agent.commit_of(ops)).await.is_ok(),
             Err(_) => false,
         };
         if let (true, Ok(Some(answer))) = (committed, self.answer(received, answer)) {
-            let _ = self.agent.space.send_ephemeral(&self.agent.principal(), Some(self.agent.epoch), answer);
+            let _ = self.agent.link.send_ephemeral(self.agent.who(), answer).await;
         }
     }
 
@@ -194,7 +189,7 @@ impl Desk {
     /// Keeps the lease for as long as the handler works; ends when it is lost.
     async fn keep(&self, lease: LeaseRef) {
         loop {
-            self.agent.space.pass(Duration::from_millis(self.agent.lease_ms / 3)).await;
+            self.agent.link.pass(Duration::from_millis(self.agent.lease_ms / 3)).await;
             match self.agent.prolong(lease, self.agent.lease_ms).await {
                 Err(error)
                     if matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound) =>
@@ -232,10 +227,10 @@ impl Desk {
         draft.kind = MessageType::Response;
         draft.priority = message.priority;
         draft.durability = message.durability;
-        draft.message(&self.agent.space, &self.agent.id).map(Some)
+        draft.message(&*self.agent.link, &self.agent.id).map(Some)
     }
 
-    async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: Op) {
+    async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: &Room) {
         let then = if failure.again {
             let retries = u32::from(received.attempt()).saturating_sub(1);
             NackThen::Retry { delay_ms: retry::backoff_ms(retries) }
@@ -243,27 +238,22 @@ impl Desk {
             NackThen::Dead
         };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
-        let given = match self.nack(lease, then, reason, more.clone()).await {
+        let given = match self.nack(lease, then, reason, more).await {
             // An error text may quote anything. The refusal names the rule and not the secret.
             Err(error) if error.code() == Code::SecretDetected => {
-                self.nack(lease, then, error.to_string(), more.clone()).await
+                self.nack(lease, then, error.to_string(), more).await
             }
             given => given,
         };
         // If it cannot be given back, its lease lapses and it comes back by itself.
         if given.is_err() {
-            self.go_on(more).await;
+            self.agent.go_on(more).await;
         }
     }
 
-    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, more: Op) -> Result<(), Error> {
+    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, more: &Room) -> Result<(), Error> {
         let nack = Op::Nack(Nack { lease, then, reason });
-        self.agent.space.commit(self.agent.commit_of(vec![nack, more])).await.map(drop)
-    }
-
-    /// Makes room for the next delivery when there was no commit to put that into.
-    async fn go_on(&self, more: Op) {
-        let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
+        self.agent.end(vec![nack], more).await.map(drop)
     }
 }
 

@@ -8,9 +8,10 @@ use quorate_core::{
     AgentId, ClientId, Destination, Durability, IdempotencyKey, IfUnavailable, Message, MessageType, Op,
     OpResult, Payload, Priority, Seq,
 };
-use quorate_engine::{Error, MessageRef, Space};
+use quorate_engine::{Error, MessageRef};
 
 use crate::agent::{Agent, Received};
+use crate::link::Link;
 
 /// A message that is about to be sent. Await it.
 #[must_use = "a message is sent when it is awaited"]
@@ -133,16 +134,16 @@ impl Sending {
     async fn go(self) -> Result<Sent, Error> {
         let Self { agent, draft, key } = self;
         let ephemeral = draft.durability == Durability::Ephemeral;
-        let message = draft.message(&agent.space, &agent.id)?;
+        let message = draft.message(&*agent.link, &agent.id)?;
         if ephemeral {
-            let id = agent.space.send_ephemeral(&agent.principal(), Some(agent.epoch), message)?;
+            let id = agent.link.send_ephemeral(agent.who(), message).await?;
             return Ok(Sent { id, seq: None, deliveries: None });
         }
         let mut commit = agent.commit_of(vec![Op::send(message)]);
         if let Some(key) = key {
             commit = commit.keyed(IdempotencyKey::new(key)?);
         }
-        let receipt = agent.space.commit(commit).await?;
+        let receipt = agent.link.commit(commit).await?;
         match receipt.results.first() {
             Some(OpResult::Sent { id, count, .. }) => {
                 Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
@@ -196,14 +197,14 @@ impl Draft {
     }
 
     /// The message, with times counted from now.
-    pub(crate) fn message(self, space: &Space, from: &AgentId) -> Result<Message, Error> {
+    pub(crate) fn message(self, link: &dyn Link, from: &AgentId) -> Result<Message, Error> {
         let to = Destination::of_texts(self.to)?;
         let payload = match self.durability {
-            Durability::Durable => space.seal(self.payload?),
+            Durability::Durable => link.seal(self.payload?.into()),
             Durability::Ephemeral => Payload::unsealed(self.payload?.into()),
         };
         let mut message = Message::new(to, self.action, payload);
-        let now = space.engine().clock().now().wall;
+        let now = link.clock().now().wall;
         let from_now = |time: Duration| now.plus_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         message.from = Some(from.clone());
         message.client_id = self.id.map(ClientId::new).transpose()?;

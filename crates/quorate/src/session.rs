@@ -1,20 +1,23 @@
 //! Sessions: a piece of common work, with what was decided, made and found out on record.
 
+use std::sync::Arc;
+
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Epoch, LineKind, OpenSession, Principal, Seq,
-    SessionChange, SessionId, Timestamp,
+    AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession,
+    Principal, Receipt, Seq, SessionChange, SessionId, Timestamp,
 };
-use quorate_engine::{Error, Happening, Space, TimelineLine};
-use quorate_store::Page;
+use quorate_engine::{Error, Happening, TimelineLine};
+use quorate_store::{Page, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
+use crate::link::Link;
 
 /// A session, led or added to in somebody's name. It need not be open yet.
 #[derive(Clone)]
 pub struct Session {
-    space: Space,
+    link: Arc<dyn Link>,
     principal: Principal,
     epoch: Option<Epoch>,
     id: String,
@@ -50,14 +53,19 @@ impl Added {
 }
 
 impl Session {
-    pub(crate) fn new(space: Space, principal: Principal, epoch: Option<Epoch>, id: String) -> Self {
-        Self { space, principal, epoch, id }
+    pub(crate) fn new(link: Arc<dyn Link>, principal: Principal, epoch: Option<Epoch>, id: String) -> Self {
+        Self { link, principal, epoch, id }
     }
 
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    async fn commit(&self, op: Op) -> Result<Receipt, Error> {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
+        self.link.commit(commit).await
     }
 
     fn named(&self) -> Result<SessionId, Error> {
@@ -75,14 +83,14 @@ impl Session {
             coordinator: None,
             participants: participants.iter().map(AgentId::new).collect::<Result<_, _>>()?,
             title: title.to_owned(),
-            task: Some(self.space.seal(to_json(task)?)),
+            task: Some(self.link.seal(to_json(task)?.into())),
         };
-        self.space.open_session(&self.principal, self.epoch, open).await.map(drop)
+        self.commit(Op::OpenSession(open)).await.map(drop)
     }
 
     async fn change(&self, change: SessionChange, reason: &str) -> Result<(), Error> {
         let change = ChangeSession { session: self.named()?, change, reason: reason.to_owned() };
-        self.space.change_session(&self.principal, self.epoch, change).await
+        self.commit(Op::ChangeSession(change)).await.map(drop)
     }
 
     /// Lets an agent take part.
@@ -141,11 +149,14 @@ impl Session {
         let add = AddToSession {
             session: self.named()?,
             kind,
-            body: self.space.seal(to_json(body)?),
+            body: self.link.seal(to_json(body)?.into()),
             content_type: None,
             rationale: rationale.to_owned(),
         };
-        self.space.add_to_session(&self.principal, self.epoch, add).await
+        match self.commit(Op::AddToSession(add)).await?.results.first() {
+            Some(OpResult::SessionAdded { n }) => Ok(*n),
+            _ => Err(StoreError::Read("an addition was not answered".into()).into()),
+        }
     }
 
     /// Adds what was decided.
@@ -193,7 +204,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn info(&self) -> Result<SessionInfo, Error> {
-        self.space.session(&self.named()?).await
+        self.link.here()?.session(&self.named()?).await
     }
 
     /// What is to be done, typed.
@@ -201,7 +212,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, `INVALID` if it is not of that shape, or a failure of the storage.
     pub async fn task<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let task = self.space.session_task(&self.info().await?).await?;
+        let task = self.link.here()?.session_task(&self.info().await?).await?;
         from_json(task.as_ref().map_or(b"null", |task| &task.bytes[..]))
     }
 
@@ -211,7 +222,7 @@ impl Session {
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn added(&self, kind: AddKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
         let (id, page) = (self.named()?, Page::After(after));
-        let lines = self.space.timeline(&id, Some(LineKind::Added(kind)), page, limit).await?;
+        let lines = self.link.here()?.timeline(&id, Some(LineKind::Added(kind)), page, limit).await?;
         Ok(lines.into_iter().filter_map(Added::of).collect())
     }
 
@@ -228,7 +239,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.space.timeline(&self.named()?, None, Page::After(after), limit).await
+        self.link.here()?.timeline(&self.named()?, None, Page::After(after), limit).await
     }
 
     /// The newest lines of its timeline, newest first.
@@ -237,7 +248,7 @@ impl Session {
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineLine>, Error> {
         let page = Page::Before(Seq(u64::MAX));
-        self.space.timeline(&self.named()?, None, page, limit).await
+        self.link.here()?.timeline(&self.named()?, None, page, limit).await
     }
 }
 

@@ -35,7 +35,7 @@ impl Step {
     /// Sends a message.
     pub fn send(self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Self {
         let draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
-        let message = draft.message(&self.agent.space, &self.agent.id);
+        let message = draft.message(&*self.agent.link, &self.agent.id);
         self.add(message.map(Op::send))
     }
 
@@ -77,7 +77,7 @@ impl Step {
             Ok(Op::AddToSession(AddToSession {
                 session: SessionId::new(session)?,
                 kind,
-                body: self.agent.space.seal(body),
+                body: self.agent.link.seal(body.into()),
                 content_type: None,
                 rationale: rationale.to_owned(),
             }))
@@ -104,7 +104,7 @@ impl Step {
         if let Some(key) = self.key {
             commit = commit.keyed(IdempotencyKey::new(key)?);
         }
-        self.agent.space.commit(commit).await
+        self.agent.link.commit(commit).await
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn put_op(
     Ok(Op::Put(PutEntry {
         key: Key::new(key)?,
         entry_type: entry_type.to_owned(),
-        content: agent.space.seal(to_json(content)?),
+        content: agent.link.seal(to_json(content)?.into()),
         content_type: None,
         expect: expect.map(Version),
         depends_on: Vec::new(),

@@ -79,8 +79,8 @@ impl Agent {
         tasks: impl IntoIterator<Item = TaskDraft>,
     ) -> Result<Vec<TaskId>, Error> {
         let drafts = tasks.into_iter().map(TaskDraft::into_parts).collect::<Result<Vec<_>, _>>()?;
-        let commit = self.commit_of(vec![self.space.task_op(drafts)]);
-        self.space.create_tasks(commit).await
+        let commit = self.commit_of(vec![self.link.task_op(drafts)]);
+        self.link.create_tasks(commit).await
     }
 
     /// Makes a task. If it bears an id, making the very same one again makes none and gives the same answer.
@@ -101,7 +101,7 @@ impl Agent {
     /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
     pub async fn take_task(&self, types: &[&str], wait: Duration) -> Result<Option<TakenTask>, Error> {
         let types = types.iter().map(|word| (*word).to_owned()).collect();
-        let taken = self.space.claim_tasks(&self.task_claim(types), 1, wait).await?;
+        let taken = self.link.claim_tasks(self.task_claim(types), 1, wait).await?;
         Ok(taken.into_iter().next().map(TakenTask))
     }
 
@@ -133,9 +133,9 @@ impl Agent {
     }
 
     pub(crate) async fn beat(&self, lease: TaskLeaseRef, partial: Option<Vec<u8>>) -> Result<(), Error> {
-        let partial = partial.map(|bytes| self.space.seal(bytes));
+        let partial = partial.map(|bytes| self.link.seal(bytes.into()));
         let op = Op::HeartbeatTask(HeartbeatTask { lease, partial });
-        self.space.commit(self.commit_of(vec![op])).await.map(drop)
+        self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 
     /// Ends a task with a result. More in the same commit: `agent.commit().complete(…)`.
@@ -152,7 +152,7 @@ impl Agent {
     /// `STALE_LEASE` or `CANCELLED` if it is not its task any more, or a failure of the storage.
     pub async fn fail(&self, task: &TakenTask, failure: Failure) -> Result<(), Error> {
         let op = fail_op(task.lease(), &failure);
-        self.space.commit(self.commit_of(vec![op])).await.map(drop)
+        self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 
     /// Waits until a task is over, but not longer than this. This agent is waiting meanwhile: if the task in turn waits for
@@ -161,7 +161,7 @@ impl Agent {
     /// # Errors
     /// `TIMEOUT`, `DEADLOCK` with the circle, `NOT_FOUND`, or a failure of the storage.
     pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskView, Error> {
-        self.space.await_task(&self.id, Some(self.epoch), task, None, wait).await
+        self.link.here()?.await_task(&self.id, Some(self.epoch), task, None, wait).await
     }
 
     /// Calls a task off. Only for whoever made it, coordinators and the hub.
@@ -170,7 +170,7 @@ impl Agent {
     /// `FORBIDDEN`, `CONFLICT` if it is over, or a failure of the storage.
     pub async fn cancel_task(&self, task: &TaskId, reason: &str) -> Result<(), Error> {
         let op = Op::CancelTask(CancelTask { task: task.clone(), reason: reason.to_owned() });
-        self.space.commit(self.commit_of(vec![op])).await.map(drop)
+        self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 }
 
@@ -178,7 +178,7 @@ impl Step {
     /// Ends a task with a result.
     pub fn complete(self, task: &TakenTask, result: impl Serialize) -> Self {
         let lease = task.lease();
-        let result = to_json(result).map(|bytes| self.agent.space.seal(bytes));
+        let result = to_json(result).map(|bytes| self.agent.link.seal(bytes.into()));
         let op = result.map(|result| Op::CompleteTask(CompleteTask::done(lease, Some(result))));
         self.add(op)
     }
@@ -186,7 +186,7 @@ impl Step {
     /// Makes tasks. Their ids are known if they bear ids of their own.
     pub fn create_tasks(self, tasks: impl IntoIterator<Item = TaskDraft>) -> Self {
         let drafts = tasks.into_iter().map(TaskDraft::into_parts).collect::<Result<Vec<_>, _>>();
-        let op = drafts.map(|drafts| self.agent.space.task_op(drafts));
+        let op = drafts.map(|drafts| self.agent.link.task_op(drafts));
         self.add(op)
     }
 }
@@ -197,7 +197,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
-        self.space().task(id).await
+        self.link.here()?.task(id).await
     }
 
     /// Waits until a task is over, but not longer than this; then the task as it is.
@@ -205,7 +205,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
-        self.space().task_over(id, wait).await
+        self.link.here()?.task_over(id, wait).await
     }
 
     /// Tasks by id, after one of them.
@@ -218,10 +218,13 @@ impl Hub {
         after: Option<&TaskId>,
         limit: usize,
     ) -> Result<TaskPage, Error> {
-        self.space().tasks(filter, after, limit).await
+        self.link.here()?.tasks(filter, after, limit).await
     }
 
     /// How many tasks are in each state.
+    ///
+    /// # Panics
+    /// Over the network, as [`Hub::space`].
     #[must_use]
     pub fn task_counts(&self) -> TaskCounts {
         self.space().task_counts()

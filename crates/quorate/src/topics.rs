@@ -36,7 +36,7 @@ impl Agent {
     /// `NOT_FOUND` if there is none, or a failure of the storage.
     pub async fn unsubscribe(&self, pattern: &str) -> Result<(), Error> {
         let pattern = Pattern::new(pattern)?;
-        self.space.unsubscribe(&self.principal(), Some(self.epoch), &self.id, &pattern).await
+        self.link.unsubscribe(self.who(), pattern).await
     }
 
     /// The patterns of its subscriptions.
@@ -44,8 +44,7 @@ impl Agent {
     /// # Errors
     /// When the storage fails.
     pub async fn subscriptions(&self) -> Result<Vec<Pattern>, Error> {
-        let all = self.space.subscriptions(&self.id).await?;
-        Ok(all.into_iter().map(|one| one.pattern).collect())
+        self.link.subscriptions(self.id.clone()).await
     }
 }
 
@@ -89,12 +88,12 @@ impl Subscribing {
             Wanted::From(seq) => History::Seq(seq),
             Wanted::Last(count) => History::Last(count),
             Wanted::Within(time) => {
-                let mut from = agent.space.engine().clock().now().wall;
+                let mut from = agent.link.clock().now().wall;
                 from.0 = from.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
                 History::Time(from)
             }
         });
-        agent.space.subscribe(&agent.principal(), Some(agent.epoch), &agent.id, &pattern, history).await
+        agent.link.subscribe(agent.who(), pattern, history).await
     }
 }
 

@@ -70,7 +70,7 @@ async fn d4_a_chain_of_questions_keeps_its_correlation() {
     let _bob = hub.agent("bob").on("start", middle).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let mut asking = alice.ask("bob", "start", 4).start().await.expect("asked");
-    let question = asking.id().to_string();
+    let question = asking.id().expect("an id").to_string();
     let answer = asking.answer().await.expect("an answer");
     assert_eq!(&answer.message.payload.bytes[..], b"42");
     assert_eq!(answer.message.correlation_id.as_deref(), Some(question.as_str()));
@@ -123,7 +123,8 @@ async fn d4_who_stops_waiting_calls_the_question_off() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let (first, question) = (asking.id(), alice.ask("bob", "work", 2).start().await.expect("asked"));
+    let (first, question) =
+        (asking.id().expect("an id"), alice.ask("bob", "work", 2).start().await.expect("asked"));
     drop(asking);
     question.cancel().await.expect("cancelled");
     let mut follow = hub.space().follow();
@@ -141,7 +142,7 @@ async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let question = asking.id();
+    let question = asking.id().expect("an id");
     std::mem::forget(asking);
     let received = bob.receive(SOON).await.expect("an answer").expect("a question");
     let mut reply = Message::new(
@@ -260,7 +261,7 @@ async fn d4_why_for_messages_and_tasks() {
     bob.step(&received).commit().await.expect("acked");
     assert!(hub.why("mine").await.expect("it is there").sentence.starts_with("acked by bob in record"));
     let asking = alice.ask("bob", "work", 2).start().await.expect("asked");
-    let why = hub.why(&asking.id().to_string()).await.expect("it is there");
+    let why = hub.why(&asking.id().expect("an id").to_string()).await.expect("it is there");
     assert_eq!((why.state, why.next), ("waiting", WhyNext::TimesOut));
     assert_eq!(why.waits_for, WaitsFor::Answers(vec!["bob".into()]));
     let first = TaskDraft::new("cook", ()).id("t1");

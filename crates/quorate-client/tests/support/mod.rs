@@ -2,6 +2,8 @@
 // Not every test binary needs all of it.
 #![allow(dead_code)]
 
+pub(crate) mod proxy;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 

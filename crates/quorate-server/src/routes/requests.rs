@@ -1,8 +1,10 @@
 //! Requests: ask and wait for the answer. And `why`: where something is, what it waits for, what happens next.
 
+use std::time::Duration;
+
 use axum::extract::Path;
 use quorate_core::limits::REQUEST_MS_MAX;
-use quorate_core::{Ask, Code, MessageId, Op, Refused, RequestState, WaitsFor, Why, WhyNext};
+use quorate_core::{Ask, Code, Durability, MessageId, Op, Refused, RequestState, WaitsFor, Why, WhyNext};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -64,17 +66,27 @@ impl JsonSchema for AskIn {
 }
 
 /// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
-/// key: then it may come back.
+/// key, or the question has an id: then it may come back.
 pub(crate) async fn request(call: Call) -> Answer {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
     let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
     observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+    if message.durability == Durability::Ephemeral {
+        let within = timeout_ms.map(Duration::from_millis);
+        let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
+        let answer = asked.await?;
+        return ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message));
+    }
+    let named = message.client_id.is_some();
     let ask = Ask::new(message, timeout_ms, None);
     let mut asking = match &call.key {
         Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
         None => call.space.request(&call.principal, call.epoch, ask).await?,
     };
+    if named {
+        asking.stays();
+    }
     let answer = call.waiting(asking.answer()).await?;
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
 }

@@ -346,8 +346,12 @@ impl Hearer {
         let is_large = letter.payload.bytes.len() > LARGE_BYTES;
         let (session, queue) = (Arc::clone(&self.session), self.queue.clone());
         if is_large && letter.durability == Durability::Durable {
+            let named = letter.client_id.is_some();
             let ask = Ask::new(letter, timeout_ms, None);
             let mut asking = session.space.request(&session.principal, session.epoch, ask).await?;
+            if named {
+                asking.stays();
+            }
             self.requests.spawn(async move { answer(&queue, n, asking.answer().await).await });
             return Ok(Said::Elsewhere);
         }
@@ -369,7 +373,13 @@ async fn ask(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Resu
         let within = timeout_ms.map(Duration::from_millis);
         return space.request_ephemeral(principal, epoch, letter, within).await;
     }
-    space.request(principal, epoch, Ask::new(letter, timeout_ms, None)).await?.answer().await
+    let named = letter.client_id.is_some();
+    let mut asking = space.request(principal, epoch, Ask::new(letter, timeout_ms, None)).await?;
+    // With an id it can be asked again after a break, and waits for the same answer.
+    if named {
+        asking.stays();
+    }
+    asking.answer().await
 }
 
 async fn answer(queue: &mpsc::Sender<Tell>, n: u64, answer: Result<Answer, Error>) {

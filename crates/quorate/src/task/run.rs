@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
-use quorate_engine::{Error, TaskConsumer, TaskEvent};
+use quorate_engine::{Error, TaskEvent};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agent::Agent;
 use crate::handler::{Extra, Failure};
+use crate::link::{Room, TaskInbox};
 use crate::run::AbortOnDrop;
 use crate::task::work::{Said, Verdict};
 use crate::task::{TakenTask, TaskHandler, fail_op};
@@ -19,7 +20,7 @@ use crate::task::{TakenTask, TaskHandler, fail_op};
 pub(crate) async fn work_on_tasks(
     agent: Agent,
     handlers: HashMap<String, Arc<dyn TaskHandler>>,
-    mut consumer: TaskConsumer,
+    mut inbox: Box<dyn TaskInbox>,
     hands: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), Error> {
@@ -30,12 +31,12 @@ pub(crate) async fn work_on_tasks(
         let next = tokio::select! {
             biased;
             _ = stopped.wait_for(|stop| *stop) => break,
-            next = consumer.next() => next?,
+            next = inbox.next() => next?,
         };
         match next {
             Some(TaskEvent::Task(task)) => {
                 let taken = TakenTask(*task);
-                let (lease, more) = (taken.lease(), consumer.grant(1));
+                let (lease, more) = (taken.lease(), inbox.room());
                 let bench = Arc::clone(&bench);
                 let work = running.spawn(async move { bench.one(taken, more).await });
                 under_way.insert(lease, work);
@@ -46,7 +47,7 @@ pub(crate) async fn work_on_tasks(
                     // The work is nobody's any more, or somebody else's: this try is called off. What made room for the
                     // next task goes with it, so it is made here.
                     work.abort();
-                    bench.go_on(consumer.grant(1)).await;
+                    bench.agent.go_on(&inbox.room()).await;
                 }
             }
             None => break,
@@ -55,7 +56,7 @@ pub(crate) async fn work_on_tasks(
         under_way.retain(|_, work| !work.is_finished());
     }
     while running.join_next().await.is_some() {}
-    consumer.close().await
+    inbox.close().await
 }
 
 /// Where an agent works on tasks.
@@ -67,26 +68,23 @@ struct Bench {
 
 impl Bench {
     /// Works on one task and ends it, in one commit that also makes room for the next.
-    async fn one(&self, taken: TakenTask, more: Op) {
+    async fn one(&self, taken: TakenTask, more: Room) {
         let extra = Extra::new(Mutex::new(Ok(Vec::new())));
         let said = Said::default();
         let done = tokio::select! {
             done = self.handle(&taken, Arc::clone(&extra), Arc::clone(&said)) => done,
-            () = self.keep(&taken) => return self.go_on(more).await,
+            () = self.keep(&taken) => return self.agent.go_on(&more).await,
         };
         let ops = done.and_then(|result| self.ending(&taken, result, &extra, &said));
         let refusal = match ops {
-            Ok(mut ops) => {
-                ops.push(more.clone());
-                self.agent.space.commit(self.agent.commit_of(ops)).await.err()
-            }
-            Err(failure) => return self.fail(&taken, &failure, more).await,
+            Ok(ops) => self.agent.end(ops, &more).await.err(),
+            Err(failure) => return self.fail(&taken, &failure, &more).await,
         };
         match refusal {
             None => {}
-            Some(error) if is_lost(&error) => self.go_on(more).await,
+            Some(error) if is_lost(&error) => self.agent.go_on(&more).await,
             // The step was refused as a whole: the task is tried again.
-            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), more).await,
+            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), &more).await,
         }
     }
 
@@ -109,7 +107,7 @@ impl Bench {
     async fn keep(&self, taken: &TakenTask) {
         let length_ms = taken.task().lease().map_or(0, |lease| lease.length_ms.get());
         loop {
-            self.agent.space.pass(Duration::from_millis(length_ms / 3)).await;
+            self.agent.link.pass(Duration::from_millis(length_ms / 3)).await;
             if self.agent.heartbeat(taken).await.is_err_and(|error| is_lost(&error)) {
                 return;
             }
@@ -126,7 +124,7 @@ impl Bench {
     ) -> Result<Vec<Op>, Failure> {
         let Verdict { status, confidence, rationale } =
             said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let result = Some(self.agent.space.seal(result));
+        let result = Some(self.agent.link.seal(result.into()));
         let done =
             CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
         let mut ops = vec![Op::CompleteTask(done)];
@@ -135,17 +133,11 @@ impl Bench {
         Ok(ops)
     }
 
-    async fn fail(&self, taken: &TakenTask, failure: &Failure, more: Op) {
-        let ops = vec![fail_op(taken.lease(), failure), more.clone()];
+    async fn fail(&self, taken: &TakenTask, failure: &Failure, more: &Room) {
         // If that cannot be said, its lease lapses and it comes back by itself.
-        if self.agent.space.commit(self.agent.commit_of(ops)).await.is_err() {
-            self.go_on(more).await;
+        if self.agent.end(vec![fail_op(taken.lease(), failure)], more).await.is_err() {
+            self.agent.go_on(more).await;
         }
-    }
-
-    /// Makes room for the next task when there was no commit to put that into.
-    async fn go_on(&self, more: Op) {
-        let _ = self.agent.space.commit(self.agent.commit_of(vec![more])).await;
     }
 }
 

@@ -90,7 +90,7 @@ impl<P> TaskWork<P> {
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
         let mut draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
         draft.correlation = Some(self.id().to_string());
-        self.add(draft.message(&self.agent.space, &self.agent.id).map(Op::send));
+        self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
     }
 
     /// Writes a memory entry in the commit that ends this task.

@@ -1,0 +1,76 @@
+//! The hub's JSON, from the other side: operations and messages out, results and deliveries in.
+
+pub(crate) mod entry;
+pub(crate) mod message;
+pub(crate) mod op;
+pub(crate) mod task;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use quorate::{Code, Error, Refused, Remote};
+use quorate_core::{Payload, Timestamp};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A payload on its way out: JSON as it is, anything else in base64.
+pub(crate) fn raw(bytes: &[u8], content_type: Option<&str>) -> Result<Box<RawValue>, Error> {
+    let text = match content_type {
+        Some(_) => format!("\"{}\"", BASE64_STANDARD.encode(bytes)),
+        None => std::str::from_utf8(bytes).map_err(|_| no_json())?.to_owned(),
+    };
+    RawValue::from_string(text).map_err(|_| no_json().into())
+}
+
+fn no_json() -> Refused {
+    Refused::new(Code::Invalid, "the payload is no JSON").hint("give it a content type, or write it as JSON")
+}
+
+/// A payload as it came in.
+pub(crate) fn payload(raw: Option<&RawValue>, content_type: Option<&str>) -> Result<Payload, Error> {
+    let raw = raw.map_or("null", RawValue::get);
+    let bytes = match content_type {
+        None => Bytes::copy_from_slice(raw.as_bytes()),
+        Some(_) => {
+            let text: String = serde_json::from_str(raw).map_err(|error| strange(&error))?;
+            BASE64_STANDARD.decode(text).map(Bytes::from).map_err(|error| strange(&error))?
+        }
+    };
+    Ok(Payload::unsealed(bytes))
+}
+
+/// A time as the hub reads it.
+pub(crate) fn time_out(time: Timestamp) -> String {
+    let ms = i64::try_from(time.0).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+    format!("{time:.3}")
+}
+
+/// A time as the hub shows it.
+pub(crate) fn time_in(text: &str) -> Result<Timestamp, Error> {
+    let time: jiff::Timestamp = text.parse().map_err(|error| strange(&error))?;
+    u64::try_from(time.as_millisecond()).map(Timestamp).map_err(|error| strange(&error))
+}
+
+/// What a hub of this release would not have said.
+pub(crate) fn strange(what: &dyn std::fmt::Display) -> Error {
+    Remote {
+        code: Code::Unavailable,
+        detail: format!("the hub's answer is not understood: {what}"),
+        hint: "check that the hub is of the same release as this program".to_owned(),
+        nothing_applied: false,
+    }
+    .into()
+}
+
+/// Reads JSON of a known shape.
+pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| strange(&error))
+}
+
+/// Writes JSON.
+pub(crate) fn write(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| {
+        Refused::new(Code::Invalid, format!("this cannot be written as JSON: {error}")).into()
+    })
+}
