@@ -497,7 +497,8 @@ fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
     good("quorate msg list", "review");
     good("quorate msg show @last", "msg_0-5-0");
     good("quorate msg show 0-5", "msg_0-5-0");
-    let erased = place.shell("quorate audit erase 5 0 --dry-run && quorate audit erase 5 0 && quorate audit verify");
+    let erased =
+        place.shell("quorate audit erase 5 0 --dry-run && quorate audit erase 5 0 && quorate audit verify");
     assert_eq!(erased.code, Some(0), "{}", erased.err);
     assert!(erased.err.contains("record 6 says so"), "{}", erased.err);
 }

@@ -160,7 +160,9 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
             }
         }
     }
-    for line in ["session export s", "audit export", "audit log --as text", "audit log --as messages", "metrics"] {
+    for line in
+        ["session export s", "audit export", "audit log --as text", "audit log --as messages", "metrics"]
+    {
         check(line, &place.shell(&format!("quorate {line}")));
     }
 }
