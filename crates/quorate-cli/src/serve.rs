@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::{Engine, Space};
-use quorate_server::{App, Level, Listening, ServeError, Settings};
+use quorate_server::{App, Journal, Level, Listening, ServeError, Settings};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::json;
@@ -60,28 +60,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
     let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
-    let begun = clock.now();
-    journal.say(
-        Level::Info,
-        "starting",
-        &[("data", json!(data)), ("version", json!(env!("CARGO_PKG_VERSION")))],
-    );
-    let mut opened = None;
-    let chance = Chance::system();
-    let engine = Engine::start_with(args.times.engine(), clock.clone(), chance, |wiring| {
-        let store = SqliteStore::open(&data, Options::default(), wiring)?;
-        opened = Some(Arc::clone(&store));
-        Ok::<_, OpenError>(store as _)
-    })?;
-    // One that was there before may have been open to others.
-    fs::set_permissions(&data, Permissions::from_mode(0o700))
-        .with_context(|| format!("cannot close {} to others", data.display()))?;
-    let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
-    journal.say(
-        Level::Info,
-        "recovered",
-        &[("ms", json!(ms)), ("spaces", json!(engine.store().spaces().len()))],
-    );
+    let engine = recover(&args, &data, &clock, &journal)?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
@@ -131,6 +110,36 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     engine.close().await;
     journal.say(Level::Info, "stopped", &[]);
     Ok(())
+}
+
+/// Opens the data directory and takes up what is in it.
+fn recover(
+    args: &ServeArgs,
+    data: &Path,
+    clock: &Arc<SystemClock>,
+    journal: &Journal,
+) -> anyhow::Result<Arc<Engine>> {
+    let begun = clock.now();
+    journal.say(
+        Level::Info,
+        "starting",
+        &[("data", json!(data)), ("version", json!(env!("CARGO_PKG_VERSION")))],
+    );
+    let chance = Chance::system();
+    let engine = Engine::start_with(args.times.engine(), clock.clone(), chance, |wiring| {
+        let store = SqliteStore::open(data, Options::default(), wiring)?;
+        Ok::<_, OpenError>(store as _)
+    })?;
+    // One that was there before may have been open to others.
+    fs::set_permissions(data, Permissions::from_mode(0o700))
+        .with_context(|| format!("cannot close {} to others", data.display()))?;
+    let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
+    journal.say(
+        Level::Info,
+        "recovered",
+        &[("ms", json!(ms)), ("spaces", json!(engine.store().spaces().len()))],
+    );
+    Ok(engine)
 }
 
 /// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told
