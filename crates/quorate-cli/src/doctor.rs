@@ -18,6 +18,9 @@ use crate::text;
 /// The `Date` of an answer has no parts of a second.
 const SKEW_MS_MAX: i64 = 2_000;
 
+/// What `serve` takes besides.
+const OF_SERVE: [&str; 2] = ["QUORATE_LOG", "QUORATE_LOG_FORMAT"];
+
 /// Looks for what could be wrong.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate doctor
@@ -105,7 +108,9 @@ fn no_file() -> String {
 
 /// Variables that look like ours and are not.
 fn variables(around: &Surroundings) -> Vec<Check> {
-    let known = |name: &&String| Key::ALL.iter().all(|key| key.variable() != name.as_str());
+    let known = |name: &&String| {
+        Key::ALL.iter().all(|key| key.variable() != name.as_str()) && !OF_SERVE.contains(&name.as_str())
+    };
     let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(known);
     unknown
         .map(|name| {

@@ -466,6 +466,44 @@ fn the_log_of_a_directory_is_verified_read_and_taken_along() {
 }
 
 #[test]
+fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
+    let place = Place::with_hub();
+    for agent in ["alice", "bob"] {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let message = format!(
+        r#"{{"to":"bob","from":"alice","action":"review","payload":1,"traceparent":"00-{trace}-00f067aa0ba902b7-01"}}"#
+    );
+    place.call("POST", "/v1/messages", &message);
+    let good = |line: &str, word: &str| {
+        let said = place.shell(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        assert!(said.out.contains(word), "{line}: {}", said.out);
+        said.out
+    };
+    good("quorate audit verify", "✓ default: 5 records");
+    good("quorate audit verify --json", "\"ok\":true");
+    good("quorate audit checkpoint", "\"seq\":5");
+    assert_eq!(good("quorate audit log --from 2 --limit 3", "agent.registered").lines().count(), 3);
+    good("quorate audit log --as text", "[alice→bob] COMMAND: review");
+    let export = good("quorate audit export", "\"effects\"");
+    assert_eq!(export.lines().count(), 5);
+    good("quorate metrics", "# TYPE");
+    good("quorate metrics --jsonl", "\"value\"");
+    let shown = good(&format!("quorate trace show {trace}"), "review");
+    assert!(shown.contains("alice") && shown.contains("bob"), "{shown}");
+    good(&format!("quorate trace show 00-{trace}-00f067aa0ba902b7-01 --json"), trace);
+    good("quorate msg list", "review");
+    good("quorate msg show @last", "msg_0-5-0");
+    good("quorate msg show 0-5", "msg_0-5-0");
+    let erased =
+        place.shell("quorate audit erase 5 0 --dry-run && quorate audit erase 5 0 && quorate audit verify");
+    assert_eq!(erased.code, Some(0), "{}", erased.err);
+    assert!(erased.err.contains("record 6 says so"), "{}", erased.err);
+}
+
+#[test]
 fn the_guide_to_the_command_line_works_as_it_is_written() {
     let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/command-line.md");
     let guide = fs::read_to_string(guide).expect("the guide");

@@ -145,6 +145,8 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
         "token list",
         "tail --from 1 --limit 10",
         "doctor",
+        "msg list --limit 1000",
+        "audit log --limit 1000",
     ];
     for line in lines {
         for format in ["table", "json", "jsonl", "md", "compact"] {
@@ -153,12 +155,16 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
             assert_eq!(said.code, Some(0), "{line}: {}", said.err);
             assert!(!said.out.is_empty(), "{line} shows something");
             check(&line, &said);
-            if format == "json" && !line.contains(" tail ") {
+            if format == "json" && !line.contains(" tail ") && !line.contains(" log --limit") {
                 assert!(serde_json::from_str::<Value>(&said.out).is_ok(), "{line}: one document");
             }
         }
     }
-    check("export", &place.shell("quorate session export s"));
+    for line in
+        ["session export s", "audit export", "audit log --as text", "audit log --as messages", "metrics"]
+    {
+        check(line, &place.shell(&format!("quorate {line}")));
+    }
 }
 
 #[test]

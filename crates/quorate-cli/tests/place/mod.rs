@@ -113,7 +113,8 @@ impl Place {
         let text = mask(&text, "dd:dd:dd", "00:00:00");
         let text = mask(&text, &format!("qrt_{}", "a".repeat(49)), "qrt_SECRET");
         let text = mask(&text, &"x".repeat(64), "HASH");
-        mask(&text, &"x".repeat(32), "HASH")
+        let text = mask(&text, &"x".repeat(32), "HASH");
+        mask(&text, &format!("00-HASH-{}-01", "x".repeat(16)), "00-TRACE-SPAN-01")
     }
 
     /// A call of the hub, past the command line.
