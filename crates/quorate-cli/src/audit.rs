@@ -1,62 +1,96 @@
-//! `quorate audit`: the log for other programs, offline. Nothing in it is changed but for payloads that are erased.
+//! `quorate audit`: the log for other programs, of a hub that runs or of a data directory. Nothing in it is changed but
+//! for payloads that are erased.
 
 mod erase;
+mod live;
 
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use quorate_core::{Seq, SpaceName};
 use quorate_sqlite::{ExportError, ExportLine, Fields};
 use serde_json::{Map, Value, json};
 
-use crate::{hex, text};
+use crate::exit::{Ended, NOT_VERIFIED};
+use crate::hub::HubArgs;
+use crate::shape::Shape;
+use crate::{hex, text, verify};
 
 /// The log for other programs.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate audit verify
+
+With --data DIR the directory is read, without a hub; else the hub is asked.")]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: AuditVerb,
+}
+
 #[derive(Subcommand, Debug)]
-pub(crate) enum AuditCommand {
+enum AuditVerb {
+    /// Check that the log is what was written; exit code 7 if it is not. [ro]
+    #[command(after_help = "Example: quorate audit verify --data team-copy")]
+    Verify,
+    /// Print what happened, a line a record. [ro]
+    #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
+    Log(SpanArgs),
     /// Print the log as JSON lines, to be checked without us: see docs/audit.md. [ro]
     #[command(after_help = "Example: quorate audit export --data team > log.jsonl")]
     Export {
-        /// The data directory.
-        #[arg(long, value_name = "DIR")]
-        data: PathBuf,
-        /// One space only.
-        #[arg(long)]
-        space: Option<SpaceName>,
         /// From this record on.
         #[arg(long, default_value_t = 1, value_name = "SEQ")]
         from: u64,
     },
     /// Print where each space stands. Kept elsewhere, it lets `verify` find also a history that was rewritten. [ro]
     #[command(after_help = "Example: quorate audit checkpoint --data team >> heads.jsonl")]
-    Checkpoint {
-        /// The data directory.
-        #[arg(long, value_name = "DIR")]
-        data: PathBuf,
-    },
+    Checkpoint,
     /// Blank one payload for good; the record stays, and the chain still verifies. [rw]
     Erase(erase::EraseArgs),
 }
 
-pub(crate) async fn run(command: AuditCommand) -> anyhow::Result<()> {
-    match command {
-        AuditCommand::Export { data, space, from } => {
-            let mut out = BufWriter::new(std::io::stdout().lock());
-            let exported = quorate_sqlite::export(&data, space.as_ref(), Seq(from), |line| {
-                writeln!(out, "{}", to_json(&line))
-            });
-            match exported.and_then(|()| Ok(out.flush()?)) {
-                // Whoever read had enough.
-                Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-                Err(ExportError::Open(error)) => Err(error.into()),
-                other => Ok(other?),
-            }
+/// Which part of the log.
+#[derive(Args, Clone, Debug)]
+struct SpanArgs {
+    /// From this record on.
+    #[arg(long, default_value_t = 1, value_name = "SEQ")]
+    from: u64,
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u64,
+}
+
+pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
+    let AuditArgs { hub, shape, verb } = args;
+    let Some(data) = hub.data.clone() else { return live::run(hub, shape, verb).await };
+    let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
+    match verb {
+        AuditVerb::Verify => verified(&data, &shape),
+        AuditVerb::Log(span) => {
+            let mut left = span.limit;
+            each(&data, space.as_ref(), span.from, |out, line| {
+                if left == 0 {
+                    return Err(std::io::ErrorKind::BrokenPipe.into());
+                }
+                left -= 1;
+                let line = to_json(line);
+                match shape.is_json() {
+                    true => writeln!(out, "{}", text::clean_json(&line.to_string())),
+                    false => writeln!(out, "{}", live::in_words(&line)),
+                }
+            })
         }
-        AuditCommand::Checkpoint { data } => {
+        AuditVerb::Export { from } => {
+            each(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
+        }
+        AuditVerb::Checkpoint => {
             let report = quorate_sqlite::verify(&data, None)?;
             anyhow::ensure!(report.ok, "the data is not what was written; run `quorate verify` first");
             for space in report.spaces {
@@ -67,7 +101,44 @@ pub(crate) async fn run(command: AuditCommand) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        AuditCommand::Erase(args) => erase::run(args).await,
+        AuditVerb::Erase(args) => erase::run(args, &data, space, &shape).await,
+    }
+}
+
+/// Writes each record of a data directory, until whoever reads has had enough.
+fn each(
+    data: &Path,
+    space: Option<&SpaceName>,
+    from: u64,
+    mut write: impl FnMut(&mut dyn std::io::Write, &ExportLine) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
+    match exported.and_then(|()| Ok(out.flush()?)) {
+        Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            let _ = out.flush();
+            Ok(())
+        }
+        Err(ExportError::Open(error)) => Err(error.into()),
+        other => Ok(other?),
+    }
+}
+
+/// As `quorate verify`, with the exit code of commands.
+fn verified(data: &Path, shape: &Shape) -> anyhow::Result<()> {
+    let report = quorate_sqlite::verify(data, None)?;
+    if shape.is_json() {
+        text::print(verify::to_json(&report).to_string());
+    } else {
+        verify::tell(&report, 0);
+    }
+    match report.first_bad {
+        None => Ok(()),
+        Some(bad) => {
+            let message = format!("the log is not what was written: {} at record {}", bad.damage, bad.seq);
+            let hint = "nothing was changed; keep the directory, and restore a backup into a new one";
+            Err(Ended::new(NOT_VERIFIED, message, hint).into())
+        }
     }
 }
 

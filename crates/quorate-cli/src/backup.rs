@@ -12,6 +12,7 @@ use crate::text;
 
 /// Copies and restores.
 #[derive(Subcommand, Debug)]
+#[command(after_help = "Example: quorate backup create --data team --to team-copy")]
 pub(crate) enum BackupCommand {
     /// Copy a data directory that no hub uses. (A running hub copies itself: `Hub::backup`.) [ro]
     #[command(after_help = "Example: quorate backup create --data team --to team-copy")]

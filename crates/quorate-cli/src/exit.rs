@@ -9,12 +9,15 @@ use quorate_sqlite::{OpenError, RestoreError};
 use crate::text;
 
 /// Something went wrong that has no code of its own.
-const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// A wrong command line, or one that cannot be followed as it is.
 pub(crate) const USAGE: u8 = 2;
-const NOT_FOUND: u8 = 3;
-const CONFLICT: u8 = 5;
-const TIMED_OUT: u8 = 6;
+pub(crate) const NOT_FOUND: u8 = 3;
+pub(crate) const NOT_SIGNED_IN: u8 = 4;
+pub(crate) const CONFLICT: u8 = 5;
+pub(crate) const TIMED_OUT: u8 = 6;
+pub(crate) const NOT_VERIFIED: u8 = 7;
+pub(crate) const INTERRUPTED: u8 = 130;
 /// Of `verify` and `serve`: as in `sysexits.h`.
 pub(crate) const USAGE_OF_SERVE: u8 = 64;
 pub(crate) const DAMAGED: u8 = 65;
@@ -29,15 +32,30 @@ pub(crate) struct Ended {
     pub(crate) hint: String,
 }
 
+impl Ended {
+    pub(crate) fn new(code: u8, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
 /// The exit code of a wrong command line.
 pub(crate) fn usage() -> ExitCode {
-    let special = std::env::args().nth(1).is_some_and(|command| command == "verify" || command == "serve");
-    ExitCode::from(if special { USAGE_OF_SERVE } else { USAGE })
+    ExitCode::from(if is_special() { USAGE_OF_SERVE } else { USAGE })
+}
+
+fn is_special() -> bool {
+    std::env::args().nth(1).is_some_and(|command| command == "verify" || command == "serve")
 }
 
 /// Prints what happened and what to do next.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let (code, name, hint) = classify(error);
+    if code == INTERRUPTED {
+        // Whoever pressed the keys knows.
+        return ExitCode::from(code);
+    }
+    // A wrong file or flag of `serve` and `verify` is wrong usage of theirs.
+    let code = if code == USAGE && is_special() { USAGE_OF_SERVE } else { code };
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
     text::error(&name, &error.to_string(), &causes, &hint);
     ExitCode::from(code)
@@ -57,21 +75,32 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
         return of_open(open);
     }
     if let Some(refused) = error.downcast_ref::<Error>() {
-        let code = match refused.code() {
-            Code::NotFound | Code::UnknownRecipient => NOT_FOUND,
-            Code::Conflict
-            | Code::VersionConflict
-            | Code::Duplicate
-            | Code::StaleLease
-            | Code::StaleEpoch
-            | Code::SessionClosed => CONFLICT,
-            Code::Timeout => TIMED_OUT,
-            Code::StorageFailed | Code::StorageFull => STORAGE_FAILED,
-            _ => FAILED,
-        };
+        let code = of_code(refused.code());
         return (code, refused.code().to_string(), refused.hint().to_owned());
     }
     (FAILED, String::new(), String::new())
+}
+
+/// The exit code that goes with an error's code.
+fn of_code(code: Code) -> u8 {
+    match code {
+        Code::Unauthenticated => NOT_SIGNED_IN,
+        Code::NotFound | Code::UnknownRecipient => NOT_FOUND,
+        Code::Conflict
+        | Code::VersionConflict
+        | Code::Duplicate
+        | Code::StaleLease
+        | Code::StaleEpoch
+        | Code::StaleFence
+        | Code::Deadlock
+        | Code::LoopRefused
+        | Code::Cancelled
+        | Code::Expired
+        | Code::SessionClosed => CONFLICT,
+        Code::Timeout => TIMED_OUT,
+        Code::StorageFailed | Code::StorageFull => STORAGE_FAILED,
+        _ => FAILED,
+    }
 }
 
 fn of_open(error: &OpenError) -> (u8, String, String) {

@@ -1,16 +1,34 @@
 //! The binary `quorate`. stdout is data, stderr is everything else.
 
+mod agent;
 mod audit;
 mod backup;
 mod bench;
 mod cert;
+mod config;
 mod demo;
+mod doctor;
 mod exit;
 mod explain;
 mod hex;
+mod hub;
+mod init;
+mod man;
+mod memory;
+mod metrics;
+mod msg;
 mod serve;
+mod session;
+mod shape;
+mod status;
+mod tail;
+mod task;
 mod text;
+mod token;
+mod trace;
 mod verify;
+mod version;
+mod why;
 
 use std::process::ExitCode;
 
@@ -36,14 +54,39 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run a hub that agents talk to over HTTP. [rw]
     Serve(Box<serve::ServeArgs>),
-    /// Check that a data directory holds what was written. [ro]
-    Verify(verify::VerifyArgs),
-    /// Take the log along, to be checked without us; erase a payload in it. [rw]
-    #[command(subcommand)]
-    Audit(audit::AuditCommand),
+    /// Write a commented quorate.yaml here. [rw]
+    Init(init::InitArgs),
+    /// One screen: what is stuck, what moves, who is there. [ro]
+    Status(status::StatusArgs),
+    /// Follow what happens, as lines or JSON. [ro]
+    Tail(tail::TailArgs),
+    /// Send messages, look where they are, give out again what was given up. [rw]
+    Msg(msg::MsgArgs),
+    /// Tasks: add, look at, cancel; what depends on what. [rw]
+    Task(task::TaskArgs),
+    /// The shared memory: read, write, look back, go back. [rw]
+    Memory(memory::MemoryArgs),
+    /// Sessions: open, pause, resume, end, look back. [rw]
+    Session(session::SessionArgs),
+    /// Agents: who is there; let one in, forget one. [rw]
+    Agent(agent::AgentArgs),
+    /// Tokens: who is let in. [rw]
+    Token(token::TokenArgs),
+    /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
+    Audit(audit::AuditArgs),
+    /// How one thing led to another. [ro]
+    Trace(trace::TraceArgs),
+    /// The hub's figures, as Prometheus reads them. [ro]
+    Metrics(metrics::MetricsArgs),
+    /// What holds for commands here, and where that was said. [ro]
+    Config(config::ConfigArgs),
+    /// Look for what could be wrong, and what to do about it. [ro]
+    Doctor(doctor::DoctorArgs),
     /// Copy a data directory while it is not in use, or bring a copy back. [rw]
     #[command(subcommand)]
     Backup(backup::BackupCommand),
+    /// Check that a data directory holds what was written. [ro]
+    Verify(verify::VerifyArgs),
     /// Measure this machine. [rw]
     Bench(bench::BenchArgs),
     /// Say what an error code means and what to do about it. [ro]
@@ -51,6 +94,12 @@ enum Command {
     /// Make a certificate for development. [rw]
     #[command(subcommand)]
     Cert(cert::CertCommand),
+    /// Print what a shell needs to complete commands. [ro]
+    Completions(man::CompletionsArgs),
+    /// Print a manual page, or write all of them. [ro]
+    Man(man::ManArgs),
+    /// Print the version. [ro]
+    Version(version::VersionArgs),
     #[command(hide = true)]
     DemoHub(demo::HubArgs),
     #[command(hide = true)]
@@ -62,26 +111,59 @@ async fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are answers, not errors.
-            let usage = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = error.print();
-            return if usage { exit::usage() } else { ExitCode::SUCCESS };
+            return match error.kind() {
+                // Help and version are answers, not errors.
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                    let _ = error.print();
+                    ExitCode::SUCCESS
+                }
+                // What was typed may be what an agent wrote.
+                _ => {
+                    text::say(text::clean(error.render().to_string().trim_end()));
+                    exit::usage()
+                }
+            };
         }
     };
-    let result = match cli.command {
-        Command::Demo(args) => demo::run(args).await,
-        Command::Serve(args) => serve::run(*args).await,
-        Command::Verify(args) => verify::run(&args),
-        Command::Audit(command) => audit::run(command).await,
-        Command::Backup(command) => backup::run(command).await,
-        Command::Bench(args) => bench::run(args).await,
-        Command::Explain(args) => explain::run(&args),
-        Command::Cert(command) => cert::run(command),
-        Command::DemoHub(args) => demo::hub(args).await,
-        Command::BenchChild(args) => bench::child(args).await,
-    };
-    match result {
+    match run(cli.command).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
 }
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Serve(args) => serve::run(*args).await,
+        Command::Init(args) => init::run(&args),
+        Command::Status(args) => status::run(args).await,
+        Command::Tail(args) => tail::run(args).await,
+        Command::Msg(args) => msg::run(args).await,
+        Command::Task(args) => task::run(args).await,
+        Command::Memory(args) => memory::run(args).await,
+        Command::Session(args) => session::run(args).await,
+        Command::Agent(args) => agent::run(args).await,
+        Command::Token(args) => token::run(args).await,
+        Command::Audit(args) => audit::run(args).await,
+        Command::Trace(args) => trace::run(args).await,
+        Command::Metrics(args) => metrics::run(args).await,
+        Command::Config(args) => config::run(args),
+        Command::Doctor(args) => doctor::run(args).await,
+        Command::Backup(command) => backup::run(command).await,
+        Command::Verify(args) => verify::run(&args),
+        Command::Bench(args) => bench::run(args).await,
+        Command::Explain(args) => explain::run(&args),
+        Command::Completions(args) => {
+            man::completions(&args);
+            Ok(())
+        }
+        Command::Man(args) => man::run(&args),
+        Command::Version(args) => version::run(&args),
+        Command::Cert(command) => cert::run(command),
+        Command::DemoHub(args) => demo::hub(args).await,
+        Command::BenchChild(args) => bench::child(args).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

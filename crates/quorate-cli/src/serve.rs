@@ -21,10 +21,8 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Ended, STORAGE_FAILED, USAGE_OF_SERVE};
-use crate::text;
-
-/// The file with the token that everything begins with.
-const ADMIN_TOKEN: &str = "admin-token";
+use crate::hub::{ADMIN_TOKEN, READY};
+use crate::{config, text};
 
 /// Serves a hub.
 #[derive(Args, Debug)]
@@ -34,9 +32,9 @@ When it is ready it prints one line of JSON on stdout, with its address and the
 file that holds the admin's token. SIGTERM lets requests under way end, then it
 exits with 0. Exit codes: 64 usage, 65 damaged data, 74 storage failure.")]
 pub(crate) struct ServeArgs {
-    /// The data directory; made if there is none.
-    #[arg(long, value_name = "DIR", default_value = "quorate-data")]
-    data: PathBuf,
+    /// The data directory; made if there is none [env: QUORATE_DATA; default: quorate-data].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Where to listen; port 0 is any that is free.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7867")]
     listen: SocketAddr,
@@ -56,16 +54,17 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     // Whatever is written from here on is closed to others from its first byte.
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     let tls = args.wall.tls()?;
+    let data = config::data_directory(args.data.as_deref())?;
     let mut opened = None;
     let (clock, chance) = (SystemClock::new(), Chance::system());
     let engine = Engine::start_with(args.times.engine(), clock, chance, |wiring| {
-        let store = SqliteStore::open(&args.data, Options::default(), wiring)?;
+        let store = SqliteStore::open(&data, Options::default(), wiring)?;
         opened = Some(Arc::clone(&store));
         Ok::<_, OpenError>(store as _)
     })?;
     // One that was there before may have been open to others.
-    fs::set_permissions(&args.data, Permissions::from_mode(0o700))
-        .with_context(|| format!("cannot close {} to others", args.data.display()))?;
+    fs::set_permissions(&data, Permissions::from_mode(0o700))
+        .with_context(|| format!("cannot close {} to others", data.display()))?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
@@ -74,7 +73,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     let app = App::new(Arc::clone(&engine), settings).await?;
     let space = engine.space("default".parse()?).await?;
-    let token_file = admin_token(&args.data, &space).await?;
+    let token_file = admin_token(&data, &space).await?;
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -87,9 +86,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         "event": "ready",
         scheme: listening.address().to_string(),
         "url": format!("{scheme}://{}", listening.address()),
-        "data": args.data,
+        "data": data,
         "adminTokenFile": token_file,
     });
+    // For commands on this machine: they find the hub by its data directory.
+    let found_by = FoundBy::write(&data, &ready.to_string());
     text::print(ready.to_string());
     let failed = tokio::select! {
         _ = end.recv() => None,
@@ -101,10 +102,31 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
+    drop(found_by);
     text::say("stopping: requests under way may end");
     listening.drain().await;
     engine.close().await;
     Ok(())
+}
+
+/// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told
+/// where the hub is.
+struct FoundBy(PathBuf);
+
+impl FoundBy {
+    fn write(data: &Path, line: &str) -> Self {
+        let path = data.join(READY);
+        if let Err(error) = fs::write(&path, format!("{line}\n")) {
+            text::say(format!("commands will not find this hub by {}: {error}", data.display()));
+        }
+        Self(path)
+    }
+}
+
+impl Drop for FoundBy {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 fn in_words(error: ServeError) -> anyhow::Error {

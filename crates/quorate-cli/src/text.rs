@@ -1,47 +1,111 @@
 //! What people read: plain off a terminal, with colour on one, and never with what an agent smuggled in.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 /// Prints a line of progress or advice on stderr.
 pub(crate) fn say(line: impl AsRef<str>) {
     // Whoever reads may have gone; there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{}", line.as_ref());
+    let _ = writeln!(io::stderr().lock(), "{}", line.as_ref());
 }
 
 /// Prints a line of data on stdout.
 pub(crate) fn print(line: impl AsRef<str>) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", line.as_ref());
+    let _ = try_print(line);
+}
+
+/// Prints a line of data on stdout, for those who go on and on: whoever reads may have had enough.
+///
+/// # Errors
+/// When nobody reads any more.
+pub(crate) fn try_print(line: impl AsRef<str>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", line.as_ref())?;
+    out.flush()
 }
 
 /// Prints an error: what, why, what next.
 pub(crate) fn error(code: &str, what: &str, causes: &[String], hint: &str) {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let (red, plain) = if colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
     say(format!("{red}error{bracket}{plain}: {}", clean(what)));
     for cause in causes {
         say(format!("  = {}", clean(cause)));
     }
-    if !hint.is_empty() {
-        say(format!("help: {hint}"));
-    }
-    if !code.is_empty() {
-        say(format!("      more: quorate explain {code}"));
+    match (hint, code) {
+        ("", "") => {}
+        ("", code) => say(format!("help: quorate explain {code}")),
+        (hint, code) => {
+            say(format!("help: {}", clean(hint).replace('\n', "\n      ")));
+            if !code.is_empty() {
+                say(format!("      more: quorate explain {code}"));
+            }
+        }
     }
 }
 
-/// Text that an agent or a file may have written: escape codes become visible, so that they do nothing.
+/// A word of warning on stderr.
+pub(crate) fn warn(what: &str, hint: &str) {
+    say(format!("warning: {}", clean(what)));
+    say(format!("help: {}", clean(hint)));
+}
+
+/// Whether to paint: on a terminal, unless somebody said no or a machine reads.
+fn colour(terminal: bool) -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    terminal && !set("NO_COLOR") && !set("CI")
+}
+
+/// Text that an agent or a file may have written: whatever would move the cursor, change colours, hide or reorder text
+/// becomes visible, so that it does nothing.
 pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() && letter != '\n' && letter != '\t' {
+        if is_hostile(letter) && letter != '\n' && letter != '\t' {
             let _ = write!(cleaned, "\\u{{{:x}}}", letter as u32);
         } else {
             cleaned.push(letter);
         }
     }
     cleaned
+}
+
+/// As [`clean`], on one line.
+pub(crate) fn clean_line(text: &str) -> String {
+    clean(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// JSON that may hold the bytes of agents, on one line. JSON escapes control characters, but not all that terminals obey
+/// and not those between its parts; here they are escaped too, wherever the text goes, and it still says the same.
+pub(crate) fn clean_json(json: &str) -> String {
+    let mut cleaned = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            // Outside of a text only: within one they are escaped already.
+            '\n' | '\r' | '\t' => cleaned.push(' '),
+            letter if is_hostile(letter) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(cleaned, "\\u{unit:04x}");
+                }
+            }
+            letter => cleaned.push(letter),
+        }
+    }
+    cleaned
+}
+
+/// Whether a terminal would do something with it but show it, or show nothing at all.
+fn is_hostile(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            // Turn around what is read, or end a line.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{2028}' | '\u{2029}'
+            // Are there and cannot be seen.
+            | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
+            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -52,5 +116,17 @@ mod tests {
     fn escape_codes_do_not_reach_the_terminal() {
         assert_eq!(clean("a\x1b[31mred\x07\nnext"), "a\\u{1b}[31mred\\u{7}\nnext");
         assert_eq!(clean("\u{9b}31m"), "\\u{9b}31m", "the one-character form too");
+        assert_eq!(clean("pay \u{202e}001"), "pay \\u{202e}001", "nor what turns text around");
+        assert_eq!(clean_line("a\nb\tc\r"), "a\\nb c\\u{d}");
+    }
+
+    #[test]
+    fn json_says_the_same_and_does_nothing() {
+        let raw = "{\"a\":\r\n\"\u{9b}2J \u{202e}x \u{e0041} \\u001b\",\t\"b\":\"é\"}";
+        let cleaned = clean_json(raw);
+        assert!(!cleaned.chars().any(is_hostile), "{cleaned}");
+        let of = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(of(raw), of(&cleaned));
+        assert!(cleaned.contains('é'), "what can be read stays");
     }
 }

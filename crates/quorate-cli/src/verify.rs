@@ -67,7 +67,7 @@ fn in_space(bad: &Bad) -> String {
     if bad.space.is_empty() { String::new() } else { format!(" of space {}", text::clean(&bad.space)) }
 }
 
-fn to_json(report: &Report) -> Value {
+pub(crate) fn to_json(report: &Report) -> Value {
     let spaces: Vec<Value> = report
         .spaces
         .iter()
@@ -87,7 +87,7 @@ fn to_json(report: &Report) -> Value {
     json!({ "ok": report.ok, "spaces": spaces, "firstBad": bad })
 }
 
-fn tell(report: &Report, checkpoints: usize) {
+pub(crate) fn tell(report: &Report, checkpoints: usize) {
     for space in &report.spaces {
         let bad = report.first_bad.as_ref().filter(|bad| bad.space == space.name);
         let mark = if bad.is_none() { "✓" } else { "✗" };

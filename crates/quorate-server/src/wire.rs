@@ -82,6 +82,11 @@ pub(crate) struct Raw(Bytes);
 
 impl Raw {
     pub(crate) const NULL: Self = Self(Bytes::from_static(b"null"));
+
+    /// Parsed once more, for those who take it apart.
+    pub(crate) fn parsed(&self) -> Box<RawValue> {
+        serde_json::from_slice(&self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
+    }
 }
 
 impl Serialize for Raw {

@@ -1,6 +1,6 @@
 //! `quorate audit erase`: blanks one payload. The record stays, and the chain still verifies.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use quorate::{Hub, Settings};
@@ -9,6 +9,7 @@ use quorate_engine::Error;
 use quorate_sqlite::ExportError;
 use serde_json::json;
 
+use crate::shape::Shape;
 use crate::text;
 
 /// Which payload.
@@ -17,29 +18,37 @@ use crate::text;
 pub(crate) struct EraseArgs {
     /// The record, as `seq` in an export.
     #[arg(value_name = "SEQ")]
-    seq: u64,
+    pub(super) seq: u64,
     /// Which payload of it, as `part` in an export: counted from 0.
     #[arg(value_name = "PART")]
-    part: u32,
-    /// The data directory; no hub may use it meanwhile.
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
-    /// The space of the record.
-    #[arg(long, default_value = "default")]
-    space: SpaceName,
+    pub(super) part: u32,
     /// Only say what would be erased.
     #[arg(long)]
-    dry_run: bool,
-    /// One JSON document.
-    #[arg(long)]
-    json: bool,
+    pub(super) dry_run: bool,
 }
 
-pub(crate) async fn run(args: EraseArgs) -> anyhow::Result<()> {
-    let bytes = length(&args)?;
-    let by = if args.dry_run { None } else { erase(&args).await? };
-    let EraseArgs { seq, part, space, dry_run, json, .. } = args;
-    if json {
+/// Which payload, and where.
+struct Place<'a> {
+    seq: u64,
+    part: u32,
+    data: &'a Path,
+    space: SpaceName,
+}
+
+/// In a data directory that no hub uses meanwhile.
+pub(super) async fn run(
+    args: EraseArgs,
+    data: &Path,
+    space: Option<SpaceName>,
+    shape: &Shape,
+) -> anyhow::Result<()> {
+    let EraseArgs { seq, part, dry_run } = args;
+    let space = space.map_or_else(|| "default".parse(), Ok)?;
+    let place = Place { seq, part, data, space };
+    let bytes = length(&place)?;
+    let by = if dry_run { None } else { erase(&place).await? };
+    let space = place.space;
+    if shape.is_json() {
         let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
                              "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
         text::print(fields.to_string());
@@ -55,8 +64,8 @@ pub(crate) async fn run(args: EraseArgs) -> anyhow::Result<()> {
 }
 
 /// How long the payload is. Looked up without a trace first: opening a hub makes what is missing.
-fn length(args: &EraseArgs) -> anyhow::Result<u64> {
-    let found = body_of(&args.data, &args.space, Seq(args.seq))?;
+fn length(args: &Place<'_>) -> anyhow::Result<u64> {
+    let found = body_of(args.data, &args.space, Seq(args.seq))?;
     let parts = found.map(|body| codec::parts_of(&body)).transpose()?.unwrap_or_default();
     let part = parts.get(args.part as usize).map(|(length, _)| *length);
     Ok(part.ok_or_else(|| {
@@ -84,9 +93,9 @@ fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Ve
     }
 }
 
-async fn erase(args: &EraseArgs) -> anyhow::Result<Option<Seq>> {
+async fn erase(args: &Place<'_>) -> anyhow::Result<Option<Seq>> {
     let settings = Settings { space: args.space.to_string(), ..Settings::default() };
-    let hub = Hub::open_with(&args.data, settings).await?;
+    let hub = Hub::open_with(args.data, settings).await?;
     let erase = Op::Erase(ErasePayload { seq: Seq(args.seq), part: args.part });
     let receipt = hub.space().commit(Commit::new(Principal::System, vec![erase])).await;
     // The bytes are out of the write-ahead log as well once the hub is closed.

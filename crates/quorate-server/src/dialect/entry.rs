@@ -51,7 +51,7 @@ pub(crate) fn written(entry: &Entry, created_at: Timestamp) -> Shape {
     let version = &entry.version;
     let content = { entry.content.as_ref() }.map_or_else(
         || RawValue::NULL.to_owned(),
-        |content| wire::shown(content, version.content_type.as_deref()),
+        |content| wire::shown(content, version.content_type.as_deref()).parsed(),
     );
     let author = version.author.strip_prefix("agent:").unwrap_or(&version.author);
     let dependencies: Vec<&str> = version.depends_on.iter().map(|(key, _)| key.as_str()).collect();

@@ -57,7 +57,7 @@ impl Letter {
 
     /// A message that the hub hands out, for a reader of this dialect.
     pub(crate) fn received(dialect: Dialect, id: String, at: Timestamp, message: &Message) -> Self {
-        let payload = wire::shown(&message.payload, message.content_type.as_deref());
+        let payload = wire::shown(&message.payload, message.content_type.as_deref()).parsed();
         let mut message = Message { payload: Payload::unsealed(bytes::Bytes::new()), ..message.clone() };
         if message.origin.as_deref() == Some(&origin_of(dialect)) {
             message.origin = None;

@@ -167,7 +167,7 @@ async fn there(call: &Call, id: &SessionId) -> Result<(State, Option<Entry>), Pr
     }
     let entry = call.space.entry(&rest_key(id)?, When::Now).await?;
     if let Some(rest) = entry.as_ref().and_then(|entry| entry.content.as_ref()) {
-        state.take_rest(&wire::shown(rest, None));
+        state.take_rest(&wire::shown(rest, None).parsed());
     }
     Ok((state, entry))
 }
@@ -187,7 +187,7 @@ async fn items(
         for line in &lines {
             let Happening::Added(added) = &line.what else { continue };
             let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
-            let body = wire::shown(&added.body, added.content_type.as_deref());
+            let body = wire::shown(&added.body, added.content_type.as_deref()).parsed();
             items.push(state::item(kind, body, by, &time::shown(line.at)));
         }
     }

@@ -22,7 +22,7 @@ use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
 use crate::dialect::{Dialect, Letter, NOBODY, Wrong};
 use crate::wire;
-use crate::wire::delivery::{Held, LEASE_MS};
+use crate::wire::delivery::Held;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -219,9 +219,11 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     let dialect = Dialect::find(&name)?;
     let asked: InboxIn = call.query()?;
     let agent = call.acting(asked.agent)?;
-    let wait = checked_wait(asked.wait_ms)?;
-    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(LEASE_MS));
-    let deliveries = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait).await?;
+    let times = call.times();
+    let wait = checked_wait(times, asked.wait_ms)?;
+    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));
+    let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
+    let deliveries = call.waiting(claimed).await?;
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
         let held = Held::new(delivery, now);

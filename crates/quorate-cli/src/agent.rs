@@ -1,0 +1,164 @@
+//! `quorate agent`: who is there, and letting others in.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, Page, segment};
+use crate::shape::{Column, Facts, Shape, field, time};
+use crate::text;
+
+/// Who takes part.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate agent list")]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: AgentVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum AgentVerb {
+    /// List agents: what they do, and what lies in their inboxes. [ro]
+    #[command(after_help = "Example: quorate agent list --status offline")]
+    List {
+        /// Only those who can do this.
+        #[arg(long, value_name = "CAPABILITY")]
+        capability: Option<String>,
+        /// Only those with this role: coordinator, worker, specialist, observer.
+        #[arg(long, value_name = "ROLE")]
+        role: Option<String>,
+        /// Only those who are: idle, working, waiting, offline.
+        #[arg(long, value_name = "STATUS")]
+        status: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show one agent. [ro]
+    #[command(after_help = "Example: quorate agent show bob")]
+    Show {
+        /// Its id, or the beginning of it.
+        id: String,
+    },
+    /// Make an agent known; its token is printed, this once. [rw]
+    #[command(after_help = "Example: quorate agent add bob --can sum > bob.token
+
+The token is alone on stdout; what was done is told on stderr. An agent that is
+there already is changed, starts anew (another epoch), and gets no other token.")]
+    Add {
+        /// Its id.
+        id: String,
+        /// A name for people.
+        #[arg(long)]
+        name: Option<String>,
+        /// Its role: coordinator, worker, specialist, observer.
+        #[arg(long, value_name = "ROLE")]
+        role: Option<String>,
+        /// What it can do; may be given several times.
+        #[arg(long, value_name = "CAPABILITY")]
+        can: Vec<String>,
+        /// An action that it takes; may be given several times.
+        #[arg(long, value_name = "ACTION")]
+        action: Vec<String>,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+    /// Forget an agent whose inbox is empty. [rw]
+    #[command(after_help = "Example: quorate agent remove bob")]
+    Remove {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    ("ID", |agent| field(agent, "id")),
+    ("ROLE", |agent| field(agent, "role")),
+    ("STATUS", |agent| field(agent, "status")),
+    ("HEALTH", |agent| field(agent, "health")),
+    ("OPEN", |agent| field(&agent["load"], "open")),
+    ("HELD", |agent| field(&agent["load"], "leased")),
+    ("TASKS", |agent| field(&agent["load"], "tasks")),
+    ("HEARD", |agent| time(&agent["heardAt"])),
+    ("CAN", |agent| field(agent, "capabilities")),
+];
+
+pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
+    let AgentArgs { hub, shape, verb } = args;
+    let hub = hub.open()?;
+    match verb {
+        AgentVerb::List { capability, role, status, page } => {
+            let query = [
+                ("capability", capability),
+                ("role", role),
+                ("status", status),
+                ("limit", page.limit()),
+                ("cursor", page.cursor()),
+            ];
+            shape.list(&hub.get("/v1/agents", &query).await?, "agents", COLUMNS)
+        }
+        AgentVerb::Show { id } => {
+            let id = hub.id(Noun::Agent, &id).await?;
+            let answer = hub.get(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
+            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+        }
+        AgentVerb::Add { id, name, role, can, action, dry_run } => {
+            let body = Fields::default()
+                .maybe("name", name)?
+                .maybe("role", role)?
+                .list("capabilities", &can)?
+                .list("supportedActions", &action)?;
+            let path = format!("/v1/agents/{}", segment(&id));
+            let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
+            let Some(answer) = answer else { return Ok(()) };
+            let made: Value = serde_json::from_str(&answer)?;
+            match made["token"].as_str() {
+                Some(token) => {
+                    let done = format!("agent {id} is known; its token is on stdout, this once");
+                    shape.made(&answer, token, &done);
+                    text::say(
+                        "keep it in a file that others cannot read; the agent sends it with every call",
+                    );
+                }
+                None => {
+                    let epoch = &made["epoch"];
+                    shape.done(&answer, &format!("agent {id} was there; it is now as given, epoch {epoch}"));
+                }
+            }
+            Ok(())
+        }
+        AgentVerb::Remove { id, dry_run } => {
+            let path = format!("/v1/agents/{}", segment(&id));
+            let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
+            answer.iter().for_each(|answer| shape.done(answer, &format!("agent {id} is removed")));
+            Ok(())
+        }
+    }
+}
+
+fn facts(agent: &Value) -> Facts {
+    let load = &agent["load"];
+    let text = |name| field(agent, name);
+    Facts::default()
+        .add("id", text("id"))
+        .add("name", text("name"))
+        .add("role", text("role"))
+        .add("can", text("capabilities"))
+        .add("actions", text("supportedActions"))
+        .add("status", text("status"))
+        .add("health", [text("health"), text("note")].join(" ").trim().to_owned())
+        .add("available", text("available"))
+        .add("epoch", text("epoch"))
+        .add("inbox", format!("{} open, {} held", load["open"], load["leased"]))
+        .add("tasks", field(load, "tasks"))
+        .add(
+            "works on",
+            [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
+        )
+        .add("heard", time(&agent["heardAt"]))
+        .add("offline at", time(&agent["offlineAt"]))
+}

@@ -1,0 +1,145 @@
+//! `quorate config`: what holds, where that was said, and which files count.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::{Key, PROJECT_FILE, Settings, Surroundings};
+use crate::hub::{ADMIN_TOKEN, HubArgs, READY, running};
+use crate::shape::{Format, Shape, Table};
+use crate::text;
+
+/// What holds for commands here, and why.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate config explain")]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: ConfigVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum ConfigVerb {
+    /// Print what holds. [ro]
+    #[command(after_help = "Example: quorate config show --json")]
+    Show,
+    /// Print for each value where it was said, and what that overrode. [ro]
+    #[command(after_help = "Example: quorate config explain --profile staging
+
+Flags count most, then QUORATE_* variables, then quorate.yaml of the project (the
+nearest one, from here upwards), then the user's file, then defaults. A profile
+counts where it was chosen.")]
+    Explain,
+    /// Print the files that count, whether they are there or not. [ro]
+    #[command(after_help = "Example: quorate config path")]
+    Path,
+}
+
+pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
+    let around = Surroundings::read()?;
+    if let ConfigVerb::Path = args.verb {
+        paths(&around, &args.shape);
+        return Ok(());
+    }
+    let settings = Settings::load(args.hub.said(), &around)?;
+    let explain = matches!(args.verb, ConfigVerb::Explain);
+    if args.shape.format() == Format::Json {
+        let all = Key::ALL.iter().map(|key| (key.name().to_owned(), as_json(&settings, *key, explain)));
+        text::print(text::clean_json(&Value::Object(all.collect()).to_string()));
+        return Ok(());
+    }
+    let head: &[&str] = if explain { &["KEY", "VALUE", "FROM", "OVERRIDES"] } else { &["KEY", "VALUE"] };
+    let mut table = Table::new(head.iter().copied());
+    for key in Key::ALL {
+        let said: Vec<_> = settings.all(key).collect();
+        let (value, from) = counts(&settings, key);
+        let over = said
+            .iter()
+            .filter(|one| one.origin.to_string() != from)
+            .map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
+        let over = over.collect::<Vec<_>>().join(", ");
+        let row = [key.name().to_owned(), shown(key, &value), from, over];
+        match args.shape.format() {
+            Format::Jsonl => text::print(text::clean_json(
+                &json!({"key": key.name(), "is": as_json(&settings, key, explain)}).to_string(),
+            )),
+            _ => table.row(row.into_iter().take(head.len())),
+        }
+    }
+    if args.shape.format() != Format::Jsonl {
+        table.print(args.shape.format());
+    }
+    Ok(())
+}
+
+/// What counts and where that comes from: said by somebody, found by itself in the data directory, or the default.
+fn counts(settings: &Settings, key: Key) -> (String, String) {
+    let data = settings.data();
+    // Whatever was said on the higher level: an address, or a data directory in which a hub runs.
+    let by_data = key == Key::Url && !matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
+    if let Some(url) = running(&data).filter(|_| by_data) {
+        return (url, format!("{} (a hub runs there)", data.join(READY).display()));
+    }
+    if let Some(said) = settings.get(key) {
+        return (said.value.clone(), said.origin.to_string());
+    }
+    let token = data.join(ADMIN_TOKEN);
+    match key {
+        Key::TokenFile if token.exists() && settings.get(Key::Token).is_none() => {
+            Some((token.display().to_string(), "found in the data directory".to_owned()))
+        }
+        _ => None,
+    }
+    .unwrap_or_else(|| (key.default_value().to_owned(), "default".to_owned()))
+}
+
+/// A value as it may be shown: a token never is.
+fn shown(key: Key, value: &str) -> String {
+    match (key, value) {
+        (_, "") => "-".to_owned(),
+        (Key::Token, _) => "(hidden)".to_owned(),
+        _ => value.to_owned(),
+    }
+}
+
+fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
+    let value = |text: &str| match (key, text) {
+        (_, "") => Value::Null,
+        (Key::Token, _) => "(hidden)".into(),
+        _ => text.into(),
+    };
+    let said: Vec<_> = settings.all(key).collect();
+    let (first, from) = counts(settings, key);
+    let first = value(&first);
+    if !explain {
+        return first;
+    }
+    let over = said.iter().filter(|one| one.origin.to_string() != from);
+    let over = over.map(|one| json!({"value": value(&one.value), "from": one.origin.to_string()}));
+    json!({"value": first, "from": from, "overrides": over.collect::<Vec<_>>(), "meaning": key.meaning()})
+}
+
+fn paths(around: &Surroundings, shape: &Shape) {
+    let here = around.directory.join(PROJECT_FILE);
+    let project = around.project_file().unwrap_or(here);
+    let files = [("project", Some(project)), ("user", around.user_file())];
+    let mut table = Table::new(["LEVEL", "FILE", "THERE"]);
+    let mut listed = Vec::new();
+    for (level, file) in files {
+        let Some(file) = file else { continue };
+        let there = file.is_file();
+        table.row([
+            level.to_owned(),
+            file.display().to_string(),
+            if there { "yes" } else { "no" }.to_owned(),
+        ]);
+        listed.push(json!({"level": level, "file": file, "there": there}));
+    }
+    match shape.format() {
+        Format::Json => text::print(text::clean_json(&json!({"files": listed}).to_string())),
+        Format::Jsonl => listed.iter().for_each(|one| text::print(text::clean_json(&one.to_string()))),
+        format => table.print(format),
+    }
+}

@@ -1,0 +1,186 @@
+//! A file of settings: YAML, strict. What it says that nobody knows is an error with its line.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::keys::{Key, nearest};
+use super::{Level, Origin, Said, Surroundings};
+use crate::exit::{Ended, USAGE};
+
+/// The file of a project.
+pub(crate) const PROJECT_FILE: &str = "quorate.yaml";
+/// Larger than any that somebody writes.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) plain: Level,
+    pub(super) profiles: BTreeMap<String, Level>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct FileIn {
+    url: Option<Spanned<String>>,
+    data: Option<Spanned<String>>,
+    token: Option<Spanned<serde::de::IgnoredAny>>,
+    token_file: Option<Spanned<String>>,
+    space: Option<Spanned<String>>,
+    ca_file: Option<Spanned<String>>,
+    insecure_http: Option<Spanned<bool>>,
+    profile: Option<Spanned<String>>,
+    #[serde(default)]
+    profiles: BTreeMap<String, ProfileIn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileIn {
+    url: Option<Spanned<String>>,
+    data: Option<Spanned<String>>,
+    token: Option<Spanned<serde::de::IgnoredAny>>,
+    token_file: Option<Spanned<String>>,
+    space: Option<Spanned<String>>,
+    ca_file: Option<Spanned<String>>,
+    insecure_http: Option<Spanned<bool>>,
+}
+
+/// A value with its line.
+type Lined = (Key, Option<(String, u64)>);
+
+fn lined<T: ToString>(key: Key, value: Option<Spanned<T>>) -> Lined {
+    (key, value.map(|spanned| (spanned.value.to_string(), spanned.referenced.line())))
+}
+
+impl File {
+    /// Reads a file. That of a project may have come from somebody else: it says less.
+    pub(super) fn read(path: &Path, project: bool, around: &Surroundings) -> anyhow::Result<Self> {
+        let size = std::fs::metadata(path).map(|about| about.len()).unwrap_or(0);
+        anyhow::ensure!(size <= BYTES_MAX, "{} is larger than {BYTES_MAX} bytes", path.display());
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let reading = Reading { path, project, around };
+        let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+        let found = serde_saphyr::from_str_with_options::<Option<FileIn>>(&text, options);
+        let FileIn { url, data, token, token_file, space, ca_file, insecure_http, profile, profiles } =
+            found.map_err(|error| reading.wrong(&error))?.unwrap_or_default();
+        reading.refuse_token(token)?;
+        let plain = [
+            lined(Key::Url, url),
+            lined(Key::Data, data),
+            lined(Key::TokenFile, token_file),
+            lined(Key::Space, space),
+            lined(Key::CaFile, ca_file),
+            lined(Key::InsecureHttp, insecure_http),
+            lined(Key::Profile, profile),
+        ];
+        let plain = reading.level(plain, None)?;
+        let mut levels = BTreeMap::new();
+        for (name, profile) in profiles {
+            let level = reading.profile(profile, &name)?;
+            levels.insert(name, level);
+        }
+        Ok(Self { path: path.to_owned(), plain, profiles: levels })
+    }
+}
+
+struct Reading<'a> {
+    path: &'a Path,
+    project: bool,
+    around: &'a Surroundings,
+}
+
+impl Reading<'_> {
+    fn profile(&self, profile: ProfileIn, name: &str) -> anyhow::Result<Level> {
+        self.refuse_token(profile.token)?;
+        let values = [
+            lined(Key::Url, profile.url),
+            lined(Key::Data, profile.data),
+            lined(Key::TokenFile, profile.token_file),
+            lined(Key::Space, profile.space),
+            lined(Key::CaFile, profile.ca_file),
+            lined(Key::InsecureHttp, profile.insecure_http),
+        ];
+        self.level(values, Some(name))
+    }
+
+    fn level<const N: usize>(&self, values: [Lined; N], profile: Option<&str>) -> anyhow::Result<Level> {
+        let mut level = Level::new();
+        for (key, said) in values {
+            let Some((value, line)) = said else { continue };
+            if self.project && key == Key::InsecureHttp {
+                return Err(self.ended(
+                    line,
+                    "insecure_http is not for the file of a project",
+                    "whoever wants that says so: --insecure-http, QUORATE_INSECURE_HTTP=true, or the user's file",
+                ));
+            }
+            let value = if key.is_path() { self.located(key, &value, line)? } else { value };
+            let origin = Origin::File {
+                path: self.path.to_owned(),
+                line,
+                profile: profile.map(str::to_owned),
+                project: self.project,
+            };
+            level.insert(key, Said { value, origin });
+        }
+        Ok(level)
+    }
+
+    /// A path, counted from the directory of the file. The file of a project names no token outside of it: whoever
+    /// wrote it could have the token of somebody else sent to an address of its own.
+    fn located(&self, key: Key, value: &str, line: u64) -> anyhow::Result<String> {
+        let path = match (value.strip_prefix("~/"), self.around.home()) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(value),
+        };
+        let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if self.project && key == Key::TokenFile && !inside {
+            return Err(self.ended(
+                line,
+                &format!("token_file: {value} is outside of the project"),
+                "name it in the user's file, by QUORATE_TOKEN_FILE or by --token-file",
+            ));
+        }
+        let directory = self.path.parent().unwrap_or(Path::new(""));
+        Ok(directory.join(path).display().to_string())
+    }
+
+    fn refuse_token(&self, token: Option<Spanned<serde::de::IgnoredAny>>) -> anyhow::Result<()> {
+        token.map_or(Ok(()), |token| {
+            Err(self.ended(
+                token.referenced.line(),
+                "a token does not belong into a file that others read",
+                "put it into a file of its own and name that: token_file: FILE; or set QUORATE_TOKEN",
+            ))
+        })
+    }
+
+    fn ended(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
+        Ended::new(USAGE, format!("{}:{line}: {what}", self.path.display()), hint).into()
+    }
+
+    /// What YAML or its reader found wrong.
+    fn wrong(&self, error: &serde_saphyr::Error) -> anyhow::Error {
+        let error = error.without_snippet();
+        let line = error.location().map_or(1, |location| location.line());
+        let (what, hint) = match error {
+            serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
+                let known: Vec<&str> = expected.iter().copied().filter(|key| *key != "token").collect();
+                let hint = match nearest(field, known.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("the keys are {}", known.join(", ")),
+                };
+                (format!("{field:?} is no key"), hint)
+            }
+            other => (other.to_string(), "see `quorate init --stdout` for a file that is right".to_owned()),
+        };
+        self.ended(line, &what, &hint)
+    }
+}

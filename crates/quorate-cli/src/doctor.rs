@@ -1,0 +1,227 @@
+//! `quorate doctor`: what could be wrong around a hub, and what to do about it. Changes nothing, takes less than 2 s.
+
+mod machine;
+
+use std::path::Path;
+
+use clap::Args;
+use jiff::Timestamp;
+use quorate_store::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+
+use crate::config::{Key, PROJECT_FILE, Settings, Surroundings};
+use crate::exit::{Ended, FAILED};
+use crate::hub::{Hub, HubArgs};
+use crate::shape::{Format, Shape, Table, field};
+use crate::text;
+
+/// The `Date` of an answer has no parts of a second.
+const SKEW_MS_MAX: i64 = 2_000;
+
+/// Looks for what could be wrong.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate doctor
+
+Every problem comes with its fix. Nothing is changed. The exit code is 1 if
+anything is wrong; warnings alone are no failure.")]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+/// How something is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grade {
+    Good,
+    Warning,
+    Wrong,
+}
+
+impl Grade {
+    fn glyph(self) -> char {
+        match self {
+            Self::Good => '✓',
+            Self::Warning => '!',
+            Self::Wrong => '✗',
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Warning => "warning",
+            Self::Wrong => "error",
+        }
+    }
+}
+
+/// What was looked at, and what to do about it.
+pub(crate) struct Check {
+    pub(crate) about: &'static str,
+    pub(crate) grade: Grade,
+    pub(crate) found: String,
+    pub(crate) fix: String,
+}
+
+impl Check {
+    pub(crate) fn good(about: &'static str, found: impl Into<String>) -> Self {
+        Self { about, grade: Grade::Good, found: found.into(), fix: String::new() }
+    }
+
+    pub(crate) fn warning(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { about, grade: Grade::Warning, found: found.into(), fix: fix.into() }
+    }
+
+    pub(crate) fn wrong(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { about, grade: Grade::Wrong, found: found.into(), fix: fix.into() }
+    }
+}
+
+pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
+    let machine =
+        format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+    let mut checks = vec![Check::good("binary", machine)];
+    let around = Surroundings::read()?;
+    checks.extend(variables(&around));
+    match Settings::load(args.hub.said(), &around) {
+        Err(error) => checks.push(of_error("config", &error)),
+        Ok(settings) => {
+            let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
+            checks.push(Check::good("config", if files.is_empty() { no_file() } else { files.join(", ") }));
+            checks.extend(machine::look(&settings.data()));
+            checks.extend(tokens(&settings));
+            checks.extend(hub(&args.hub).await);
+        }
+    }
+    checks.push(machine::files());
+    tell(&checks, &args.shape)
+}
+
+fn no_file() -> String {
+    format!("no file; `quorate init` writes a {PROJECT_FILE}")
+}
+
+/// Variables that look like ours and are not.
+fn variables(around: &Surroundings) -> Vec<Check> {
+    let known = |name: &&String| Key::ALL.iter().all(|key| key.variable() != name.as_str());
+    let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(known);
+    unknown
+        .map(|name| {
+            let names: Vec<&str> = Key::ALL.iter().map(|key| key.variable()).collect();
+            let fix = format!("unset it; those that count are {}", names.join(", "));
+            Check::warning("environment", format!("{name} means nothing"), fix)
+        })
+        .collect()
+}
+
+/// The files with tokens: only their owner may read them.
+fn tokens(settings: &Settings) -> Vec<Check> {
+    let named = settings.get(Key::TokenFile).map(|said| said.value.clone());
+    let own = settings.data().join(crate::hub::ADMIN_TOKEN);
+    let own = Some(own).filter(|path| path.exists()).map(|path| path.display().to_string());
+    named.into_iter().chain(own).map(|path| machine::private("token file", Path::new(&path), "600")).collect()
+}
+
+fn of_error(about: &'static str, error: &anyhow::Error) -> Check {
+    let fix = match (error.downcast_ref::<Ended>(), error.downcast_ref::<quorate_client::Error>()) {
+        (Some(ended), _) => ended.hint.clone(),
+        (_, Some(error)) => error.hint().to_owned(),
+        _ => String::new(),
+    };
+    Check::wrong(about, error.to_string(), fix)
+}
+
+async fn hub(args: &HubArgs) -> Vec<Check> {
+    let hub = match args.open() {
+        Ok(hub) => hub,
+        Err(error) => return vec![of_error("server", &error)],
+    };
+    match asked(&hub).await {
+        Ok(checks) => checks,
+        Err(error) => vec![of_error("server", &error)],
+    }
+}
+
+async fn asked(hub: &Hub) -> anyhow::Result<Vec<Check>> {
+    let info = hub.answer("/v1/info").await?;
+    let about: Value = info.json()?;
+    let who = field(&about["you"], "principal");
+    let version = field(&about, "version");
+    let mut checks = vec![Check::good("server", format!("{} {version}, you are {who}", hub.url()))];
+    if version != env!("CARGO_PKG_VERSION") {
+        let found = format!("the hub is {version}, this program {}", env!("CARGO_PKG_VERSION"));
+        checks.push(Check::warning("release", found, "use the same release on both sides"));
+    }
+    checks.extend(info.header("date").and_then(skew));
+    let state = hub.look("/v1/state", &[]).await?;
+    checks.push(Check::good(
+        "log",
+        format!("{} records, the newest {}", state["seq"], crate::shape::time(&state["at"])),
+    ));
+    let dead = state["deliveries"]["dead"].as_u64().unwrap_or(0);
+    if dead > 0 {
+        let found = format!("{dead} messages were given up");
+        checks.push(Check::warning(
+            "dead letters",
+            found,
+            "quorate msg list --dead; quorate msg redeliver ID",
+        ));
+    }
+    Ok(checks)
+}
+
+/// How far the clocks are apart, as far as a `Date` tells.
+fn skew(date: &str) -> Option<Check> {
+    let there = jiff::fmt::rfc2822::parse(date).ok()?.timestamp().as_millisecond();
+    let here = Timestamp::from_millisecond(i64::try_from(SystemClock::new().now().wall.0).ok()?).ok()?;
+    let apart = (here.as_millisecond() - there).abs();
+    Some(if apart <= SKEW_MS_MAX {
+        Check::good("clock", "the hub's and this machine's agree")
+    } else {
+        let found = format!("the hub's and this machine's are {} s apart", apart / 1000);
+        Check::warning("clock", found, "set the clocks: timedatectl set-ntp true")
+    })
+}
+
+fn tell(checks: &[Check], shape: &Shape) -> anyhow::Result<()> {
+    let count = |grade| checks.iter().filter(|check| check.grade == grade).count();
+    let (wrong, warnings) = (count(Grade::Wrong), count(Grade::Warning));
+    let as_json = |check: &Check| json!({"about": check.about, "is": check.grade.word(), "found": check.found, "fix": check.fix});
+    match shape.format() {
+        Format::Json => {
+            let all: Vec<Value> = checks.iter().map(as_json).collect();
+            let document = json!({"ok": wrong == 0, "errors": wrong, "warnings": warnings, "checks": all});
+            text::print(text::clean_json(&document.to_string()));
+        }
+        Format::Jsonl => {
+            checks.iter().for_each(|check| text::print(text::clean_json(&as_json(check).to_string())));
+        }
+        Format::Table => {
+            for check in checks {
+                let lead = format!("{} {:<13}", check.grade.glyph(), check.about);
+                text::print(text::clean_line(&format!("{lead} {}", check.found)));
+                if !check.fix.is_empty() {
+                    let fix = text::clean(&check.fix).replace('\n', "\n                     ");
+                    text::print(format!("                fix: {fix}"));
+                }
+            }
+        }
+        format => {
+            let mut table = Table::new(["IS", "ABOUT", "FOUND", "FIX"]);
+            for check in checks {
+                let cells = [check.grade.word(), check.about, &check.found, &check.fix];
+                table.row(cells.map(ToOwned::to_owned));
+            }
+            table.print(format);
+        }
+    }
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    if wrong == 0 {
+        text::say(format!("nothing is wrong, {}", plural(warnings, "warning")));
+        return Ok(());
+    }
+    let message = format!("{}, {}", plural(wrong, "problem"), plural(warnings, "warning"));
+    Err(Ended::new(FAILED, message, "each line with ✗ says what to do").into())
+}

@@ -1,0 +1,365 @@
+//! How a command reaches a hub: which one, with which token, and what is said when it does not answer.
+
+mod body;
+mod ids;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use quorate_client::{Answer, Error, Http, Lines, Options, Request};
+use quorate_core::{Code, Refused, Secret};
+use quorate_store::Chance;
+use serde_json::Value;
+
+use crate::config::{Key, Origin, Said, Settings, Surroundings};
+use crate::exit::{Ended, FAILED, INTERRUPTED, USAGE};
+use crate::{hex, text};
+
+pub(crate) use body::{Content, Fields, read_file};
+pub(crate) use ids::Noun;
+pub(crate) use quorate_client::segment;
+
+/// What a hub that runs wrote into its data directory: the line with which it said that it is ready.
+pub(crate) const READY: &str = "ready.json";
+/// The file with the token that everything begins with.
+pub(crate) const ADMIN_TOKEN: &str = "admin-token";
+
+/// Which hub, and as whom.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Which hub")]
+pub(crate) struct HubArgs {
+    /// Where the hub is [env: QUORATE_URL].
+    #[arg(long, global = true, value_name = "URL")]
+    url: Option<String>,
+    /// Its data directory: a hub that runs there is found by itself [env: QUORATE_DATA].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// The file with the token [env: QUORATE_TOKEN_FILE; the token itself: QUORATE_TOKEN].
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The token itself: everybody on this machine can see it, and the shell remembers it.
+    #[arg(long, global = true, value_name = "TOKEN", hide = true, conflicts_with = "token_file")]
+    token: Option<String>,
+    /// In which space an admin acts [env: QUORATE_SPACE].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) space: Option<String>,
+    /// For https: who signed the hub's certificate [env: QUORATE_CA_FILE].
+    #[arg(long, global = true, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Let the token travel unencrypted to another machine.
+    #[arg(long, global = true)]
+    insecure_http: bool,
+    /// Which of the profiles of quorate.yaml counts [env: QUORATE_PROFILE].
+    #[arg(long, global = true, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+impl HubArgs {
+    /// What the flags say.
+    pub(crate) fn said(&self) -> std::collections::BTreeMap<Key, Said> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let all = [
+            (Key::Url, "--url", self.url.clone()),
+            (Key::Data, "--data", path(&self.data)),
+            (Key::Token, "--token", self.token.clone()),
+            (Key::TokenFile, "--token-file", path(&self.token_file)),
+            (Key::Space, "--space", self.space.clone()),
+            (Key::CaFile, "--ca-file", path(&self.ca_file)),
+            (Key::InsecureHttp, "--insecure-http", self.insecure_http.then(|| "true".to_owned())),
+            (Key::Profile, "--profile", self.profile.clone()),
+        ];
+        let said = |flag, value| Said { value, origin: Origin::Flag(flag) };
+        all.into_iter().filter_map(|(key, flag, value)| Some((key, said(flag, value?)))).collect()
+    }
+
+    /// The hub that is meant. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When it is not clear which one, or as whom.
+    pub(crate) fn open(&self) -> anyhow::Result<Hub> {
+        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        if self.token.is_some() {
+            text::warn(
+                "a token in a flag is seen by everybody on this machine, and the shell remembers it",
+                "use --token-file FILE or QUORATE_TOKEN, and revoke this one: quorate token revoke",
+            );
+        }
+        let place = Place::find(&settings, self.data.as_deref())?;
+        if !place.url.starts_with("http://") && !place.url.starts_with("https://") {
+            let message = format!("{} is no address of a hub", text::clean_line(&place.url));
+            return Err(Ended::new(
+                USAGE,
+                message,
+                "write it like http://127.0.0.1:7867 or https://hub.example",
+            )
+            .into());
+        }
+        let token = token(&settings, &place)?;
+        let options = Options {
+            space: settings.get(Key::Space).map(|said| said.value.clone()),
+            ca_file: settings.get(Key::CaFile).map(|said| PathBuf::from(&said.value)),
+            plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
+            ..Options::default()
+        };
+        let http = Http::new(&place.url, token.reveal(), options)?;
+        Ok(Hub { http })
+    }
+}
+
+fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
+    match said.map(|said| said.value.as_str()) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => {
+            let message = format!("insecure_http: {} is neither true nor false", text::clean_line(other));
+            Err(Ended::new(USAGE, message, "say true or false").into())
+        }
+    }
+}
+
+/// Where the hub is, and how that was found.
+pub(crate) struct Place {
+    pub(crate) url: String,
+    /// Said by somebody, or found in the data directory or the default.
+    said: Option<Origin>,
+    data: PathBuf,
+}
+
+impl Place {
+    /// Whatever was said on the higher level counts: an address, or a data directory in which a hub runs.
+    pub(crate) fn find(settings: &Settings, flag: Option<&Path>) -> anyhow::Result<Self> {
+        let data = flag.map_or_else(|| settings.data(), Path::to_owned);
+        if let Some((Key::Url, said)) = settings.first_of([Key::Url, Key::Data]) {
+            return Ok(Self { url: said.value.clone(), said: Some(said.origin.clone()), data });
+        }
+        let found = running(&data);
+        if found.is_none() && flag.is_some() {
+            let hint = format!("start one: quorate serve --data {}", data.display());
+            return Err(Ended::new(FAILED, format!("no hub runs on {}", data.display()), hint).into());
+        }
+        let said = settings.get(Key::Url).filter(|_| found.is_none());
+        let url = found.or_else(|| said.map(|said| said.value.clone()));
+        let url = url.unwrap_or_else(|| Key::Url.default_value().to_owned());
+        Ok(Self { url, said: said.map(|said| said.origin.clone()), data })
+    }
+
+    fn is_loopback(&self) -> bool {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = match rest.strip_prefix('[') {
+            Some(six) => six.split(']').next().unwrap_or_default(),
+            None => rest.split([':', '/']).next().unwrap_or_default(),
+        };
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+/// Where the hub listens that runs on a data directory, as it said itself. Only ever on this machine: the file could
+/// have come with a project from somebody else.
+pub(crate) fn running(data: &Path) -> Option<String> {
+    let line = std::fs::read_to_string(data.join(READY)).ok()?;
+    let ready: Value = serde_json::from_str(&line).ok()?;
+    let secure = ready["https"].is_string();
+    let address: SocketAddr = ready[if secure { "https" } else { "http" }].as_str()?.parse().ok()?;
+    let ip = address.ip();
+    let host = match (ip.is_loopback(), ip.is_unspecified()) {
+        (true, _) => ip,
+        // It listens everywhere, so here as well.
+        (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
+        _ => return None,
+    };
+    let address = SocketAddr::new(host, address.port());
+    Some(format!("{}://{address}", if secure { "https" } else { "http" }))
+}
+
+/// The token: what was said, else the admin's of a hub on this machine.
+fn token(settings: &Settings, place: &Place) -> anyhow::Result<Secret> {
+    let (text, from, origin) = match settings.first_of([Key::Token, Key::TokenFile]) {
+        Some((Key::Token, said)) => (said.value.clone(), said.origin.to_string(), Some(&said.origin)),
+        Some((_, said)) => {
+            let text = std::fs::read_to_string(&said.value).map_err(|error| {
+                let message = format!("the token file {} cannot be read: {error}", said.value);
+                Ended::new(USAGE, message, format!("{} names it; check the path", said.origin))
+            })?;
+            (text, said.value.clone(), Some(&said.origin))
+        }
+        None => {
+            let file = place.data.join(ADMIN_TOKEN);
+            match std::fs::read_to_string(&file) {
+                Ok(text) if place.is_loopback() => (text, file.display().to_string(), None),
+                _ => return Err(nobody(place, &file).into()),
+            }
+        }
+    };
+    // Whoever wrote the file of the project says where to; only who calls says whose token goes there.
+    let from_user = matches!(origin, Some(Origin::File { project: false, .. }));
+    if from_user && place.said.as_ref().is_some_and(Origin::is_project) && !place.is_loopback() {
+        let message =
+            format!("the token of {from} is not sent to {}, which only the project names", place.url);
+        let hint =
+            "name both in one place: a profile in the user's file, or QUORATE_URL and QUORATE_TOKEN_FILE";
+        return Err(Ended::new(USAGE, message, hint).into());
+    }
+    text.trim().parse().map_err(|wrong| {
+        let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
+        Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into()
+    })
+}
+
+fn nobody(place: &Place, file: &Path) -> Error {
+    let why =
+        if place.is_loopback() { "" } else { ", and the local admin's token does not leave this machine" };
+    let detail = format!("there is no token for {}: none was given{why}", place.url);
+    let hint = format!(
+        "run this where the hub's data is ({} is looked for),\nor give --token-file FILE or QUORATE_TOKEN",
+        file.display()
+    );
+    Refused::new(Code::Unauthenticated, detail).hint(hint).into()
+}
+
+/// A hub, reached as somebody.
+pub(crate) struct Hub {
+    http: Http,
+}
+
+/// How to call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Method {
+    Post,
+    Put,
+    Delete,
+}
+
+impl Method {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// Which part of a list.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Page {
+    /// How many at most.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Where to go on, as the page before said.
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn limit(&self) -> Option<String> {
+        Some(self.limit.to_string())
+    }
+
+    /// Whether a list of this length may go on.
+    pub(crate) fn is_full(&self, length: usize) -> bool {
+        length >= self.limit as usize
+    }
+
+    pub(crate) fn cursor(&self) -> Option<String> {
+        self.cursor.clone()
+    }
+}
+
+/// What stands behind the question mark; what is not there is left out.
+pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
+
+impl Hub {
+    pub(crate) fn url(&self) -> String {
+        self.http.url()
+    }
+
+    /// What the hub answers.
+    pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
+        let request = with_query(self.http.get(path), query);
+        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        body_of(&answer)
+    }
+
+    /// The whole answer, with its headers.
+    pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
+        unless_interrupted(async { Ok(self.http.get(path).send().await?) }).await
+    }
+
+    /// What the hub answers, to look into.
+    pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&self.get(path, query).await?)?)
+    }
+
+    /// Lines as they come.
+    pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
+        let request = with_query(self.http.get(path), query);
+        unless_interrupted(async { Ok(request.lines().await?) }).await
+    }
+
+    /// Changes something, once. A dry run says what would be asked for, and asks for nothing: then there is no answer.
+    pub(crate) async fn change(
+        &self,
+        dry_run: DryRun,
+        (method, path): (Method, &str),
+        body: Option<String>,
+    ) -> anyhow::Result<Option<String>> {
+        if dry_run.dry_run {
+            text::say("a dry run: nothing was asked for");
+            text::print(format!("{} {path}", method.word()));
+            body.iter().for_each(|body| text::print(text::clean_json(body)));
+            return Ok(None);
+        }
+        let request = match method {
+            Method::Post => self.http.post(path),
+            Method::Put => self.http.put(path),
+            Method::Delete => self.http.delete(path),
+        };
+        // Under a key of its own, so that a broken connection makes no second effect.
+        let request = request.key(&format!("cli-{}", hex::write(&Chance::system().sixteen())));
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        body_of(&answer).map(Some)
+    }
+}
+
+/// Of everything that writes.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct DryRun {
+    /// Only say what would be asked of the hub.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl DryRun {
+    pub(crate) fn new(dry_run: bool) -> Self {
+        Self { dry_run }
+    }
+}
+
+fn with_query(request: Request, query: Query<'_>) -> Request {
+    let present = query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    present.fold(request, |request, (name, value)| request.query(name, value))
+}
+
+fn body_of(answer: &Answer) -> anyhow::Result<String> {
+    Ok(String::from_utf8(answer.body.to_vec())?)
+}
+
+/// Ends with its own code when somebody presses ^C.
+pub(crate) async fn unless_interrupted<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    tokio::select! {
+        // First, so that somebody listens for the keys before anything was printed.
+        biased;
+        _ = tokio::signal::ctrl_c() => Err(Ended::new(INTERRUPTED, "interrupted", "").into()),
+        done = work => done,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Ids as people type them: whole, as a beginning that only one has, or `@last` for the newest.
+
+use quorate_client::Error;
+use quorate_core::{Code, Refused};
+use serde_json::Value;
+
+use super::{Hub, segment};
+use crate::config::nearest;
+use crate::exit::{Ended, NOT_FOUND, USAGE};
+use crate::shape::{Listed, field};
+use crate::text;
+
+/// How many are looked through for a beginning.
+const PAGES_MAX: usize = 20;
+/// How many at a time.
+const PAGE: &str = "1000";
+/// How many an error names.
+const NAMED_MAX: usize = 5;
+
+/// What an id is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Noun {
+    Message,
+    Task,
+    Session,
+    Agent,
+    Token,
+}
+
+impl Noun {
+    /// The command that is about it.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Message => "msg",
+            Self::Task => "task",
+            Self::Session => "session",
+            Self::Agent => "agent",
+            Self::Token => "token",
+        }
+    }
+
+    /// The word, where they are listed, the name of the list, and when one was made.
+    fn about(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::Message => ("message", "/v1/messages", "messages", "timestamp"),
+            Self::Task => ("task", "/v1/tasks", "tasks", "createdAt"),
+            Self::Session => ("session", "/v1/sessions", "sessions", "openedAt"),
+            Self::Agent => ("agent", "/v1/agents", "agents", "heardAt"),
+            Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
+        }
+    }
+}
+
+impl Hub {
+    /// The id that is meant.
+    ///
+    /// # Errors
+    /// When none begins like that, or more than one.
+    pub(crate) async fn id(&self, noun: Noun, typed: &str) -> anyhow::Result<String> {
+        let (word, _, _, made) = noun.about();
+        if typed == "@last" {
+            let (all, _) = self.all(noun).await?;
+            let newest = all.iter().max_by_key(|item| field(item, made));
+            let none = || {
+                Ended::new(
+                    NOT_FOUND,
+                    format!("there is no {word} yet"),
+                    format!("quorate {} --help", noun.command()),
+                )
+            };
+            return Ok(field(newest.ok_or_else(none)?, "id"));
+        }
+        if self.is_whole(noun, typed).await {
+            return Ok(typed.to_owned());
+        }
+        // If they cannot be listed, the call itself says why.
+        let (all, whole) = self.all(noun).await.unwrap_or_default();
+        let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
+        if ids.iter().any(|id| id == typed) {
+            return Ok(typed.to_owned());
+        }
+        let mut begin: Vec<&String> = ids.iter().filter(|id| begins(id, typed)).collect();
+        begin.sort_unstable();
+        match begin.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] if whole => {
+                let near = nearest(typed, ids.iter().map(String::as_str));
+                let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
+                Err(Error::from(
+                    Refused::new(Code::NotFound, format!("there is no {word} {typed}")).hint(hint),
+                )
+                .into())
+            }
+            // The hub knows better: it may be an older one.
+            [] => Ok(typed.to_owned()),
+            several => {
+                let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
+                let more = if several.len() > NAMED_MAX { " …" } else { "" };
+                let typed = text::clean_line(typed);
+                let message = format!("{} {word}s begin with {typed:?}", several.len());
+                Err(Ended::new(USAGE, message, format!("say which: {}{more}", named.join(" "))).into())
+            }
+        }
+    }
+
+    /// Whether the hub knows it as it was typed. Any error will show again.
+    async fn is_whole(&self, noun: Noun, typed: &str) -> bool {
+        let (_, path, _, _) = noun.about();
+        // Tokens are listed only.
+        noun != Noun::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
+    }
+
+    /// All of a noun, as far as one looks, and whether that is all.
+    async fn all(&self, noun: Noun) -> anyhow::Result<(Vec<Value>, bool)> {
+        let (_, path, name, _) = noun.about();
+        // Tokens and messages have no pages of this kind: all, or the newest.
+        let paged = noun != Noun::Token;
+        let (mut found, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let limit = paged.then(|| PAGE.to_owned());
+            let answer = self.get(path, &[("limit", limit), ("cursor", cursor.take())]).await?;
+            let page = Listed::read(&answer, name)?;
+            found.extend(page.values()?);
+            cursor = page.cursor;
+            if cursor.is_none() || noun == Noun::Message {
+                break;
+            }
+        }
+        Ok((found, cursor.is_none() && noun != Noun::Message))
+    }
+}
+
+/// With or without what all ids of a kind begin with: `msg_1-7` and `1-7`.
+fn begins(id: &str, typed: &str) -> bool {
+    !typed.is_empty()
+        && (id.starts_with(typed) || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(typed)))
+}

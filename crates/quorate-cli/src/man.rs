@@ -1,0 +1,90 @@
+//! `quorate man` and `quorate completions`: made from the commands themselves.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+
+use crate::exit::{Ended, NOT_FOUND};
+use crate::{Cli, text};
+
+/// Prints a manual page, or writes all of them.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate man msg send | man -l -
+
+All of them: quorate man --dir ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// The command; without, the page of quorate itself.
+    command: Vec<String>,
+    /// Write all pages into this directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    dir: Option<PathBuf>,
+    /// Only say which pages would be written.
+    #[arg(long, requires = "dir")]
+    dry_run: bool,
+}
+
+/// Prints what a shell needs to complete commands.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: quorate completions bash > ~/.local/share/bash-completion/completions/quorate"
+)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell.
+    shell: Shell,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "quorate", &mut script);
+    text::print(String::from_utf8_lossy(&script).trim_end());
+}
+
+pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
+    let mut root = Cli::command();
+    // Names each command by its whole path: quorate-msg-send.
+    root.build();
+    if let Some(directory) = &args.dir {
+        let mut pages = Vec::new();
+        collect(&root, &mut pages);
+        if !args.dry_run {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("failed to make {}", directory.display()))?;
+        }
+        for command in &pages {
+            let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+            let file = directory.join(format!("{name}.1"));
+            if !args.dry_run {
+                std::fs::write(&file, page(command)?)
+                    .with_context(|| format!("failed to write {}", file.display()))?;
+            }
+            text::print(file.display().to_string());
+        }
+        let done = if args.dry_run { "would write" } else { "wrote" };
+        text::say(format!("{done} {} pages", pages.len()));
+        return Ok(());
+    }
+    let mut command = &root;
+    for word in &args.command {
+        let missing = || {
+            let message = format!("there is no command {}", text::clean_line(&args.command.join(" ")));
+            Ended::new(NOT_FOUND, message, "quorate --help lists them")
+        };
+        command = command.find_subcommand(word).ok_or_else(missing)?;
+    }
+    text::print(String::from_utf8(page(command)?)?.trim_end());
+    Ok(())
+}
+
+fn collect<'a>(command: &'a Command, pages: &mut Vec<&'a Command>) {
+    pages.push(command);
+    let subs = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    subs.for_each(|sub| collect(sub, pages));
+}
+
+fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    Ok(page)
+}

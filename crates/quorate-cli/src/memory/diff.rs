@@ -1,0 +1,90 @@
+//! `quorate memory diff`: what changed between two versions, line by line.
+
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use super::{history_of, path_of};
+use crate::exit::{Ended, NOT_FOUND};
+use crate::hub::Hub;
+use crate::shape::{Listed, Shape, field, payload, time};
+use crate::text;
+
+pub(super) async fn run(
+    hub: &Hub,
+    shape: &Shape,
+    key: &str,
+    from: Option<u64>,
+    to: Option<u64>,
+) -> anyhow::Result<()> {
+    let new = match to {
+        Some(version) => at(hub, key, version).await?,
+        None => newest(hub, key).await?,
+    };
+    let from = match from {
+        Some(version) => version,
+        None => before(hub, key, new["version"].as_u64().unwrap_or(0)).await?,
+    };
+    let old = at(hub, key, from).await?;
+    let lines =
+        |entry: &Value| if entry["deleted"] == true { String::new() } else { payload(&entry["content"]) };
+    let (before, after) = (lines(&old), lines(&new));
+    let changes: Vec<(char, String)> = TextDiff::from_lines(&before, &after)
+        .iter_all_changes()
+        .map(|change| (sign(change.tag()), change.value().trim_end_matches('\n').to_owned()))
+        .collect();
+    if shape.is_json() {
+        let lines = changes.iter().map(|(sign, line)| format!("{sign}{line}"));
+        let document = json!({
+            "key": key, "from": old["version"], "to": new["version"], "same": before == after,
+            "lines": lines.collect::<Vec<_>>(),
+        });
+        text::print(text::clean_json(&document.to_string()));
+        return Ok(());
+    }
+    for (mark, entry) in [("---", &old), ("+++", &new)] {
+        let about = [field(entry, "version"), field(entry, "author"), time(&entry["at"])];
+        text::print(text::clean_line(&format!(
+            "{mark} {key} version {}  {}  {}",
+            about[0], about[1], about[2]
+        )));
+    }
+    changes.iter().for_each(|(sign, line)| text::print(text::clean_line(&format!("{sign}{line}"))));
+    Ok(())
+}
+
+fn sign(tag: ChangeTag) -> char {
+    match tag {
+        ChangeTag::Equal => ' ',
+        ChangeTag::Delete => '-',
+        ChangeTag::Insert => '+',
+    }
+}
+
+async fn at(hub: &Hub, key: &str, version: u64) -> anyhow::Result<Value> {
+    hub.look(&path_of(key), &[("version", Some(version.to_string()))]).await
+}
+
+async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
+    let (mut cursor, mut last) = (None, None);
+    loop {
+        let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
+        let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
+        last = page.values()?.pop().or(last);
+        cursor = page.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    last.ok_or_else(|| Ended::new(NOT_FOUND, format!("there is no entry {key}"), "").into())
+}
+
+/// The version before one: the nearest that is there, since a restore lets numbers jump.
+async fn before(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
+    let query = [("limit", Some("1000".to_owned()))];
+    let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
+    let numbers = page.values()?.into_iter().filter_map(|entry| entry["version"].as_u64());
+    numbers.filter(|number| *number < version).max().ok_or_else(|| {
+        let hint = "give two versions; `quorate memory log` shows them";
+        Ended::new(NOT_FOUND, format!("{key} has no version before {version}"), hint).into()
+    })
+}

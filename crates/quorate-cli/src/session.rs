@@ -1,0 +1,253 @@
+//! `quorate session`: pieces of common work.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
+use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, time};
+use crate::text;
+
+/// How many lines of a timeline are exported at most: pages of 1,000.
+const PAGES_MAX: usize = 100;
+
+/// Pieces of common work.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate session list")]
+pub(crate) struct SessionArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: SessionVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum SessionVerb {
+    /// List sessions. [ro]
+    #[command(after_help = "Example: quorate session list --json")]
+    List {
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show a session. [ro]
+    #[command(after_help = "Example: quorate session show @last")]
+    Show {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+    },
+    /// Open a session. [rw]
+    #[command(
+        after_help = "Example: quorate session open 'Review the contract' --coordinator alice --with bob"
+    )]
+    Open(OpenArgs),
+    /// Pause a session: its deliveries are held until it goes on. [rw]
+    #[command(after_help = "Example: quorate session pause @last --reason 'until Monday'")]
+    Pause(ChangeArgs),
+    /// Let a paused session go on. [rw]
+    #[command(after_help = "Example: quorate session resume @last")]
+    Resume(ChangeArgs),
+    /// End a session that reached what it was for. [rw]
+    #[command(after_help = "Example: quorate session complete @last")]
+    Complete(ChangeArgs),
+    /// End a session that did not. [rw]
+    #[command(after_help = "Example: quorate session fail @last --reason 'no quorum'")]
+    Fail(ChangeArgs),
+    /// Print what happened in a session, the oldest first. [ro]
+    #[command(after_help = "Example: quorate session timeline @last")]
+    Timeline {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Print a session and all that happened in it, as one JSON document. [ro]
+    #[command(after_help = "Example: quorate session export @last > session.json")]
+    Export {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+    },
+}
+
+#[derive(Args, Debug)]
+struct OpenArgs {
+    /// What it is about.
+    title: String,
+    #[command(flatten)]
+    task: TaskContent,
+    /// Who leads it.
+    #[arg(long, value_name = "AGENT")]
+    coordinator: Option<String>,
+    /// Who takes part; may be given several times.
+    #[arg(long, value_name = "AGENT")]
+    with: Vec<String>,
+    /// An id of your own.
+    #[arg(long)]
+    id: Option<String>,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// What is to be done.
+#[derive(Args, Debug)]
+struct TaskContent {
+    /// What is to be done, as JSON.
+    #[arg(long, value_name = "JSON")]
+    task: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct ChangeArgs {
+    /// Its id, the beginning of it, or @last.
+    id: String,
+    /// Why.
+    #[arg(long, default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+const COLUMNS: &[Column] = &[
+    ("ID", |session| field(session, "id")),
+    ("STATUS", |session| field(session, "status")),
+    ("COORDINATOR", |session| field(session, "coordinator")),
+    ("WITH", |session| participants(session).join(", ")),
+    ("OPENED", |session| time(&session["openedAt"])),
+    ("TITLE", |session| field(session, "title")),
+];
+
+const TIMELINE: &[Column] = &[
+    ("RECORD", |line| field(line, "seq")),
+    ("AT", |line| time(&line["at"])),
+    ("BY", |line| field(line, "by")),
+    ("KIND", |line| field(line, "kind")),
+    ("WHAT", what),
+];
+
+fn participants(session: &Value) -> Vec<String> {
+    let all = session["participants"].as_array().map_or(&[][..], Vec::as_slice);
+    all.iter().filter(|one| one["leftAt"].is_null()).map(|one| field(one, "agent")).collect()
+}
+
+fn what(line: &Value) -> String {
+    let message = &line["message"];
+    if message.is_object() {
+        let (from, to) = (field(message, "from"), field(message, "to"));
+        return format!("{from} → {to} {} {}", field(message, "action"), plain(&message["payload"]));
+    }
+    match line["verb"].as_str() {
+        Some(verb) => {
+            format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned()
+        }
+        None => format!("{} {}", plain(&line["content"]), field(line, "rationale")).trim().to_owned(),
+    }
+}
+
+pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
+    let SessionArgs { hub, shape, verb } = args;
+    let hub = hub.open()?;
+    match verb {
+        SessionVerb::List { page } => {
+            let query = [("limit", page.limit()), ("cursor", page.cursor())];
+            shape.list(&hub.get("/v1/sessions", &query).await?, "sessions", COLUMNS)
+        }
+        SessionVerb::Show { id } => {
+            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+        }
+        SessionVerb::Open(args) => open(&hub, &shape, args).await,
+        SessionVerb::Pause(args) => change(&hub, &shape, "pause", args).await,
+        SessionVerb::Resume(args) => change(&hub, &shape, "resume", args).await,
+        SessionVerb::Complete(args) => change(&hub, &shape, "complete", args).await,
+        SessionVerb::Fail(args) => change(&hub, &shape, "fail", args).await,
+        SessionVerb::Timeline { id, page } => {
+            let path = format!("{}/timeline", path_of(&hub, &id).await?);
+            let query = [("limit", page.limit()), ("cursor", page.cursor())];
+            let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
+            // A cursor comes with every page: more may happen.
+            if page.is_full(listed.items.len()) {
+                text::say(format!("there may be more: --cursor {}", listed.cursor.unwrap_or_default()));
+            }
+            Ok(())
+        }
+        SessionVerb::Export { id } => export(&hub, &id).await,
+    }
+}
+
+async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
+    Ok(format!("/v1/sessions/{}", segment(&hub.id(Noun::Session, id).await?)))
+}
+
+async fn open(hub: &Hub, shape: &Shape, args: OpenArgs) -> anyhow::Result<()> {
+    let task = Content::json(args.task.task).read()?;
+    let body = Fields::default()
+        .maybe("id", args.id)?
+        .set("title", args.title)?
+        .maybe("coordinator", args.coordinator)?
+        .list("participants", &args.with)?
+        .maybe("task", task)?;
+    let answer = hub.change(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
+    let Some(answer) = answer else { return Ok(()) };
+    let made: Value = serde_json::from_str(&answer)?;
+    shape.made(&answer, &field(&made, "id"), &format!("session {} is open", field(&made, "id")));
+    Ok(())
+}
+
+async fn change(hub: &Hub, shape: &Shape, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
+    let path = path_of(hub, &args.id).await?;
+    let body = Fields::default().set("reason", args.reason)?;
+    let way = format!("{path}/{verb}");
+    let answer = hub.change(args.dry_run, (Method::Post, &way), Some(body.to_json())).await?;
+    let Some(answer) = answer else { return Ok(()) };
+    let session: Value = serde_json::from_str(&answer)?;
+    shape.done(&answer, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
+    Ok(())
+}
+
+/// Everything, page by page, each line as the hub told it.
+async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
+    let path = path_of(hub, id).await?;
+    let session: Box<RawValue> = RawValue::from_string(hub.get(&path, &[]).await?)?;
+    let (mut lines, mut cursor, mut whole) = (Vec::new(), None, false);
+    for _ in 0..PAGES_MAX {
+        let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
+        let page = Listed::read(&hub.get(&format!("{path}/timeline"), &query).await?, "timeline")?;
+        // A cursor comes with every page: new lines may follow.
+        whole = page.items.is_empty() || page.cursor.is_none();
+        lines.extend(page.items);
+        cursor = page.cursor;
+        if whole {
+            break;
+        }
+    }
+    let document = BTreeMap::from([
+        ("session", session),
+        ("timeline", to_raw_value(&lines)?),
+        ("whole", to_raw_value(&whole)?),
+    ]);
+    text::print(text::clean_json(&serde_json::to_string(&document)?));
+    if !whole {
+        text::say(format!("the timeline is longer: only its first {} lines are here", lines.len()));
+    }
+    Ok(())
+}
+
+fn facts(session: &Value) -> Facts {
+    let text = |name| field(session, name);
+    let added = session["added"].as_object().into_iter().flatten();
+    let added = added.filter(|(_, count)| **count != 0).map(|(kind, count)| format!("{count} {kind}"));
+    Facts::default()
+        .add("id", text("id"))
+        .add("title", text("title"))
+        .add("status", text("status"))
+        .add("since", time(&session["since"]))
+        .add("reason", text("reason"))
+        .add("coordinator", text("coordinator"))
+        .add("with", participants(session).join(", "))
+        .add("opened", time(&session["openedAt"]))
+        .add("added", added.collect::<Vec<_>>().join(", "))
+        .add("task", if session["task"].is_null() { String::new() } else { payload(&session["task"]) })
+}

@@ -1,0 +1,216 @@
+//! `quorate status`: one screen that says what is stuck, what moves, and who is there.
+
+use clap::Args;
+use jiff::Timestamp;
+use quorate_store::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+
+use crate::hub::{Hub, HubArgs};
+use crate::shape::{Format, Shape, Table, field, plain, shortened};
+use crate::text;
+
+/// How many of each are named.
+const NAMED_MAX: usize = 5;
+
+/// One screen: what is stuck, what moves, who is there.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate status
+
+Each line that is stuck says what to do about it. Everything it shows comes from the
+hub; nothing is changed.")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+/// Something that goes on by itself or does not.
+struct Line {
+    what: String,
+    next: String,
+}
+
+struct Status {
+    url: String,
+    seq: u64,
+    at: Value,
+    needs_you: Vec<Line>,
+    stuck: Vec<Line>,
+    moving: Vec<Line>,
+    agents: (usize, usize),
+    queue: Value,
+    tasks: Value,
+}
+
+pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
+    let hub = args.hub.open()?;
+    let status = look(&hub).await?;
+    match args.shape.format() {
+        Format::Json | Format::Jsonl => text::print(text::clean_json(&to_json(&status).to_string())),
+        Format::Table => tell(&status),
+        format => {
+            let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
+            let all =
+                [("needs you", &status.needs_you), ("stuck", &status.stuck), ("moving", &status.moving)];
+            for (kind, lines) in all {
+                lines
+                    .iter()
+                    .for_each(|line| table.row([kind.to_owned(), line.what.clone(), line.next.clone()]));
+            }
+            table.print(format);
+        }
+    }
+    Ok(())
+}
+
+async fn look(hub: &Hub) -> anyhow::Result<Status> {
+    let state = hub.look("/v1/state", &[]).await?;
+    let thousand = || ("limit", Some("1000".to_owned()));
+    let agents = hub.look("/v1/agents", &[thousand()]).await?;
+    let agents = agents["agents"].as_array().cloned().unwrap_or_default();
+    let down = |agent: &Value| agent["status"] == "offline";
+    let mut status = Status {
+        url: hub.url(),
+        seq: state["seq"].as_u64().unwrap_or(0),
+        at: state["at"].clone(),
+        needs_you: Vec::new(),
+        stuck: Vec::new(),
+        moving: Vec::new(),
+        agents: (agents.len(), agents.iter().filter(|agent| down(agent)).count()),
+        queue: state["deliveries"].clone(),
+        tasks: state["tasks"].clone(),
+    };
+    status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
+    status.stuck.extend(dead_letters(hub, &status.queue).await?);
+    status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
+    status.stuck.extend(ended_badly(hub, &status.tasks).await?);
+    for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
+        let (id, title) = (field(session, "session"), field(session, "title"));
+        match session["status"].as_str() {
+            Some("paused") => status.stuck.push(Line {
+                what: format!("{id} {title}: paused {}", field(session, "reason")).trim().to_owned(),
+                next: format!("quorate session resume {id}"),
+            }),
+            Some("active") => status
+                .moving
+                .push(Line { what: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
+            _ => {}
+        }
+    }
+    Ok(status)
+}
+
+/// What was given up, agent by agent.
+async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
+    if queue["dead"].as_u64() == Some(0) {
+        return Ok(Vec::new());
+    }
+    let answer = hub.look("/v1/dead-letters", &[("limit", Some(NAMED_MAX.to_string()))]).await?;
+    let letters = answer["deadLetters"].as_array().cloned().unwrap_or_default();
+    Ok(letters
+        .iter()
+        .map(|letter| {
+            let id = field(letter, "deliveryId");
+            let (who, why) = (field(letter, "agent"), field(letter, "reason"));
+            Line {
+                what: format!("{id} given up after {} tries by {who}: {why}", letter["attempts"]),
+                next: format!("quorate msg redeliver {id}"),
+            }
+        })
+        .collect())
+}
+
+/// An agent that is not there, while something waits for it.
+fn absent(agent: &Value) -> Option<Line> {
+    let open = agent["load"]["open"].as_u64().filter(|open| *open > 0)?;
+    let id = field(agent, "id");
+    let since = age(&agent["heardAt"]).map(|age| format!(", last heard {age} ago")).unwrap_or_default();
+    Some(Line {
+        what: format!("{open} messages wait for {id}, which is offline{since}"),
+        next: format!("start {id} again, or quorate msg list --to {id}"),
+    })
+}
+
+async fn waiting_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
+    tasks(hub, counts, &["awaiting_approval"], "waits for an approval").await
+}
+
+async fn ended_badly(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
+    tasks(hub, counts, &["escalated", "failed"], "").await
+}
+
+async fn tasks(hub: &Hub, counts: &Value, states: &[&str], words: &str) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for state in states.iter().filter(|state| counts[**state].as_u64().is_some_and(|count| count > 0)) {
+        let query = [("status", Some((*state).to_owned())), ("limit", Some(NAMED_MAX.to_string()))];
+        let answer = hub.look("/v1/tasks", &query).await?;
+        for task in answer["tasks"].as_array().map_or(&[][..], Vec::as_slice) {
+            let (id, reason) = (field(task, "id"), field(task, "reason"));
+            let words = if words.is_empty() { state } else { words };
+            lines.push(Line {
+                what: format!("task {id} {words}: {reason}").trim_end_matches(": ").to_owned(),
+                next: format!("quorate task show {id}"),
+            });
+        }
+    }
+    Ok(lines)
+}
+
+fn count_of(value: &Value, names: &[&str]) -> u64 {
+    names.iter().filter_map(|name| value[*name].as_u64()).sum()
+}
+
+fn tell(status: &Status) {
+    let groups = [("NEEDS YOU", &status.needs_you), ("STUCK", &status.stuck), ("MOVING", &status.moving)];
+    for (name, lines) in groups {
+        if lines.is_empty() {
+            text::print(format!("{name:<9}  0"));
+        }
+        for (index, line) in lines.iter().take(NAMED_MAX).enumerate() {
+            let lead = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
+            let next = if name == "MOVING" { String::new() } else { format!("   → {}", line.next) };
+            text::print(text::clean_line(&format!("{lead} {}{next}", shortened(&line.what, 90))));
+        }
+    }
+    let (agents, down) = status.agents;
+    let waiting = count_of(&status.queue, &["ready", "scheduled"]);
+    let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
+    text::print(format!("AGENTS     {agents:<3} {} up, {down} down", agents - down));
+    text::print(format!("QUEUE      {waiting:<3} waiting, {} held", plain(&status.queue["leased"])));
+    text::print(format!("TASKS      {open:<3} open, {} done", count_of(&status.tasks, &["done", "partial"])));
+    let age = age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
+    text::print(format!("LOG        {:<3} records{age}", status.seq));
+    text::say(format!("{}   more: quorate tail, quorate doctor", status.url));
+}
+
+fn to_json(status: &Status) -> Value {
+    let lines = |lines: &[Line]| -> Vec<Value> {
+        lines.iter().map(|line| json!({"what": line.what, "next": line.next})).collect()
+    };
+    let (agents, down) = status.agents;
+    json!({
+        "url": status.url,
+        "seq": status.seq,
+        "at": status.at,
+        "needsYou": lines(&status.needs_you),
+        "stuck": lines(&status.stuck),
+        "moving": lines(&status.moving),
+        "agents": {"known": agents, "up": agents - down, "down": down},
+        "deliveries": status.queue,
+        "tasks": status.tasks,
+    })
+}
+
+/// How long ago a time is, as people say it.
+pub(crate) fn age(at: &Value) -> Option<String> {
+    let at: Timestamp = at.as_str()?.parse().ok()?;
+    let now = i64::try_from(SystemClock::new().now().wall.0).ok()?;
+    let seconds = (now - at.as_millisecond()).max(0) / 1000;
+    Some(match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    })
+}

@@ -1,0 +1,168 @@
+//! `quorate tail`: what happens in a space, as it happens. A broken connection is made again, and nothing is missed.
+
+use std::io;
+use std::time::Duration;
+
+use clap::Args;
+use quorate_client::Error;
+use quorate_core::Code;
+use quorate_store::{Clock as _, SystemClock};
+use serde_json::Value;
+
+use crate::exit::{Ended, USAGE};
+use crate::hub::{Hub, HubArgs, unless_interrupted};
+use crate::shape::{Format, Shape, field, plain, shortened, time};
+use crate::text;
+
+/// How long to wait before connecting again, at first and at most.
+const PAUSE_MS: (u64, u64) = (250, 5_000);
+/// How much of a field is shown.
+const FIELD_MAX: usize = 60;
+/// What stands elsewhere in the line, or is of use to programs only.
+const UNSAID: [&str; 5] = ["effect", "part", "atMs", "number", "by"];
+/// What can be chosen.
+const CHOICES: [&str; 3] = ["kind", "agent", "session"];
+
+/// Follows what happens.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate tail --where kind=message.sent --where agent=bob
+
+One line an effect; with --jsonl (or --json) one record a line, as the hub told it.
+It goes on until ^C (exit code 130), or until --limit; a broken connection is made
+again from the record after the last one. quorate tail --from 1 tells everything.")]
+pub(crate) struct TailArgs {
+    /// Only these: kind=EFFECT[,EFFECT…], agent=ID or session=ID; may be given several times.
+    #[arg(long = "where", value_name = "WHAT")]
+    chosen: Vec<String>,
+    /// From this record on; without, from now on.
+    #[arg(long, value_name = "SEQ")]
+    from: Option<u64>,
+    /// End after so many records.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
+    let mut query = vec![];
+    for choice in &args.chosen {
+        query.push(chosen(choice)?);
+    }
+    let hub = args.hub.open()?;
+    let mut tail = Tail { hub, query, format: args.shape.format(), next: args.from, left: args.limit };
+    let mut pause = 0;
+    loop {
+        let before = tail.next;
+        let end = unless_interrupted(tail.follow()).await;
+        if before != tail.next {
+            pause = 0;
+        }
+        match end {
+            Ok(Followed::Enough) => return Ok(()),
+            Ok(Followed::Broken) => {}
+            // Before the first line there is nothing to go on with.
+            Err(error) if tail.next.is_none() || !is_away(&error) => return Err(error),
+            Err(_) => {}
+        }
+        let from = tail.next.map_or_else(|| "now".to_owned(), |next| format!("record {next}"));
+        text::say(format!("the connection broke; going on from {from}"));
+        pause = (pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1);
+        unless_interrupted(async {
+            SystemClock::new().pass(Duration::from_millis(pause)).await;
+            Ok(())
+        })
+        .await?;
+    }
+}
+
+fn is_away(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Error>().is_some_and(|error| error.code() == Code::Unavailable)
+}
+
+fn chosen(text: &str) -> anyhow::Result<(&'static str, String)> {
+    let known = |name: &str| CHOICES.into_iter().find(|choice| *choice == name);
+    let pair = text.split_once('=').and_then(|(name, value)| Some((known(name.trim())?, value.trim())));
+    match pair {
+        Some((name, value)) if !value.is_empty() => Ok((name, value.to_owned())),
+        _ => {
+            let message = format!("--where {:?} chooses nothing", text::clean_line(text));
+            Err(Ended::new(USAGE, message, "write kind=EFFECT, agent=ID or session=ID").into())
+        }
+    }
+}
+
+enum Followed {
+    /// As many as wanted, or nobody reads any more.
+    Enough,
+    Broken,
+}
+
+struct Tail {
+    hub: Hub,
+    query: Vec<(&'static str, String)>,
+    format: Format,
+    next: Option<u64>,
+    left: Option<u64>,
+}
+
+impl Tail {
+    async fn follow(&mut self) -> anyhow::Result<Followed> {
+        let mut query: Vec<(&str, Option<String>)> =
+            self.query.iter().map(|(name, value)| (*name, Some(value.clone()))).collect();
+        query.push(("from", self.next.map(|next| next.to_string())));
+        let mut lines = self.hub.lines("/v1/events", &query).await?;
+        while let Some(line) = lines.next().await? {
+            let line = String::from_utf8_lossy(&line);
+            if let Some(from) = line.strip_prefix(": from ").and_then(|from| from.trim().parse().ok()) {
+                // The first line says where this begins, so that a break before the first event loses nothing.
+                self.next = Some(from);
+            }
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            if self.left == Some(0) {
+                return Ok(Followed::Enough);
+            }
+            let record: Value = serde_json::from_str(data)?;
+            if self.tell(data, &record).is_err() {
+                return Ok(Followed::Enough);
+            }
+            self.next = record["seq"].as_u64().map(|seq| seq + 1);
+            self.left = self.left.map(|left| left - 1);
+            if self.left == Some(0) {
+                return Ok(Followed::Enough);
+            }
+        }
+        Ok(Followed::Broken)
+    }
+
+    fn tell(&self, data: &str, record: &Value) -> io::Result<()> {
+        if matches!(self.format, Format::Json | Format::Jsonl) {
+            return text::try_print(text::clean_json(data));
+        }
+        let between = if self.format == Format::Compact { "\t" } else { "  " };
+        for effect in record["effects"].as_array().map_or(&[][..], Vec::as_slice) {
+            let about = [
+                field(record, "seq"),
+                time(&record["at"]),
+                field(record, "principal"),
+                field(effect, "effect"),
+            ];
+            let cells = about.iter().cloned().chain([fields_of(effect)]).map(|cell| text::clean_line(&cell));
+            text::try_print(cells.collect::<Vec<_>>().join(between))?;
+        }
+        Ok(())
+    }
+}
+
+/// What an effect says, name by name.
+fn fields_of(effect: &Value) -> String {
+    let fields =
+        effect.as_object().into_iter().flatten().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
+    let fields = fields.map(|(name, value)| (name, plain(value))).filter(|(_, value)| !value.is_empty());
+    fields
+        .map(|(name, value)| format!("{name}={}", shortened(&value, FIELD_MAX)))
+        .collect::<Vec<_>>()
+        .join(" ")
+}

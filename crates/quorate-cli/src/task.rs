@@ -1,0 +1,242 @@
+//! `quorate task`: work for an agent or for whoever can do it.
+
+mod graph;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use crate::exit::{Ended, USAGE};
+use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
+use crate::shape::{Column, Facts, Shape, field, payload, time};
+use crate::why;
+
+/// Work: what is to be done, who does it, what it waits for.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate task list --status failed")]
+pub(crate) struct TaskArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: TaskVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum TaskVerb {
+    /// List tasks. [ro]
+    #[command(after_help = "Example: quorate task list --status blocked")]
+    List {
+        /// Only those that are: blocked, ready, scheduled, leased, done, partial, failed, cancelled, escalated …
+        #[arg(long)]
+        status: Option<String>,
+        /// Only those of this type.
+        #[arg(long = "type", value_name = "TYPE")]
+        task_type: Option<String>,
+        /// Only those of this agent.
+        #[arg(long, value_name = "AGENT")]
+        agent: Option<String>,
+        #[command(flatten)]
+        page: Page,
+    },
+    /// Show a task, with its result. [ro]
+    #[command(after_help = "Example: quorate task show @last")]
+    Show {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+    },
+    /// Say where a task is, what it waits for, and what happens next and when. [ro]
+    #[command(after_help = "Example: quorate task why t1")]
+    Why {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+    },
+    /// Add a task, or a graph of them from a file: all or nothing. [rw]
+    #[command(after_help = "Example: quorate task add sum --value '[1,2]' --id t1
+
+A graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"},{\"id\":\"b\",\"type\":\"sum\",\"dependsOn\":[\"a\"]}]}:
+quorate task add --graph graph.json")]
+    Add(AddArgs),
+    /// Print what depends on what, as a tree. [ro]
+    #[command(after_help = "Example: quorate task graph deploy")]
+    Graph {
+        /// Only this task and what it depends on; without, all of them (up to 1,000).
+        id: Option<String>,
+    },
+    /// End a task that nobody needs any more. [rw]
+    #[command(after_help = "Example: quorate task cancel t1 --reason 'not needed'")]
+    Cancel {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        /// Why.
+        #[arg(long, default_value = "")]
+        reason: String,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+}
+
+#[derive(Args, Debug)]
+struct AddArgs {
+    /// What kind of work: whoever can do it takes it.
+    #[arg(value_name = "TYPE", required_unless_present = "graph")]
+    task_type: Option<String>,
+    #[command(flatten)]
+    content: Content,
+    /// A file with a graph of tasks in JSON; - is the standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "agent", "id", "after", "priority", "session"])]
+    graph: Option<PathBuf>,
+    /// An id of your own.
+    #[arg(long)]
+    id: Option<String>,
+    /// For this agent only.
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Only after this task is done; may be given several times.
+    #[arg(long, value_name = "ID")]
+    after: Vec<String>,
+    /// How urgent: low, normal, high, urgent.
+    #[arg(long)]
+    priority: Option<String>,
+    /// How long it may take in all, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    timeout_ms: Option<u64>,
+    /// How often it is tried.
+    #[arg(long, value_name = "N")]
+    attempts: Option<u16>,
+    /// The session that it belongs to.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+const COLUMNS: &[Column] = &[
+    ("ID", |task| field(task, "id")),
+    ("TYPE", |task| field(task, "type")),
+    ("STATUS", |task| field(task, "status")),
+    ("PRIORITY", |task| field(task, "priority")),
+    ("ATTEMPT", |task| format!("{}/{}", task["attempt"], task["maxAttempts"])),
+    ("WHO", |task| first(&[field(task, "holder"), field(task, "agent")])),
+    ("AFTER", |task| field(task, "dependsOn")),
+    ("CREATED", |task| time(&task["createdAt"])),
+    ("REASON", |task| field(task, "reason")),
+];
+
+fn first(texts: &[String]) -> String {
+    texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default()
+}
+
+pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
+    let TaskArgs { hub, shape, verb } = args;
+    let hub = hub.open()?;
+    match verb {
+        TaskVerb::List { status, task_type, agent, page } => {
+            let query = [
+                ("status", status),
+                ("type", task_type),
+                ("agent", agent),
+                ("limit", page.limit()),
+                ("cursor", page.cursor()),
+            ];
+            shape.list(&hub.get("/v1/tasks", &query).await?, "tasks", COLUMNS)
+        }
+        TaskVerb::Show { id } => {
+            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+        }
+        TaskVerb::Why { id } => {
+            let path = path_of(&hub, &id).await?;
+            why::show(&hub.get(&format!("{path}/why"), &[]).await?, &shape)
+        }
+        TaskVerb::Add(args) => add(&hub, &shape, args).await,
+        TaskVerb::Graph { id } => graph::run(&hub, &shape, id).await,
+        TaskVerb::Cancel { id, reason, dry_run } => {
+            let id = hub.id(Noun::Task, &id).await?;
+            let body = Fields::default().set("reason", reason)?;
+            let path = format!("/v1/tasks/{}/cancel", segment(&id));
+            let answer = hub.change(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            answer.iter().for_each(|answer| shape.done(answer, &format!("task {id} is cancelled")));
+            Ok(())
+        }
+    }
+}
+
+async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
+    Ok(format!("/v1/tasks/{}", segment(&hub.id(Noun::Task, id).await?)))
+}
+
+async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
+    let body = match &args.graph {
+        Some(file) => {
+            let text = read_file(file)?;
+            serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| {
+                let hint = "a graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"}]}";
+                Ended::new(USAGE, format!("{} is no JSON: {error}", file.display()), hint)
+            })?;
+            text
+        }
+        None => one(&args)?,
+    };
+    let answer = hub.change(args.dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
+    let Some(answer) = answer else { return Ok(()) };
+    let made: Value = serde_json::from_str(&answer)?;
+    let ids: Vec<String> = made["tasks"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .map(|task| field(task, "id"))
+        .collect();
+    let done = match ids.as_slice() {
+        [one] => format!("task {one} is on disk"),
+        several => format!("{} tasks are on disk", several.len()),
+    };
+    if shape.is_json() {
+        shape.done(&answer, &done);
+    } else {
+        ids.iter().for_each(|id| crate::text::print(crate::text::clean_line(id)));
+        crate::text::say(crate::text::clean_line(&done));
+    }
+    Ok(())
+}
+
+fn one(args: &AddArgs) -> anyhow::Result<String> {
+    let retry = args.attempts.map(|attempts| serde_json::json!({"maxAttempts": attempts}));
+    let body = Fields::default()
+        .maybe("id", args.id.as_ref())?
+        .maybe("type", args.task_type.as_ref())?
+        .maybe("agent", args.agent.as_ref())?
+        .maybe("input", args.content.clone().read()?)?
+        .maybe("priority", args.priority.as_ref())?
+        .list("dependsOn", &args.after)?
+        .maybe("timeoutMs", args.timeout_ms)?
+        .maybe("retry", retry)?
+        .maybe("sessionId", args.session.as_ref())?;
+    Ok(body.to_json())
+}
+
+fn facts(task: &Value) -> Facts {
+    let text = |name| field(task, name);
+    Facts::default()
+        .add("id", text("id"))
+        .add("type", text("type"))
+        .add("agent", text("agent"))
+        .add("status", text("status"))
+        .add("blocked on", text("blockedOn"))
+        .add("held by", text("holder"))
+        .add("held until", time(&task["leaseUntil"]))
+        .add("attempt", format!("{} of {}", task["attempt"], task["maxAttempts"]))
+        .add("priority", text("priority"))
+        .add("after", text("dependsOn"))
+        .add("session", text("sessionId"))
+        .add("created", time(&task["createdAt"]))
+        .add("by", text("creator"))
+        .add("reason", text("reason"))
+        .add("confidence", text("confidence"))
+        .add("rationale", text("rationale"))
+        .add("missing", text("missing"))
+        .add("result", if task["result"].is_null() { String::new() } else { payload(&task["result"]) })
+        .add("details", if task["details"].is_null() { String::new() } else { payload(&task["details"]) })
+}

@@ -1,0 +1,141 @@
+//! `quorate task graph`: what depends on what, as a tree in text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::exit::{Ended, NOT_FOUND};
+use crate::hub::{Hub, Noun};
+use crate::shape::{Listed, Shape, field};
+use crate::text;
+
+/// How many are drawn.
+const SHOWN_MAX: &str = "1000";
+
+pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow::Result<()> {
+    let root = match id {
+        Some(id) => Some(hub.id(Noun::Task, &id).await?),
+        None => None,
+    };
+    let answer = hub.get("/v1/tasks", &[("limit", Some(SHOWN_MAX.to_owned()))]).await?;
+    if shape.is_json() {
+        return shape.list(&answer, "tasks", &[]);
+    }
+    let listed = Listed::read(&answer, "tasks")?;
+    let tasks = listed.values()?;
+    let graph = Graph::new(&tasks);
+    let roots = match &root {
+        Some(root) if !graph.tasks.contains_key(root) => {
+            let message = format!("there is no task {} among the first {SHOWN_MAX}", text::clean_line(root));
+            return Err(Ended::new(NOT_FOUND, message, "quorate task show").into());
+        }
+        Some(root) => vec![root.clone()],
+        None => graph.ends(),
+    };
+    if roots.is_empty() {
+        text::say("no tasks");
+    }
+    let mut drawn = BTreeSet::new();
+    for root in roots {
+        graph.draw(&root, "", "", &mut drawn).into_iter().for_each(text::print);
+    }
+    if listed.cursor.is_some() {
+        text::say(format!("only the first {SHOWN_MAX} tasks are drawn"));
+    }
+    Ok(())
+}
+
+struct Graph<'a> {
+    tasks: BTreeMap<String, &'a Value>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(tasks: &'a [Value]) -> Self {
+        Self { tasks: tasks.iter().map(|task| (field(task, "id"), task)).collect() }
+    }
+
+    fn needs(&self, id: &str) -> Vec<String> {
+        let listed = self.tasks.get(id).and_then(|task| task["dependsOn"].as_array());
+        listed.map_or_else(Vec::new, |ids| ids.iter().map(crate::shape::plain).collect())
+    }
+
+    /// What nobody depends on: there a tree begins.
+    fn ends(&self) -> Vec<String> {
+        let needed: BTreeSet<String> = self.tasks.keys().flat_map(|id| self.needs(id)).collect();
+        self.tasks.keys().filter(|id| !needed.contains(*id)).cloned().collect()
+    }
+
+    /// A task and, below it, what it depends on. What stands elsewhere already is only named. Each entry of the work list
+    /// is a task with what stands before it, so that a deep graph needs no deep stack.
+    fn draw(&self, root: &str, lead: &str, rest: &str, drawn: &mut BTreeSet<String>) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut work = vec![(root.to_owned(), lead.to_owned(), rest.to_owned())];
+        while let Some((id, lead, rest)) = work.pop() {
+            let Some(task) = self.tasks.get(&id) else {
+                lines.push(text::clean_line(&format!("{lead}? {id}  not among these")));
+                continue;
+            };
+            let needs = self.needs(&id);
+            let again = !drawn.insert(id.clone()) && !needs.is_empty();
+            let status = field(task, "status");
+            let more = if again { "  (see above)" } else { "" };
+            lines.push(text::clean_line(&format!(
+                "{lead}{} {id}  {}  {status}{more}",
+                glyph(&status),
+                field(task, "type")
+            )));
+            if again {
+                continue;
+            }
+            for (index, need) in needs.iter().enumerate().rev() {
+                let last = index + 1 == needs.len();
+                let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+                work.push((need.clone(), format!("{rest}{branch}"), format!("{rest}{below}")));
+            }
+        }
+        lines
+    }
+}
+
+fn glyph(status: &str) -> char {
+    match status {
+        "done" => '✓',
+        "partial" => '~',
+        "failed" | "escalated" => '✗',
+        "cancelled" => '-',
+        "blocked" => '■',
+        "leased" => '▶',
+        _ => '·',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::Graph;
+
+    #[test]
+    fn what_is_needed_stands_below_and_once() {
+        let tasks = [
+            json!({"id": "deploy", "type": "run", "status": "blocked", "dependsOn": ["test", "build"]}),
+            json!({"id": "test", "type": "run", "status": "leased", "dependsOn": ["build"]}),
+            json!({"id": "build", "type": "run", "status": "done", "dependsOn": ["fetch"]}),
+            json!({"id": "fetch", "type": "run", "status": "done", "dependsOn": ["gone"]}),
+        ];
+        let graph = Graph::new(&tasks);
+        assert_eq!(graph.ends(), ["deploy"]);
+        let lines = graph.draw("deploy", "", "", &mut BTreeSet::new());
+        let expected = [
+            "■ deploy  run  blocked",
+            "├─ ▶ test  run  leased",
+            "│  └─ ✓ build  run  done",
+            "│     └─ ✓ fetch  run  done",
+            "│        └─ ? gone  not among these",
+            "└─ ✓ build  run  done  (see above)",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

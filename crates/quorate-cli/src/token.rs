@@ -1,0 +1,125 @@
+//! `quorate token`: who is let in.
+
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+use quorate_store::{Clock as _, SystemClock};
+use serde_json::Value;
+
+use crate::exit::{Ended, USAGE};
+use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, segment};
+use crate::shape::{Column, Shape, field, time};
+use crate::text;
+
+/// Tokens of agents, people and tools.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate token create --role viewer --name dashboard > dashboard.token")]
+pub(crate) struct TokenArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(subcommand)]
+    verb: TokenVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum TokenVerb {
+    /// Make a token and print it, alone on stdout and this once. [rw]
+    #[command(
+        after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token"
+    )]
+    Create {
+        /// What it lets its bearer do: agent, operator, approver, moderator, viewer, admin.
+        #[arg(long)]
+        role: String,
+        /// For the role agent: which one.
+        #[arg(long, value_name = "ID")]
+        agent: Option<String>,
+        /// What it is for, to know it again.
+        #[arg(long)]
+        name: String,
+        /// When it ends: 12h, 30d, or a time like 2026-01-31T09:30:00Z. Without, it does not end by itself.
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<String>,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+    /// List tokens; none of them is shown. [ro]
+    #[command(after_help = "Example: quorate token list")]
+    List,
+    /// End a token: within 5 s nobody gets in with it any more. [rw]
+    #[command(after_help = "Example: quorate token revoke tok_1-4-0")]
+    Revoke {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    ("ID", |token| field(token, "id")),
+    ("ROLE", |token| field(token, "role")),
+    ("AGENT", |token| field(token, "agent")),
+    ("NAME", |token| field(token, "name")),
+    ("CREATED", |token| time(&token["createdAt"])),
+    ("EXPIRES", |token| time(&token["expiresAt"])),
+    ("BY", |token| field(token, "createdBy")),
+];
+
+pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
+    let TokenArgs { hub, shape, verb } = args;
+    let hub = hub.open()?;
+    match verb {
+        TokenVerb::Create { role, agent, name, expires, dry_run } => {
+            let body = Fields::default()
+                .set("role", &role)?
+                .maybe("agent", agent)?
+                .set("name", &name)?
+                .maybe("expiresAt", expires.as_deref().map(moment).transpose()?)?;
+            let answer = hub.change(dry_run, (Method::Post, "/v1/tokens"), Some(body.to_json())).await?;
+            let Some(answer) = answer else { return Ok(()) };
+            let made: Value = serde_json::from_str(&answer)?;
+            let id = field(&made, "id");
+            shape.made(
+                &answer,
+                &field(&made, "token"),
+                &format!("token {id} of role {role}, {name}: it is on stdout, this once"),
+            );
+            text::say(format!("to end it: quorate token revoke {id}"));
+            Ok(())
+        }
+        TokenVerb::List => shape.list(&hub.get("/v1/tokens", &[]).await?, "tokens", COLUMNS),
+        TokenVerb::Revoke { id, dry_run } => {
+            let id = hub.id(Noun::Token, &id).await?;
+            let path = format!("/v1/tokens/{}", segment(&id));
+            let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
+            answer.iter().for_each(|answer| shape.done(answer, &format!("token {id} is revoked")));
+            Ok(())
+        }
+    }
+}
+
+/// A time that was written, or one that is so far from now.
+pub(crate) fn moment(text: &str) -> anyhow::Result<String> {
+    let wrong = || {
+        let hint = "write 90s, 15m, 12h, 30d, or a time like 2026-01-31T09:30:00Z";
+        anyhow::Error::from(Ended::new(USAGE, format!("{:?} is no time", text::clean_line(text)), hint))
+    };
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(format!("{time:.3}"));
+    }
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+    let number: i64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let far = SignedDuration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
+    let now = i64::try_from(SystemClock::new().now().wall.0)?;
+    let time = Timestamp::from_millisecond(now)?.checked_add(far).map_err(|_| wrong())?;
+    Ok(format!("{time:.3}"))
+}

@@ -1,0 +1,32 @@
+//! Why something is where it is: the hub's sentence, and its parts.
+
+use serde_json::Value;
+
+use crate::shape::{Facts, Shape, field, plain, time};
+
+/// Shows what the hub said of it.
+pub(crate) fn show(answer: &str, shape: &Shape) -> anyhow::Result<()> {
+    shape.one(answer, || Ok(facts(&serde_json::from_str(answer)?)))
+}
+
+fn facts(why: &Value) -> Facts {
+    let parts = why["parts"].as_array().map_or(&[][..], Vec::as_slice);
+    let parts = parts
+        .iter()
+        .map(|part| format!("{} {}: {}", field(part, "id"), field(part, "whose"), field(part, "sentence")));
+    Facts::default()
+        .add("id", field(why, "id"))
+        .add("state", field(why, "state"))
+        .add("since", time(&why["since"]))
+        .add("waits for", waits_for(&why["waitsFor"]))
+        .add("next", field(why, "next"))
+        .add("at", time(&why["nextAt"]))
+        .add("in words", field(why, "sentence"))
+        .add("parts", parts.collect::<Vec<_>>().join("\n"))
+}
+
+fn waits_for(what: &Value) -> String {
+    let named = ["agent", "agents", "tasks", "approval"].iter().map(|name| plain(&what[*name]));
+    let named = named.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
+    format!("{} {named}", field(what, "kind")).trim().to_owned()
+}

@@ -1,0 +1,174 @@
+//! A hub that runs in a directory of its own, and a shell beside it.
+#![allow(dead_code, missing_docs)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory with a home in it, and a hub if one was started.
+pub(crate) struct Place {
+    root: TempDir,
+    hub: Option<Child>,
+    pub(crate) address: String,
+}
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    /// Without a hub.
+    pub(crate) fn empty() -> Self {
+        let root = tempfile::tempdir().expect("a directory");
+        for name in ["home", "work"] {
+            fs::create_dir(root.path().join(name)).expect("made");
+        }
+        Self { root, hub: None, address: String::new() }
+    }
+
+    /// With a hub on `quorate-data`.
+    pub(crate) fn with_hub() -> Self {
+        let mut place = Self::empty();
+        place.start("127.0.0.1:0");
+        place
+    }
+
+    pub(crate) fn start(&mut self, listen: &str) {
+        let mut command = self.command("quorate");
+        command.args(["serve", "--listen", listen]).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the hub starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
+        self.address = ready["http"].as_str().expect("an address").to_owned();
+        self.hub = Some(child);
+    }
+
+    /// SIGKILL: no time to tidy up.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut hub) = self.hub.take() {
+            let _ = hub.kill();
+            let _ = hub.wait();
+        }
+    }
+
+    /// Where commands run.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.work().join("quorate-data")
+    }
+
+    /// A program with nothing in its environment but what it needs.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let own = Path::new(env!("CARGO_BIN_EXE_quorate"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", own.parent().expect("a directory").display());
+        let mut command = if program == "quorate" { Command::new(own) } else { Command::new(program) };
+        command.env_clear().env("PATH", path).env("HOME", self.home()).current_dir(self.work());
+        command
+    }
+
+    /// A line for the shell.
+    pub(crate) fn shell(&self, line: &str) -> Said {
+        let output =
+            self.command("bash").args(["-c", line]).stdin(Stdio::null()).output().expect("bash runs");
+        said(&output)
+    }
+
+    /// Lines for the shell, with all that they say, made the same for every run.
+    pub(crate) fn story(&self, lines: &[&str]) -> String {
+        let mut story = String::new();
+        for line in lines {
+            let Said { code, out, err } = self.shell(line);
+            story.push_str(&format!("$ {line}\n{out}"));
+            err.lines().for_each(|line| story.push_str(&format!("2> {line}\n")));
+            if code != Some(0) {
+                story.push_str(&format!("[{}]\n", code.unwrap_or(-1)));
+            }
+        }
+        self.normal(&story)
+    }
+
+    /// Without what differs from run to run, and as wide.
+    pub(crate) fn normal(&self, text: &str) -> String {
+        let text = text.replace(&self.work().display().to_string(), "WORK");
+        let text = text.replace(&self.home().display().to_string(), "HOME").replace(&self.address, "HUB");
+        let text = mask(&text, "dddd-dd-dd dd:dd:dd", "2026-01-01 00:00:00");
+        let text = mask(&text, "dddd-dd-ddTdd:dd:dd.ddd", "2026-01-01T00:00:00.000");
+        let text = mask(&text, "dd:dd:dd", "00:00:00");
+        let text = mask(&text, &format!("qrt_{}", "a".repeat(49)), "qrt_SECRET");
+        let text = mask(&text, &"x".repeat(64), "HASH");
+        mask(&text, &"x".repeat(32), "HASH")
+    }
+
+    /// A call of the hub, past the command line.
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Value {
+        let token = fs::read_to_string(self.data().join("admin-token")).expect("a token");
+        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            token.trim(),
+            body.len()
+        )
+        .expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        assert!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
+        serde_json::from_str(body).unwrap_or(Value::Null)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn said(output: &Output) -> Said {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// Exchanges what looks like the pattern: `d` is a digit, `a` a letter or digit, `x` a hexadecimal digit.
+fn mask(text: &str, pattern: &str, instead: &str) -> String {
+    let fits = |found: char, wanted: char| match wanted {
+        'd' => found.is_ascii_digit(),
+        'a' => found.is_ascii_alphanumeric(),
+        'x' => found.is_ascii_digit() || ('a'..='f').contains(&found),
+        other => found == other,
+    };
+    let mut masked = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = pattern.len();
+        let here =
+            rest.get(..length).filter(|here| here.chars().zip(pattern.chars()).all(|(f, w)| fits(f, w)));
+        let step = if here.is_some() { length } else { first.len_utf8() };
+        if here.is_some() {
+            masked.push_str(instead)
+        } else {
+            masked.push(first)
+        }
+        rest = &rest[step..];
+    }
+    masked
+}
