@@ -14,7 +14,7 @@ use crate::wire::message::word_of;
 use crate::wire::time;
 
 /// The fields of the payload in which a payload of another shape may stand.
-const INNER: [&str; 2] = ["data", "content"];
+const INNER: [&str; 3] = ["data", "content", "question"];
 
 pub(super) const KINDS: [(&str, MessageType); 4] = [
     ("command", MessageType::Command),

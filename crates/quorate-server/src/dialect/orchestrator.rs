@@ -319,13 +319,14 @@ fn body(form: Form, letter: &Letter) -> Box<RawValue> {
             .with("content", &letter.payload)
             .with("priority", urgency)
             .with("action_required", false),
-        Form::Request => {
-            let text: Option<String> = serde_json::from_str(letter.payload.get()).ok();
-            Shape::default()
-                .with("question", text.as_ref().unwrap_or(&message.action))
-                .with("data", &letter.payload)
-                .with("urgency", urgency)
+        // A text is a question; of anything else the action says what is asked.
+        Form::Request if letter.payload.get().starts_with('"') => {
+            Shape::default().with("question", &letter.payload).with("urgency", urgency)
         }
+        Form::Request => Shape::default()
+            .with("question", &message.action)
+            .with("data", &letter.payload)
+            .with("urgency", urgency),
         _ => Shape::default().with("summary", &message.action).with("data", &letter.payload),
     };
     shape.to_raw()

@@ -80,21 +80,30 @@ fn options() -> serde_saphyr::Options {
 }
 
 fn refused(error: Error) -> Refused {
-    let place = error.location().map(|at| format!("line {}, column {}: ", at.line(), at.column()));
-    let what = error.without_snippet().to_string();
-    let detail = format!("{}the YAML cannot be read: {what}", place.unwrap_or_default());
+    let place = error.location().map(|at| (at.line(), at.column()));
+    let at = place.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
     let Error::Budget { breach, .. } = error.without_snippet() else {
-        return Refused::new(Code::Invalid, detail).hint("see docs/guides/dialects.md for examples");
+        let what = error.without_snippet().to_string();
+        // It stands in front already.
+        let what =
+            place.and_then(|(line, column)| what.strip_suffix(&format!(" at line {line}, column {column}")));
+        let what = what.map_or_else(|| error.without_snippet().to_string(), ToOwned::to_owned);
+        return Refused::new(Code::Invalid, format!("{at}the YAML cannot be read: {what}"))
+            .hint("see docs/guides/dialects.md for examples");
     };
-    let (limit, hint) = match breach {
-        BudgetBreach::Depth { .. } => (YAML_DEPTH_MAX, "flatten it, or send it as JSON"),
-        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
-            (0, "write it without anchors and aliases")
+    let (what, limit, hint) = match breach {
+        BudgetBreach::Depth { .. } => {
+            ("is nested too deep", YAML_DEPTH_MAX, "flatten it, or send it as JSON")
         }
-        BudgetBreach::Documents { .. } => (1, "send one document; it may be a list"),
-        _ => (NODES_MAX, "send it in parts"),
+        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
+            ("has anchors or aliases", 0, "write it without them")
+        }
+        BudgetBreach::Documents { .. } => {
+            ("has more than one document", 1, "send one document; it may be a list")
+        }
+        _ => ("is too large", NODES_MAX, "send it in parts"),
     };
-    Refused::new(Code::LimitExceeded, detail).limit(limit as u64).hint(hint)
+    Refused::new(Code::LimitExceeded, format!("{at}the YAML {what}")).limit(limit as u64).hint(hint)
 }
 
 /// What YAML and JSON have in common. Fields stay in their order.

@@ -110,6 +110,23 @@ fn b3_a_query_and_its_response() {
 }
 
 #[test]
+fn b1_b3_what_was_not_made_for_the_dialect_finds_a_place_in_it() {
+    let written = |kind: &str, payload: Value| {
+        let message = json!({"to": "b", "from": "a", "type": kind, "action": "act", "payload": payload});
+        let letter = read(Dialect::Native, &message.to_string());
+        value(&Dialect::Orchestrator.write(&letter).expect("it is written"))
+    };
+    let (asked, told) = (written("query", json!("Why?")), written("query", json!([1])));
+    assert_eq!(asked["query"], json!({"question": "Why?", "urgency": "medium"}));
+    assert_eq!(asked["metadata"]["quorate"], json!({"action": "act", "payloadIn": "question"}));
+    assert_eq!(told["query"], json!({"question": "act", "data": [1], "urgency": "medium"}));
+    assert_eq!(written("command", json!(7))["context"], json!({"summary": "act", "data": 7}));
+    let event = json!({"type": "act", "content": 7, "priority": "medium", "action_required": false});
+    assert_eq!(written("event", json!(7))["message"], event);
+    assert_eq!(written("response", json!(7))["answer"], 7);
+}
+
+#[test]
 fn b9_a_log_line_is_an_event() {
     let text = seed!("b9-log.json");
     let message = read(Dialect::Orchestrator, text).message;

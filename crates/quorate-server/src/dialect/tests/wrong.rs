@@ -113,8 +113,10 @@ fn b3_yaml_is_refused_with_line_and_column() {
     let wrong = Dialect::Orchestrator.read("", &message).expect_err("it is wrong");
     let detail = "line 3, column 12: query.urgency: \"now\" is none of high, medium, low";
     assert_eq!(document.located(wrong).detail, detail);
-    let refused = yaml("query: [1, 2\nto: b").err().expect("no YAML");
-    assert!(refused.detail.starts_with("line "), "{}", refused.detail);
+    let refused = yaml("query: [1, 2\n").err().expect("no YAML");
+    assert_eq!(refused.detail, "line 1, column 8: the YAML cannot be read: unclosed bracket '['");
+    let refused = yaml("a: &x 1\nb: *x\n").err().expect("an alias");
+    assert_eq!(refused.detail, "line 1, column 7: the YAML has anchors or aliases");
     let refused = yaml("a: 1\na: 2\n").err().expect("said twice");
     assert!(refused.detail.starts_with("line 2, column 1: "), "{}", refused.detail);
 }
