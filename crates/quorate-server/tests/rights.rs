@@ -95,7 +95,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     (
         "dialects.putEntry",
         "/v1/dialects/coscientist/entries/e1",
-        r#"{"entry_id":"e1","agent_id":"ME","entry_type":"x","content":{},"created_at":"2025-10-20T14:30:00Z","updated_at":"2025-10-20T14:30:00Z","version":1,"dependencies":[]}"#,
+        r#"{"entry_id":"e1","entry_type":"x","content":{},"created_at":"2025-10-20T14:30:00Z","updated_at":"2025-10-20T14:30:00Z","version":1,"dependencies":[]}"#,
     ),
     ("audit.export", "/v1/audit", ""),
     ("audit.verify", "/v1/audit/verify", ""),

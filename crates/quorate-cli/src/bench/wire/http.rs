@@ -42,6 +42,14 @@ impl Http {
         checked(status, &answer)
     }
 
+    /// What a call answers, as text.
+    pub(super) async fn text(&mut self, path: &str) -> anyhow::Result<String> {
+        let request = self.request("GET", path, "");
+        let (status, answer) = self.exchange(&request).await?;
+        anyhow::ensure!(status == 200, "{path} answered {status}");
+        Ok(String::from_utf8(answer)?)
+    }
+
     fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let length = body.len();

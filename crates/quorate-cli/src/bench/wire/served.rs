@@ -28,7 +28,15 @@ pub(super) struct Served {
 pub(super) struct Meter {
     start: Instant,
     cpu: f64,
-    disk: Value,
+    disk: Disk,
+}
+
+/// What the disk was asked to do, as the hub's metrics say.
+#[derive(Clone, Copy, Default)]
+struct Disk {
+    syncs: f64,
+    sync_seconds: f64,
+    bytes: f64,
 }
 
 impl Served {
@@ -77,8 +85,22 @@ impl Served {
         http.call("GET", "/v1/admin/stats", &Value::Null).await
     }
 
+    async fn disk(&self) -> anyhow::Result<Disk> {
+        let mut http = Http::connect(self.address, &self.admin).await?;
+        let text = http.text("/metrics").await?;
+        let figure = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|figure| figure.parse().ok()).with_context(|| format!("the hub has no {name}"))
+        };
+        Ok(Disk {
+            syncs: figure("quorate_syncs_total")?,
+            sync_seconds: figure("quorate_sync_seconds_total")?,
+            bytes: figure("quorate_wal_written_bytes_total")?,
+        })
+    }
+
     pub(super) async fn meter(&self) -> anyhow::Result<Meter> {
-        let disk = self.stats().await?["disk"].take();
+        let disk = self.disk().await?;
         Ok(Meter { start: Instant::now(), cpu: cpu_seconds_of(self.child.id()), disk })
     }
 
@@ -86,14 +108,14 @@ impl Served {
     pub(super) async fn taken(&self, meter: &Meter) -> anyhow::Result<Taken> {
         let seconds = meter.start.elapsed().as_secs_f64();
         let cpu_seconds = cpu_seconds_of(self.child.id()) - meter.cpu;
-        let disk = self.stats().await?["disk"].take();
-        let grown = |name: &str| disk[name].as_u64().unwrap_or(0) - meter.disk[name].as_u64().unwrap_or(0);
+        let (before, after) = (meter.disk, self.disk().await?);
+        let syncs = (after.syncs - before.syncs) as u64;
         Ok(Taken {
             seconds,
-            syncs: grown("syncs"),
-            wal_syncs: grown("commitSyncs"),
-            sync_seconds: grown("commitSyncNs") as f64 / 1e9,
-            bytes_written: grown("bytesWritten"),
+            syncs,
+            wal_syncs: syncs,
+            sync_seconds: after.sync_seconds - before.sync_seconds,
+            bytes_written: (after.bytes - before.bytes) as u64,
             cpu_seconds,
             peak_memory: peak_memory_of(self.child.id()),
         })
