@@ -31,6 +31,22 @@ async fn d3_a_message_passes_between_two_agents() {
     hub.get(&carol, &format!("/v1/messages/{id}")).await.refused(404, "NOT_FOUND");
 }
 
+// Fails under: a pool whose messages nobody but their sender may look at.
+#[tokio::test]
+async fn d3_what_lies_in_a_pool_is_seen_by_those_who_can() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let tina = hub.register_able("tina", &["translate"]).await;
+    let message = json!({"to": "can:translate", "action": "translate", "payload": "hello"});
+    let sent = hub.post(&alice, "/v1/messages", &message).await.ok(200);
+    let path = format!("/v1/messages/{}", sent["receipts"][0]["id"].as_str().expect("an id"));
+    hub.get(&tina, &path).await.ok(200);
+    hub.get(&bob, &path).await.refused(404, "NOT_FOUND");
+    let claimed = hub.post(&tina, "/v1/agents/tina/inbox/claim", &json!({})).await.ok(200);
+    assert_eq!(claimed["deliveries"].as_array().map(Vec::len), Some(1));
+    hub.get(&tina, &path).await.ok(200);
+}
+
 #[tokio::test]
 async fn a_payload_comes_out_byte_for_byte() {
     const JSON: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;

@@ -127,9 +127,19 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     };
     if let Some(by) = call.by()
         && view.message.from.as_ref() != Some(by)
-        && view.deliveries.iter().all(|delivery| delivery.agent != *by)
+        && !view.deliveries.iter().any(|delivery| is_for(&call, by, &delivery.agent))
     {
         return Err(Refused::new(Code::NotFound, format!("there is no message {id}")).into());
     }
     ok(&MessageStateOut::new(&view))
+}
+
+/// Whether a delivery is an agent's, or one that it may take: what lies in a pool is for all who can.
+fn is_for(call: &Call, by: &AgentId, recipient: &AgentId) -> bool {
+    let can = |capability: &str| {
+        let published = call.space.published();
+        let agent = published.agents.by_id(by);
+        agent.is_some_and(|agent| agent.capabilities.iter().any(|one| one == capability))
+    };
+    recipient == by || recipient.as_str().strip_prefix("can:").is_some_and(can)
 }

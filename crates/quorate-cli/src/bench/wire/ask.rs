@@ -1,5 +1,7 @@
 //! W3 over WebSocket: questions and answers in memory only, with one caller and with 64.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -12,9 +14,35 @@ use crate::bench::measure::Latencies;
 use crate::bench::report::Line;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
-    let one = run(scale, 1, 1, scale.count(60_000)).await?;
+    let echo = tokio::task::spawn_blocking(echo_us).await??;
+    let one = run(scale, 1, 1, scale.count(60_000)).await?.set("echoUs", echo);
     let many = run(scale, 4, 16, scale.count(400_000)).await?;
     Ok(vec![one.target(6_500.0, "6.5k/s, p50 ≤ 150 µs"), many.target(60_000.0, "60k/s")])
+}
+
+/// What a bare echo takes on this machine, there and back between two threads, without any hub: the yardstick. A question
+/// through a hub and its answer are two of them.
+fn echo_us() -> anyhow::Result<u64> {
+    const ROUNDS: u32 = 2_000;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut near = TcpStream::connect(listener.local_addr()?)?;
+    let (mut far, _) = listener.accept()?;
+    near.set_nodelay(true)?;
+    far.set_nodelay(true)?;
+    let answering = std::thread::spawn(move || {
+        let mut bytes = [0; 256];
+        while far.read_exact(&mut bytes).and_then(|()| far.write_all(&bytes)).is_ok() {}
+    });
+    let mut bytes = [1; 256];
+    let start = Instant::now();
+    for _ in 0..ROUNDS {
+        near.write_all(&bytes)?;
+        near.read_exact(&mut bytes)?;
+    }
+    let taken = start.elapsed() / ROUNDS;
+    drop(near);
+    let _ = answering.join();
+    Ok(taken.as_micros() as u64)
 }
 
 /// Pairs of connections: one asks, with so many questions at once, the other answers.

@@ -31,39 +31,32 @@ pub(crate) async fn connections(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     Ok(vec![line.set("connections", sockets.len()).set("targetMemoryMB", 500)])
 }
 
-/// LOAD: 1,000 durable messages a second from one agent to another, each delivered and acked as it comes.
+/// LOAD: 1,000 durable messages a second from one agent to another, each delivered and acked as it comes: sent one by one,
+/// with two syncs for each, and in frames of 16.
 pub(crate) async fn steady(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    Ok(vec![at_rate(scale, 1).await?, at_rate(scale, 16).await?])
+}
+
+async fn at_rate(scale: &Scale, batch: u64) -> anyhow::Result<Line> {
     const RATE: u64 = 1_000;
     let hub = Served::start(scale)?;
     let tokens = hub.agents(2).await?;
     let mut sends = Socket::connect(hub.address, &tokens[0], tokio::time::Instant::now()).await?;
-    let mut takes = Socket::connect(hub.address, &tokens[1], ()).await?;
-    let count = scale.count(20_000);
-    let taking = tokio::spawn(async move {
-        let mut acked = 0;
-        while acked < count {
-            if let Told::Deliveries(text) = takes.next().await? {
-                let came: Deliveries<'_> = serde_json::from_str(&text)?;
-                let last = came.first + came.deliveries.len() as u64 - 1;
-                takes.ask("ack", &format!("[[{},{last}]]", came.first), ()).await?;
-                takes.flush().await?;
-                acked = last;
-            }
-        }
-        // The last ack is answered.
-        takes.next().await.map(drop)
-    });
+    let takes = Socket::connect(hub.address, &tokens[1], ()).await?;
+    let frames = (scale.count(20_000) / batch).max(2);
+    let taking = tokio::spawn(take(takes, frames * batch));
     let meter = hub.meter().await?;
-    let mut ticks = interval(Duration::from_micros(1_000_000 / RATE));
+    let mut ticks = interval(Duration::from_micros(batch * 1_000_000 / RATE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let send =
         format!("{{\"op\":\"send\",\"to\":\"a1\",\"action\":\"work\",\"payload\":{}}}", payload(0, 0, 256));
+    let ops = vec![send; batch as usize].join(",");
     let (mut latencies, mut sent) = (Latencies::new(), 0);
-    while latencies.count() < count {
+    while latencies.count() < frames {
         tokio::select! {
-            at = ticks.tick(), if sent < count => {
+            at = ticks.tick(), if sent < frames => {
                 sent += 1;
-                let body = format!("{{\"ops\":[{send}],\"idempotencyKey\":\"{sent:010}\"}}");
+                let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{sent:010}\"}}");
                 sends.ask("commit", &body, at).await?;
                 sends.flush().await?;
             }
@@ -77,8 +70,26 @@ pub(crate) async fn steady(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     taking.await??;
     let taken = hub.taken(&meter).await?;
     let percent = 100.0 * taken.cpu_seconds / taken.seconds;
-    let line = Line::new("LOAD", "1,000 messages/s, WebSocket", count, taken).latencies(&latencies);
-    Ok(vec![line.set("corePercent", (10.0 * percent).round() / 10.0).set("targetCorePercent", 10)])
+    let how = if batch == 1 { "one by one".to_owned() } else { format!("frames of {batch}") };
+    let line = Line::new("LOAD", format!("1,000 messages/s, {how}"), frames * batch, taken);
+    let line = line.latencies(&latencies).set("messagesAFrame", batch);
+    Ok(line.set("corePercent", (10.0 * percent).round() / 10.0).set("targetCorePercent", 10))
+}
+
+/// Acks what comes, until so many were acked.
+async fn take(mut socket: Socket<()>, count: u64) -> anyhow::Result<()> {
+    let mut acked = 0;
+    while acked < count {
+        if let Told::Deliveries(text) = socket.next().await? {
+            let came: Deliveries<'_> = serde_json::from_str(&text)?;
+            let last = came.first + came.deliveries.len() as u64 - 1;
+            socket.ask("ack", &format!("[[{},{last}]]", came.first), ()).await?;
+            socket.flush().await?;
+            acked = last;
+        }
+    }
+    // The last ack is answered.
+    socket.next().await.map(drop)
 }
 
 /// READY: the start of a hub on an empty directory, to the line that says it is ready.
