@@ -53,6 +53,17 @@ const WORDS: &[&[u8]] = &[
     b"9999-12-31T23:59:60Z",
 ];
 
+/// The seed of this run. In a test it is the same every time, so that what is found was brought in by a change; a longer run
+/// looks elsewhere each time.
+#[must_use]
+pub fn seed_of_run() -> u64 {
+    match (seed::number("QUORATE_SEED"), seed::number("QUORATE_FUZZ_SECONDS")) {
+        (Some(seed), _) => seed,
+        (None, Some(_)) => seed::of_run(),
+        (None, None) => 1,
+    }
+}
+
 /// How far one run goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {

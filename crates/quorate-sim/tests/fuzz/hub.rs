@@ -11,8 +11,8 @@ use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Record, Seq, TokenName, TokenRole};
 use quorate_server::{App, Listening, Settings};
-use quorate_sim::fuzz::{Extent, Mutator};
-use quorate_sim::{data_directory, seed};
+use quorate_sim::data_directory;
+use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
@@ -151,7 +151,7 @@ fn check(case: &[u8], status: u16, text: &str) {
 
 #[test]
 fn i21_requests_from_outside() {
-    let seed = seed::of_run();
+    let seed = seed_of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz requests");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -178,7 +178,7 @@ fn i21_requests_from_outside() {
 
 #[test]
 fn i21_frames_from_outside() {
-    let seed = seed::of_run();
+    let seed = seed_of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz frames");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {

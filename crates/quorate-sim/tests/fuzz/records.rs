@@ -2,8 +2,8 @@
 
 use quorate_core::codec;
 use quorate_core::{Effect, ItemKind, Record};
-use quorate_sim::fuzz::{Extent, Mutator};
-use quorate_sim::{data_directory, seed};
+use quorate_sim::data_directory;
+use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
 use tokio::runtime::Runtime;
 
 use super::hub;
@@ -23,7 +23,7 @@ fn records() -> Vec<Record> {
 
 #[test]
 fn i21_records_from_disk() {
-    let seed = seed::of_run();
+    let seed = seed_of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz records");
     let records = records();
     assert!(records.len() > 20, "too little happened: {} records", records.len());
@@ -46,7 +46,7 @@ fn i21_records_from_disk() {
 
 #[test]
 fn i21_items_from_disk() {
-    let seed = seed::of_run();
+    let seed = seed_of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz items");
     let mut corpus = Vec::new();
     for record in records() {

@@ -7,8 +7,7 @@ use quorate_core::{
     AgentId, DeliveryId, Destination, IdempotencyKey, Key, LockName, MessageId, Pattern, Secret, SpaceName,
     TaskId, TokenId, TokenName,
 };
-use quorate_sim::fuzz::{Extent, Mutator};
-use quorate_sim::seed;
+use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
 
 const CORPUS: &[&str] = &[
     "alice",
@@ -41,7 +40,7 @@ fn round<T: FromStr + Display + PartialEq + Debug>(text: &str) {
 
 #[test]
 fn i21_words_from_outside() {
-    let seed = seed::of_run();
+    let seed = seed_of_run();
     println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test fuzz words");
     let corpus = CORPUS.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut cases = Mutator::new("words", seed, Extent::of_run(100_000), corpus);
