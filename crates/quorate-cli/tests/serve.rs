@@ -1,71 +1,16 @@
 //! `quorate serve` as people and programs use it: a real process, real sockets, real signals.
 #![allow(missing_docs)]
 
+mod support;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use serde_json::{Value, json};
-
-/// A hub that runs, and ends with the test.
-struct Hub {
-    child: Child,
-    address: String,
-    admin: String,
-}
-
-impl Hub {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the hub starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        assert_eq!(ready["event"], "ready");
-        let admin = fs::read_to_string(ready["adminTokenFile"].as_str().expect("a path")).expect("a token");
-        let address = ready["http"].as_str().expect("an address").to_owned();
-        Self { child, address, admin: admin.trim().to_owned() }
-    }
-
-    /// A call on a connection of its own.
-    fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = body.to_string();
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        )
-        .expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use serde_json::json;
+use support::{Hub, QUORATE};
 
 fn register(hub: &Hub, id: &str) -> String {
     let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
@@ -138,12 +83,7 @@ fn what_cannot_be_served_ends_with_its_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let run = |arguments: &[&str]| {
         let data = directory.path().join("data");
-        let output = Command::new(env!("CARGO_BIN_EXE_quorate"))
-            .arg("serve")
-            .args(arguments)
-            .arg("--data")
-            .arg(data)
-            .output();
+        let output = Command::new(QUORATE).arg("serve").args(arguments).arg("--data").arg(data).output();
         let output = output.expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -180,7 +120,7 @@ fn works_as_it_is_written(guide: &str) {
     let commands = commands.replace("127.0.0.1:7867", &free.to_string());
     let script = format!("set -euo pipefail\n{commands}\nkill %1\nwait %1\necho all went well\n");
     let directory = tempfile::tempdir().expect("a directory");
-    let binary = Path::new(env!("CARGO_BIN_EXE_quorate")).parent().expect("a directory");
+    let binary = Path::new(QUORATE).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let output =
         Command::new("bash").arg("-c").arg(&script).env("PATH", path).current_dir(&directory).output();
