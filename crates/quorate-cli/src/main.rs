@@ -153,7 +153,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Metrics(args) => metrics::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Doctor(args) => doctor::run(args).await,
-        Command::Backup(command) => backup::run(command).await,
+        Command::Backup(command) => backup::run(command),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),

@@ -143,6 +143,10 @@ fn tasks_are_added_drawn_and_cancelled() {
         "quorate task list --status cancelled --format compact | cut -f1,3",
         "quorate task show t",
         "quorate task cancel t1 --dry-run",
+        "quorate task retry t1",
+        "quorate task cancel t1",
+        "quorate task retry t1",
+        "quorate task show t1",
         "quorate task show @last --json | grep -c '\"id\":'",
     ]);
     expect_file!["golden/tasks.txt"].assert_eq(&story);
