@@ -5,5 +5,7 @@
 
 pub mod conflict;
 pub mod count;
+pub mod deliberation;
 pub mod finding;
 pub mod plain;
+pub mod tokens;
