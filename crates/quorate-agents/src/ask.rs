@@ -40,5 +40,6 @@ pub(crate) fn question(question: &Question, again: Option<(&Unfit, &str)>) -> Va
 /// The answer has another shape, also the second time.
 pub(crate) fn wrong_shape(place: &str, unfit: &Unfit) -> Failure {
     let what = format!("the answer has another shape than was asked for, twice: {}", unfit.why());
-    Failure::new(Kind::WrongShape, place, what).hint("answer with one JSON object that fits `schema` of the question")
+    Failure::new(Kind::WrongShape, place, what)
+        .hint("answer with one JSON object that fits `schema` of the question")
 }

@@ -43,7 +43,9 @@ impl Program {
                     .after(usage));
             }
             let unfit = match shape.read(&text) {
-                Ok(fits) => return Ok(Reply { body: fits.body, usage, notes: fits.note.into_iter().collect() }),
+                Ok(fits) => {
+                    return Ok(Reply { body: fits.body, usage, notes: fits.note.into_iter().collect() });
+                }
                 Err(unfit) => unfit,
             };
             if matches!(unfit, Unfit::Text) && (last || !shape.is_asked_for()) {
@@ -72,7 +74,10 @@ impl Program {
         };
         found.ok_or_else(|| {
             let (what, hint) = if name.contains('/') {
-                (format!("`{name}` is no program in {}", self.directory.display()), "mend the path, or make the file executable")
+                (
+                    format!("`{name}` is no program in {}", self.directory.display()),
+                    "mend the path, or make the file executable",
+                )
             } else {
                 (format!("`{name}` not found on PATH"), "install it, or write its path")
             };

@@ -40,7 +40,9 @@ impl Server {
             let body = self.ask(asked.to_string().into_bytes(), until, &mut usage).await?;
             let text = String::from_utf8_lossy(&body);
             let unfit = match shape.read(&text) {
-                Ok(fits) => return Ok(Reply { body: fits.body, usage, notes: fits.note.into_iter().collect() }),
+                Ok(fits) => {
+                    return Ok(Reply { body: fits.body, usage, notes: fits.note.into_iter().collect() });
+                }
                 Err(unfit) => unfit,
             };
             if matches!(unfit, Unfit::Text) && (last || !shape.is_asked_for()) {
@@ -63,7 +65,8 @@ impl Server {
         let mut tries = Tries::new(&self.pauses, until);
         loop {
             usage.calls += 1;
-            let sent = self.post.send(&self.url, headers.clone(), body.clone(), limits::ANSWER_BYTES_MAX).await;
+            let sent =
+                self.post.send(&self.url, headers.clone(), body.clone(), limits::ANSWER_BYTES_MAX).await;
             let failure = match sent {
                 Ok(answer) if (200..300).contains(&answer.status) => return Ok(answer.body),
                 Ok(answer) => self.failure(&answer),

@@ -39,8 +39,9 @@ impl Key {
             if !self.required {
                 return Ok(None);
             }
-            return Err(Failure::new(Kind::NoKey, url.to_string(), format!("{variable} is not set"))
-                .hint(format!("export {variable}=… before you start, or name another variable with `key_env:`")));
+            return Err(Failure::new(Kind::NoKey, url.to_string(), format!("{variable} is not set")).hint(
+                format!("export {variable}=… before you start, or name another variable with `key_env:`"),
+            ));
         };
         if !url.secure && !url.is_here() {
             let what = format!("the key in {variable} would travel unencrypted to another machine");

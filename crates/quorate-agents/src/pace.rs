@@ -93,9 +93,11 @@ impl Pace {
                 .hint("send less, ask for a shorter answer, or raise `tokens_per_minute:`"));
         }
         let late = |wait: Duration| {
-            let what = format!("its calls of this minute are used up; the next is in {:.1} s", wait.as_secs_f32());
-            let mut failure = Failure::new(Kind::RateLimited, &self.place, what)
-                .hint("give the agents more time, or raise the limits per minute if the provider allows more");
+            let what =
+                format!("its calls of this minute are used up; the next is in {:.1} s", wait.as_secs_f32());
+            let mut failure = Failure::new(Kind::RateLimited, &self.place, what).hint(
+                "give the agents more time, or raise the limits per minute if the provider allows more",
+            );
             failure.retry_after = Some(wait);
             failure
         };

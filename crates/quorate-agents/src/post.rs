@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{ACCEPT, CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
+use hyper::header::{
+    ACCEPT, CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
+};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -73,8 +75,10 @@ impl Post {
 
     /// Connects, and says how that went.
     async fn connect(&self, url: &Url) -> Result<Box<dyn Stream>, Failure> {
-        let away = |what: String, hint: &str| Failure::new(Kind::Unreachable, url.to_string(), what).hint(hint);
-        let tcp = match tokio::time::timeout(limits::CONNECT_WITHIN, TcpStream::connect(url.address())).await {
+        let away =
+            |what: String, hint: &str| Failure::new(Kind::Unreachable, url.to_string(), what).hint(hint);
+        let tcp = match tokio::time::timeout(limits::CONNECT_WITHIN, TcpStream::connect(url.address())).await
+        {
             Ok(Ok(tcp)) => tcp,
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 let what = format!("nothing is listening on {}:{}", url.host, url.port);
@@ -139,7 +143,11 @@ fn request(url: &Url, mut headers: HeaderMap, body: Vec<u8>) -> Result<Request<F
     Ok(request)
 }
 
-async fn read(url: &Url, response: Response<hyper::body::Incoming>, bytes_max: usize) -> Result<Answer, Failure> {
+async fn read(
+    url: &Url,
+    response: Response<hyper::body::Incoming>,
+    bytes_max: usize,
+) -> Result<Answer, Failure> {
     let status = response.status();
     let headers = response.headers();
     if status.is_redirection() {
@@ -212,7 +220,10 @@ mod tests {
         assert_eq!(of(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
         assert_eq!(of(&[("retry-after-ms", "40"), ("retry-after", "7")]), Some(Duration::from_millis(40)));
         let date = ("date", "Mon, 16 Nov 2026 09:00:00 GMT");
-        assert_eq!(of(&[date, ("retry-after", "Mon, 16 Nov 2026 09:00:09 GMT")]), Some(Duration::from_secs(9)));
+        assert_eq!(
+            of(&[date, ("retry-after", "Mon, 16 Nov 2026 09:00:09 GMT")]),
+            Some(Duration::from_secs(9))
+        );
         assert_eq!(of(&[date, ("retry-after", "Mon, 16 Nov 2026 08:00:00 GMT")]), Some(Duration::ZERO));
         for none in [&[("retry-after", "soon")][..], &[("retry-after", "-4")], &[]] {
             assert_eq!(of(none), None);

@@ -103,7 +103,8 @@ fn took(reply: &Reply) -> String {
 
 fn shape(question: &Question, reply: &Reply) -> Check {
     let notes = reply.notes.join("; ");
-    let is_plain = reply.body.get("text").is_some() && reply.body.get("confidence").is_some_and(|c| c.is_null());
+    let is_plain =
+        reply.body.get("text").is_some() && reply.body.get("confidence").is_some_and(|c| c.is_null());
     match (question.schema.is_some(), is_plain) {
         (true, true) => {
             let hint = "have it answer with one JSON object that fits the `schema` of the question";

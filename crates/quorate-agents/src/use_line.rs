@@ -75,7 +75,8 @@ fn unknown(scheme: &str, line: &str) -> Refused {
 fn heuristic(name: &str) -> Result<Use, Refused> {
     let names: Vec<&str> = Heuristic::ALL.iter().map(|one| one.name()).collect();
     Heuristic::named(name).map(Use::Heuristic).ok_or_else(|| {
-        let hint = format!("did you mean `heuristic:{}`? There are {}", nearest(name, &names), listed(&names));
+        let hint =
+            format!("did you mean `heuristic:{}`? There are {}", nearest(name, &names), listed(&names));
         Refused::new(Code::Invalid, format!("there is no heuristic `{name}`")).hint(hint)
     })
 }
@@ -165,11 +166,15 @@ mod tests {
             panic!()
         };
         assert_eq!((provider, model.as_str(), base), (Provider::Groq, "openai/gpt-oss-120b", None));
-        let Use::Model { model, base, .. } = Use::parse("llm:openai/qwen2.5:7b@http://localhost:8080/v1").unwrap()
+        let Use::Model { model, base, .. } =
+            Use::parse("llm:openai/qwen2.5:7b@http://localhost:8080/v1").unwrap()
         else {
             panic!()
         };
-        assert_eq!((model.as_str(), base.unwrap().to_string().as_str()), ("qwen2.5:7b", "http://localhost:8080/v1"));
+        assert_eq!(
+            (model.as_str(), base.unwrap().to_string().as_str()),
+            ("qwen2.5:7b", "http://localhost:8080/v1")
+        );
         for line in ["http://localhost:9/a", "http:http://localhost:9/a"] {
             let Use::Http(url) = Use::parse(line).unwrap() else { panic!() };
             assert_eq!(url.to_string(), "http://localhost:9/a");

@@ -87,7 +87,8 @@ impl Program {
 
     fn late(&self, said: &Said) -> Failure {
         let what = format!("did not answer in time and was stopped{}", said.complaint());
-        Failure::new(Kind::TimedOut, self.place(), what).hint("give it more time, or look at what it waits for")
+        Failure::new(Kind::TimedOut, self.place(), what)
+            .hint("give it more time, or look at what it waits for")
     }
 
     fn exited(&self, status: ExitStatus, said: &Said) -> Failure {

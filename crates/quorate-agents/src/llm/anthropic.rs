@@ -34,8 +34,10 @@ pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Val
 /// What was said.
 pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     let content = body["content"].as_array().ok_or_else(|| missing("content"))?;
-    let tool = content.iter().find(|block| block["type"] == "tool_use").map(|block| block["input"].to_string());
-    let said = content.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
+    let tool =
+        content.iter().find(|block| block["type"] == "tool_use").map(|block| block["input"].to_string());
+    let said =
+        content.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
     Ok(Completion {
         text: tool.unwrap_or_else(|| said.collect()),
         input_tokens: tokens(body, "/usage/input_tokens")

@@ -97,7 +97,8 @@ impl Remote {
                 Err(Trouble::Structure(said)) => {
                     let next = Structure::ALL[structure as usize + 1];
                     self.structure.fetch_max(next as u8, Ordering::Relaxed);
-                    notes.push(format!("the server takes no schema, the prompt asks for it instead ({said})"));
+                    notes
+                        .push(format!("the server takes no schema, the prompt asks for it instead ({said})"));
                     continue;
                 }
                 Err(Trouble::Failure(failure)) => failure,
@@ -201,9 +202,10 @@ impl Remote {
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         let told = body.pointer("/error/message").or_else(|| body.get("error")).and_then(Value::as_str);
         let said = told.unwrap_or(&text);
-        let about_structure = ["response_format", "json_schema", "responseJsonSchema", "tool_choice", "format"]
-            .iter()
-            .any(|word| said.contains(word));
+        let about_structure =
+            ["response_format", "json_schema", "responseJsonSchema", "tool_choice", "format"]
+                .iter()
+                .any(|word| said.contains(word));
         if matches!(answer.status, 400 | 422) && about_structure && structure != Structure::Asked {
             return Trouble::Structure(quote(said));
         }

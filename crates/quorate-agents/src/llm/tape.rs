@@ -56,7 +56,9 @@ impl Taped {
     fn played(&self, file: &Path) -> Result<Completion, Failure> {
         let bytes = std::fs::read(file).map_err(|error| {
             let what = match error.kind() {
-                io::ErrorKind::NotFound => format!("nothing is recorded for this question ({})", file.display()),
+                io::ErrorKind::NotFound => {
+                    format!("nothing is recorded for this question ({})", file.display())
+                }
                 _ => format!("{} cannot be read: {error}", file.display()),
             };
             Failure::new(Kind::NotRecorded, &self.place, what)

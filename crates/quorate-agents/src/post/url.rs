@@ -35,7 +35,10 @@ impl Url {
         let uri: Uri = text.parse().map_err(|_| invalid("is no address", example))?;
         let authority = uri.authority().ok_or_else(|| invalid("names no host", example))?;
         if authority.as_str().contains('@') {
-            return Err(invalid("comes with a user or a password", "leave it out; `key_env:` names a variable with the key"));
+            return Err(invalid(
+                "comes with a user or a password",
+                "leave it out; `key_env:` names a variable with the key",
+            ));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() || authority.as_str().ends_with(':') {
