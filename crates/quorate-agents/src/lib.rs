@@ -17,7 +17,7 @@
 mod ask;
 mod clock;
 mod command;
-#[allow(dead_code, reason = "the generator reads the phrasings")]
+||||||| 533ed55
 pub mod contracts;
 mod declared;
 mod heuristic;

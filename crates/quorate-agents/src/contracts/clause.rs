@@ -116,7 +116,7 @@ const ROWS: [Row; 41] = [
         Home::Term,
         35,
     ),
-    row(Clause::GoverningLaw, "governing_law", "Governing Law", Home::General, 100),
+    row(Clause::GoverningLaw, "governing_law", "Governing Law", Home::General, 92),
     row(Clause::MostFavoredNation, "most_favored_nation", "Most Favored Nation", Home::Fees, 20),
     row(Clause::NonCompete, "non_compete", "Non-Compete", Home::Covenants, 25),
     row(Clause::Exclusivity, "exclusivity", "Exclusivity", Home::Covenants, 25),
@@ -245,6 +245,7 @@ impl Clause {
             | Self::AffiliateLicenseLicensee
             | Self::UnlimitedLicense
             | Self::IrrevocableOrPerpetualLicense => Some(Self::LicenseGrant),
+            Self::UncappedLiability => Some(Self::CapOnLiability),
             _ => None,
         }
     }

@@ -138,6 +138,7 @@ impl Phrasings {
                 return Err(refused(format!("{}: {} {why}", reading.file, problem.name())));
             }
         }
+        self.check_alone(reading)?;
         let told = self.clauses.values().flatten().chain(self.provisions.values().flatten());
         match told.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
             Some(one) => {
@@ -145,6 +146,17 @@ impl Phrasings {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whatever else a contract must not have, there is a way to say this one thing alone.
+    fn check_alone(&self, reading: &Reading<'_>) -> Result<(), Refused> {
+        for list in self.clauses.values().chain(self.provisions.values()) {
+            if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {
+                let why = "needs a phrasing among its fellows that holds nothing else";
+                return Err(refused(format!("{}: {} {why}", reading.file, first.id)));
+            }
+        }
+        Ok(())
     }
 }
 
