@@ -17,7 +17,6 @@
 mod ask;
 mod clock;
 mod command;
-||||||| 533ed55
 pub mod contracts;
 mod declared;
 mod heuristic;

@@ -157,7 +157,7 @@ pub struct Failure {
     /// When the other side wants to be asked again, if it said so.
     pub retry_after: Option<Duration>,
     /// What it took until then.
-    pub usage: Usage,
+    pub usage: Box<Usage>,
 }
 
 impl Failure {
@@ -170,7 +170,7 @@ impl Failure {
             place: place.into(),
             hint: String::new(),
             retry_after: None,
-            usage: Usage::default(),
+            usage: Box::default(),
         }
     }
 
@@ -184,7 +184,7 @@ impl Failure {
     /// Counts what it took.
     #[must_use]
     pub fn after(mut self, usage: Usage) -> Self {
-        self.usage += usage;
+        *self.usage += usage;
         self
     }
 
