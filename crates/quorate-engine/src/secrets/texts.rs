@@ -2,8 +2,8 @@
 //! way to end.
 
 use quorate_core::{
-    ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, PutEntry, RegisterAgent, RollbackWhat,
-    SessionId, TaskId,
+    ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry, RegisterAgent,
+    RollbackWhat, SessionId, TaskId,
 };
 
 /// Shows every text of a commit: the number of its operation, its field, its bytes. Ends with the first error.
@@ -15,26 +15,12 @@ pub(super) fn each<'a, E>(
         see(0, "idempotencyKey", key.as_str().as_bytes())?;
     }
     for (number, op) in commit.ops.iter().enumerate() {
-        if let Some(payload) = op.payload() {
-            see(number, payload_name(op), &payload.bytes)?;
+        for (field, payload) in op.payloads() {
+            see(number, field, &payload.bytes)?;
         }
         words(op, &mut |field, text| see(number, field, text.as_bytes()))?;
     }
     Ok(())
-}
-
-/// What the bytes of an operation are called.
-pub(super) fn payload_name(op: &Op) -> &'static str {
-    match op {
-        Op::Put(_) => "content",
-        Op::OpenSession(_) => "task",
-        Op::AddToSession(_) => "body",
-        Op::CreateTasks(_) => "input",
-        Op::HeartbeatTask(_) => "partial",
-        Op::CompleteTask(_) => "result",
-        Op::FailTask(_) => "details",
-        _ => "payload",
-    }
 }
 
 /// Takes a field and its text.
@@ -78,6 +64,11 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Heartbeat(heartbeat) => see("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => see("pattern", subscribe.pattern.as_str()),
         Op::CreateToken(new) => see("name", new.name.as_str()),
+        Op::StartProcedure(start) => {
+            see("id", start.id.as_ref().map_or("", ProcedureId::as_str))?;
+            see("kind", &start.kind)
+        }
+        Op::StepProcedure(step) => see("phase", &step.phase),
         // These name what is there already, or nothing.
         Op::RemoveAgent { .. }
         | Op::Claim { .. }

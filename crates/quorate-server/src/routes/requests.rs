@@ -183,6 +183,7 @@ enum WaitOut {
     Redrive,
     Tasks { tasks: Vec<String> },
     Approval { approval: String },
+    Step { agent: String },
 }
 
 fn shown(why: &Why) -> WhyOut {
@@ -225,5 +226,6 @@ fn waits_for(what: &WaitsFor) -> Option<WaitOut> {
         WaitsFor::Redrive => WaitOut::Redrive,
         WaitsFor::Tasks(tasks) => WaitOut::Tasks { tasks: tasks.iter().map(ToString::to_string).collect() },
         WaitsFor::Approval(approval) => WaitOut::Approval { approval: approval.to_string() },
+        WaitsFor::Step(agent) => WaitOut::Step { agent: agent.to_string() },
     })
 }

@@ -59,7 +59,7 @@ pub(super) struct Sight {
 impl Told {
     /// Takes note of what a commit was answered.
     pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
-        if commit.ops.iter().any(|op| op.payload().is_some()) {
+        if commit.ops.iter().any(|op| op.payloads().next().is_some()) {
             self.filled.extend(receipt.seq);
         }
         self.learn_asked(commit, receipt);
