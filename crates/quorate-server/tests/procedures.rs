@@ -49,7 +49,7 @@ async fn a_procedure_is_stepped_in_one_commit_with_what_it_sends() {
         (&json!("running"), &json!("findings"), &json!(2))
     );
     hub.get(&driver, &format!("{path}?at=1")).await.refused(404, "NOT_FOUND");
-    let why = hub.get(&driver, &format!("/v1/why/{id}")).await.ok(200);
+    let why = hub.get(&driver, &format!("{path}/why")).await.ok(200);
     assert_eq!(why["state"], "done");
 }
 

@@ -78,6 +78,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("procedures.start", "/v1/procedures", r#"{"id":"p1","kind":"deliberation","driver":"ME"}"#),
     ("procedures.list", "/v1/procedures", ""),
     ("procedures.get", "/v1/procedures/p1", ""),
+    ("procedures.why", "/v1/procedures/p1/why", ""),
     ("procedures.step", "/v1/procedures/p1/step", r#"{"expect":1,"phase":"findings"}"#),
     ("tokens.create", "/v1/tokens", r#"{"role":"agent","agent":"alice","name":"more"}"#),
     ("tokens.list", "/v1/tokens", ""),

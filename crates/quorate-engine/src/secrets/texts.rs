@@ -36,10 +36,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Delete(delete) => see("key", delete.key.as_str()),
         Op::AcquireLocks(ask) => ask.names.iter().try_for_each(|name| see("names", name.as_str())),
         Op::SetBudget(set) => see("id", set.id.as_str()),
-        Op::OpenSession(open) => {
-            see("id", open.id.as_ref().map_or("", SessionId::as_str))?;
-            see("title", &open.title)
-        }
+        Op::OpenSession(open) => named(open.id.as_ref().map(SessionId::as_str), ("title", &open.title), see),
         Op::ChangeSession(change) => see("reason", &change.reason),
         Op::AddToSession(add) => {
             see("contentType", add.content_type.as_deref().unwrap_or_default())?;
@@ -65,8 +62,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Subscribe(subscribe) => see("pattern", subscribe.pattern.as_str()),
         Op::CreateToken(new) => see("name", new.name.as_str()),
         Op::StartProcedure(start) => {
-            see("id", start.id.as_ref().map_or("", ProcedureId::as_str))?;
-            see("kind", &start.kind)
+            named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), see)
         }
         Op::StepProcedure(step) => see("phase", &step.phase),
         // These name what is there already, or nothing.
@@ -98,6 +94,12 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::Heard { .. }
         | Op::Resume { .. } => Ok(()),
     }
+}
+
+/// An id, if there is one, and a text.
+fn named<'a, E>(id: Option<&'a str>, text: (&'static str, &'a str), see: See<'_, 'a, E>) -> Result<(), E> {
+    id.map_or(Ok(()), |id| see("id", id))?;
+    see(text.0, text.1)
 }
 
 fn of_agent<'a, E>(agent: &'a RegisterAgent, see: See<'_, 'a, E>) -> Result<(), E> {

@@ -41,6 +41,12 @@ pub(crate) fn routes() -> Vec<Route> {
         .to(why),
         why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.")
             .to(why),
+        why_of(
+            "/v1/procedures/{id}/why",
+            "procedures.why",
+            "In which phase a procedure is, since when, and who goes on with it.",
+        )
+        .to(why),
     ]
 }
 
