@@ -15,7 +15,8 @@ pub fn o200k(text: &str) -> usize {
 /// The text if it has at most `limit` tokens; else as many of its first sentences as fit, with [`MARK`]. Where not even one fits, words.
 #[must_use]
 pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
-    if count(text) <= limit {
+    // A token is a byte at least.
+    if text.len() <= limit || count(text) <= limit {
         return None;
     }
     let fits = |end: &usize| count(&marked(&text[..*end])) <= limit;

@@ -28,6 +28,8 @@
 mod agent;
 mod ask;
 mod budget;
+#[cfg(feature = "embedded")]
+mod deliberations;
 mod handler;
 mod here;
 mod hub;
@@ -69,6 +71,8 @@ pub use quorate_engine::{
     AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, ProcedurePage, ProcedureView,
     Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
 };
+#[cfg(feature = "embedded")]
+pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};

@@ -28,6 +28,22 @@ pub enum MessageType {
     Evidence,
 }
 
+impl MessageType {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finding => "finding",
+            Self::Question => "question",
+            Self::Clarification => "clarification",
+            Self::Agreement => "agreement",
+            Self::Disagreement => "disagreement",
+            Self::Revision => "revision",
+            Self::Evidence => "evidence",
+        }
+    }
+}
+
 /// A message of a deliberation. Its id is its own within the deliberation, and the same in every run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -42,6 +42,20 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Analysis => "analysis",
+            Self::Discussion { .. } => "discussion",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// All that has been gathered so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
