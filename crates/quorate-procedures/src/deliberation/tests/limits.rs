@@ -160,10 +160,13 @@ fn a7_the_estimate_says_calls_tokens_seconds_and_money_before() {
     let groq = &found.analysis.providers["groq"];
     assert_eq!((groq.calls, groq.tokens_out.least), (Range { least: 2, most: 4 }, 2 * FINDING_TOKENS));
     assert_eq!(found.discussion.providers["gemini"].calls, Range { least: 0, most: 2 * 2 * 5 });
-    assert_eq!(found.total.seconds.most, 120.0 + 40.0);
+    assert_eq!(found.total.seconds, Range { least: 0.0, most: 120.0 + 40.0 });
     let money = groq.money.expect("prices are known");
     assert!(money.most > money.least && money.least > 0.03, "{money:?}");
     assert_eq!((found.total.providers["gemini"].money, found.warnings.len()), (None, 0));
+    let mut throttled = with_providers();
+    throttled.providers.insert("groq".into(), Provider { calls_a_minute: Some(1), ..Provider::default() });
+    assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
     slow.providers.insert("gemini".into(), Provider { calls_a_minute: Some(2), ..Provider::default() });
     expect![[r#"gemini takes 2 calls a minute, and up to 5 may be made at once"#]]
@@ -225,6 +228,27 @@ fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
         words.severities: is empty
         score.levels[1].from: is not above the one before"#]]
     .assert_eq(&said.join("\n"));
-    let unknown = json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}});
-    assert!(serde_json::from_value::<Spec>(unknown).is_err());
+    let read = |value: Value| Spec::read(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
+    let unknown = read(json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}})).expect_err("refused");
+    assert!(unknown.starts_with("limts: unknown field `limts`"), "{unknown}");
+    let deep = read(json!({"subject": "s", "agents": [{"id": "a"}], "limits": {"rounds": "two"}}))
+        .expect_err("refused");
+    assert!(deep.starts_with("limits.rounds: invalid type"), "{deep}");
+    let other =
+        read(json!({"subject": "s", "agents": [{"id": "a"}], "preset": "poem"})).expect_err("refused");
+    assert_eq!(other, "preset: is \"poem\"; it may be \"contract\"");
+}
+
+#[test]
+fn a3_the_preset_for_contracts_can_be_changed_in_part() {
+    let body = json!({"preset": "contract", "subject": "s", "input": {"text": "t"}, "agents": [{"id": "a", "provider": "groq"}],
+        "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
+    let spec = Spec::read(body.to_string().as_bytes()).expect("sound");
+    assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
+    assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
+    let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
+    assert_eq!(
+        Spec::read(whole.to_string().as_bytes()),
+        Ok(Spec::contract("s", Value::Null, members(&["a"])))
+    );
 }

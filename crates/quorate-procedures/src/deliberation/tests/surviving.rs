@@ -124,6 +124,72 @@ proptest! {
     }
 }
 
+/// JSON of any shape, with the names that answers have among others.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,30}".prop_map(Value::from),
+        "[0-9$€%,. a-z-]{0,12}".prop_map(Value::from),
+        prop::sample::select(vec!["sign as is", "critical", "present", "62", "1 Jan 2027", "a", "b"])
+            .prop_map(Value::from),
+    ];
+    let names = vec![
+        "summary",
+        "confidence",
+        "scores",
+        "recommendation",
+        "issues",
+        "facts",
+        "relies_on",
+        "found",
+        "details",
+        "topic",
+        "severity",
+        "revised_position",
+        "agrees_with_peer",
+        "reasoning",
+        "evidence",
+        "question",
+        "clarification",
+        "ranking",
+    ];
+    leaf.prop_recursive(3, 24, 6, move |inner| {
+        let name = prop::sample::select(names.clone()).prop_map(str::to_owned);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(name, inner, 0..6).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a8_whatever_is_answered_it_ends(noise in prop::collection::vec(any_json(), 1..6), good in 0_usize..4) {
+        let spec = spec(&["a", "b"]);
+        let facts = |agent: &str| json!({"fee": if agent == "a" { "$5" } else { "€5" }, "n": noise.len()});
+        let base = |agent: &str| json!({"summary": "s", "recommendation": if agent == "a" { "sign as is" } else { "do not sign" },
+            "facts": facts(agent), "scores": {"overall_risk_score": if agent == "a" { 1 } else { 90 }}});
+        let played = play_as(&spec, Manner { stored: true, ..Manner::default() }, |ask| {
+            let noisy = noise[ask.id.0.len() % noise.len()].clone();
+            let mut answer = if ask.action == ANALYSE { base(&ask.agent) } else { stay(ask) };
+            // A sound answer with one field that may not be.
+            if let (Value::Object(fields), Value::Object(more)) = (&mut answer, &noisy)
+                && good > 0
+            {
+                fields.extend(more.clone().into_iter().take(good));
+                return Act::Answer(answer);
+            }
+            Act::Answer(if good == 0 { noisy } else { answer })
+        });
+        prop_assert!(played.outcome.is_some() || played.failure.is_some());
+    }
+}
+
 #[test]
 fn a1_started_again_it_waits_the_full_time_once_more_and_asks_nobody_twice() {
     let spec = spec(&["a", "b"]);
