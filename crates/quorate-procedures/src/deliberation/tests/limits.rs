@@ -105,7 +105,11 @@ fn a6_there_are_two_rounds_at_most_and_all_of_it_are_settings() {
 fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
     let long = "This sentence has six words here. ".repeat(100);
     let played = play(&spec(&["a", "b"]), |ask| match ask.action {
-        ANALYSE => two_with_issues(ask, 1),
+        ANALYSE => {
+            let mut finding = issues(1, if ask.agent == "a" { "low" } else { "critical" });
+            finding["issues"][0]["detail"] = long.clone().into();
+            Act::Answer(finding)
+        }
         _ => {
             let mut answer = stay(ask);
             answer["reasoning"] = long.clone().into();
@@ -122,8 +126,12 @@ fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
         assert!(words(&message.content.to_string()) <= 500);
     }
     assert_eq!(said.len(), 8);
-    let reason = played.payload("discuss:2:C1:a")["other_positions"][0]["reason"].clone();
-    assert!(words(reason.as_str().expect("a text")) <= 500);
+    let told = |id: &str| {
+        let reason = played.payload(id)["other_positions"][0]["reason"].clone();
+        words(reason.as_str().expect("a text"))
+    };
+    assert_eq!(told("discuss:1:C1:a"), 97, "of a finding, no more than 100 words");
+    assert_eq!(told("discuss:2:C1:a"), 499, "of an answer, all that is published");
 }
 
 #[test]
