@@ -70,7 +70,7 @@ pub struct Message {
 /// Makes a content fit by cutting one of its texts, and marks it as `cut`.
 pub(crate) fn fit(mut content: Map<String, Value>, field: &str, limit: usize, count: Count) -> Value {
     let whole = Value::Object(content.clone()).to_string();
-    if count(&whole) <= limit {
+    if tokens::fits(&whole, limit, count) {
         return Value::Object(content);
     }
     let text = content.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -134,7 +134,8 @@ pub struct Change {
     /// How sure it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_to: Option<f64>,
-    /// Why.
+    /// Why: what the message says. The state does without it, the outcome has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The message that says so.
     pub message: String,
