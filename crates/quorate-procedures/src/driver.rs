@@ -69,10 +69,16 @@ impl Driver {
     }
 
     /// Stops where it is; the next start goes on from there.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stop.notify_one();
         // A panic was reported when it happened.
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
@@ -176,6 +182,8 @@ impl Driving {
                 return self.space.commit(self.commit(first)).await.map(drop);
             }
         };
+        // Takes a moment the first time: meanwhile agents think.
+        tokio::task::spawn_blocking(tokens::prepare);
         let machine = Deliberation::new(&spec, tokens::o200k);
         let mut waits = FuturesUnordered::new();
         let (mut state, mut events) = match state {
