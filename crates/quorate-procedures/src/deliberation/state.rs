@@ -174,6 +174,16 @@ impl State {
         self.asks.values().map(|asked| asked.due_ms).min()
     }
 
+    /// Whose findings are there.
+    pub fn found(&self) -> impl Iterator<Item = &str> {
+        self.findings.keys().map(String::as_str)
+    }
+
+    /// What the conflicts are about, the most critical first; those beyond the limit are among them.
+    pub fn conflicts(&self) -> impl Iterator<Item = &str> {
+        self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
+    }
+
     /// What is waited for: each question and who was asked.
     pub fn waits_for(&self) -> impl Iterator<Item = (&AskId, &str)> {
         self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))
