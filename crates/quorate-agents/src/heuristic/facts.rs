@@ -54,17 +54,17 @@ macro_rules! patterns {
 }
 
 patterns! {
-    FEE = "(?:annual fees?|fees?~(?:amount to|per year|per annum|a year|annually)|yearly fee|fees for the first contract year)";
-    BUDGET = "budget";
-    CAP = "liab[a-z]*~(?:exceed|limited to|capped|cap)|liability cap|maximum (?:aggregate )?(?:liability|amount recoverable)|cap:|recoverable from vendor";
+    FEE = "(?:annual (?:subscription |service |license )?(?:fees?|charges?|price)|(?:fees?|charges?|price)~(?:amount to|per (?:contract )?year|per annum|a year|annually)|yearly (?:fee|charge|price)|fees for the first contract year)";
+    BUDGET = "budget|spending (?:limit|authority)|authori[sz]ed (?:spend|expenditure)";
+    CAP = "liab[a-z]*~(?:exceed|limited to|capped|\\bcap\\b|more than|restricted to)|liability cap|maximum (?:aggregate |total )?(?:liability|amount recoverable)|cap:|recover[a-z]*~(?:from vendor|more than|exceed)|(?:damages|compensation)~(?:limited to|not exceed)|ceiling (?:of|on)";
     BOTH = "either party|each party|neither party|both parties|party's total";
     MONTH_OF_FEES = "\\(?(?:one|1|single)\\)?[ (1)]* ?month|month(?:ly)? fees|last month";
-    PAYMENT = "(?:pay[a-z]*~invoices?|invoices?~(?:due|payable|paid)|payment terms|pay each invoice|amounts stated in this schedule|installments?~due|net [a-z0-9-]+ days|after invoicing|settle[a-z]* invoices?)";
+    PAYMENT = "(?:pay[a-z]*~invoices?|invoices?~(?:due|payable|paid|settled)|payment terms?|pay each invoice|amounts stated in this schedule|installments?~due|net [a-z0-9-]+ days|[a-z0-9-]+ days net|after invoicing|settle[a-z]* invoices?|payment~(?:due|within))";
     OTHER_DAYS = "disput|interest|overdue|suspend|cure|commission|net revenue|quarter|late (?:fee|charge)";
     LAW = "laws? of ((?:the )?(?:state of |commonwealth of |republic of |kingdom of |federal republic of |province of )?[a-z]+(?: (?:and )?[a-z]+){0,2})";
     LAW_STATED = "governing law: ?((?:the )?(?:state of )?[a-z]+(?: [a-z]+){0,2})";
     LAW_CUE = "govern|constru|interpret|control|appl(?:y|ies) to this agreement|decided under";
-    END = "(?:expir[a-z]*|terminate automatically|until|ends?|end of the [a-z]* ?term|continue[sd]?|subscription term)";
+    END = "\\b(?:expir[a-z]*|terminate automatically|until|ends?|end of the [a-z]* ?term|continue[sd]?|subscription term)";
 }
 
 /// Words that end the name of a place of law.
@@ -133,16 +133,18 @@ impl Facts {
     }
 
     fn read_terms(&mut self, one: &Paragraph) {
-        let has = |pattern: &Regex| pattern.is_match(one.plain.as_bytes());
-        if has(&PAYMENT) && !has(&OTHER_DAYS) {
-            let days = numbers::counted(&one.plain, "day").first().copied();
-            self.payment_days.extend(days.map(|days| stated(one, Value::Number(days))));
-        }
+        let due = one.plain.split(". ").find(|sentence| {
+            let sentence = sentence.as_bytes();
+            PAYMENT.is_match(sentence) && !OTHER_DAYS.is_match(sentence)
+        });
+        let days = due.and_then(|due| numbers::counted(due, "day").first().copied());
+        self.payment_days.extend(days.map(|days| stated(one, Value::Number(days))));
         if let Some(law) = law(&one.plain) {
             self.laws.push(stated(one, Value::Text(law)));
         }
-        let sentence =
-            |sentence: &&str| END.is_match(sentence.as_bytes()) && !sentence.contains("takes effect");
+        let whole =
+            |sentence: &str| ["term", "agreement", "expir"].iter().any(|word| sentence.contains(word));
+        let sentence = |sentence: &&str| END.is_match(sentence.as_bytes()) && whole(sentence);
         let ends = one
             .plain
             .split(". ")

@@ -47,6 +47,10 @@ impl Case {
         issues.retain(|issue| reader.looks_at(issue.problem));
         for issue in &mut issues {
             issue.severity = reader.judges(issue, &contract, &facts, personal);
+            let paragraph = issue.place.map(|place| contract.paragraphs[place].plain.as_bytes());
+            if paragraph.is_some_and(|plain| MITIGATED.is_match(plain)) {
+                issue.severity = milder(issue.severity);
+            }
         }
         issues.sort_by_key(|issue| (std::cmp::Reverse(issue.severity), issue.problem));
         Self { contract, facts, issues }
@@ -149,7 +153,7 @@ impl Heuristic {
     /// How bad it finds an issue, from its own side.
     fn judges(self, issue: &Issue, contract: &Contract, facts: &Facts, personal: bool) -> Severity {
         use Severity::{Critical, High, Low, Medium};
-        let usual = issue.problem.severity();
+        let usual = issue.severity;
         let fee = facts.annual_fee.unwrap_or(u64::MAX);
         let plain = issue.place.map_or("", |place| &contract.paragraphs[place].plain);
         match (self, issue.problem) {
@@ -225,6 +229,19 @@ static PEOPLE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NOBODY: LazyLock<Regex> =
     LazyLock::new(|| regex("not involve|shall not submit|does not collect|business contact details"));
+
+/// An exception in the same paragraph takes away some of what is bad.
+static MITIGATED: LazyLock<Regex> = LazyLock::new(|| {
+    regex("except (?:where|if|when|in the case)|provided that|no longer relate|in which case vendor shall")
+});
+
+fn milder(severity: Severity) -> Severity {
+    match severity {
+        Severity::Critical => Severity::High,
+        Severity::High => Severity::Medium,
+        Severity::Medium | Severity::Low => Severity::Low,
+    }
+}
 
 /// Whether a contract has anything in a reader's field.
 pub(crate) fn is_concerned(reader: Heuristic, contract: &Contract) -> bool {
