@@ -28,12 +28,15 @@
 mod agent;
 mod ask;
 mod budget;
+#[cfg(feature = "embedded")]
+mod deliberations;
 mod handler;
 mod here;
 mod hub;
 pub mod link;
 mod lock;
 mod memory;
+mod procedure;
 mod rollback;
 mod run;
 mod send;
@@ -50,6 +53,7 @@ pub use hub::Hub;
 pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
+pub use procedure::{ProcedureDraft, ProcedureInfo, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{Added, Session, SessionInfo};
@@ -59,14 +63,16 @@ pub use topics::Subscribing;
 
 pub use quorate_core::{
     AddKind, AgentFilter, Budget, Code, Counts, DeliveryId, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Refused, Role,
-    RollbackTo, Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus,
-    Version, Violation, WaitsFor, Why, WhyNext,
+    MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Procedure,
+    ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Status, Task,
+    TaskCounts, TaskId, TaskState, TaskStatus, Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, Remote, RolledBack, Secrets,
-    TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
+    AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, ProcedurePage, ProcedureView,
+    Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
 };
+#[cfg(feature = "embedded")]
+pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};

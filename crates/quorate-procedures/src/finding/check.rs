@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{ANSWER_BYTES_MAX, Finding, LIST_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, Vocabulary};
+use super::{
+    ANSWER_BYTES_MAX, Finding, LIST_MAX, NAME_CHARS_MAX, SCORE_MAX, TEXT_CHARS_MAX, Vocabulary, steady,
+};
 
 /// The path of an answer as a whole.
 pub const WHOLE: &str = "answer";
@@ -70,12 +72,17 @@ pub fn read(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, Wrong> {
         return Err(Wrong::new("summary", "is empty"));
     }
     check_confidence("confidence", finding.confidence)?;
+    finding.confidence = finding.confidence.map(steady);
     check_lengths(&finding)?;
-    for (name, score) in &finding.scores {
+    for (name, score) in &mut finding.scores {
         check_name(&format!("scores.{name}"), name)?;
-        if !score.is_finite() {
-            return Err(Wrong::new(format!("scores.{name}"), "is no number"));
+        if score.abs() > SCORE_MAX {
+            return Err(Wrong::new(
+                format!("scores.{name}"),
+                format!("is not within -{SCORE_MAX} and {SCORE_MAX}"),
+            ));
         }
+        *score = steady(*score);
     }
     for (name, value) in &finding.facts {
         check_fact(name, value)?;
@@ -105,6 +112,7 @@ fn check_issues(finding: &mut Finding, vocabulary: &Vocabulary) -> Result<(), Wr
         check_name(&path("topic"), &issue.topic)?;
         check_text(&path("detail"), &issue.detail)?;
         check_text(&path("evidence"), issue.evidence.as_deref().unwrap_or_default())?;
+        check_text(&path("advice"), issue.advice.as_deref().unwrap_or_default())?;
         let Some(place) = vocabulary.severity(&issue.severity) else {
             return Err(not_in(&path("severity"), &issue.severity, &vocabulary.severities));
         };
