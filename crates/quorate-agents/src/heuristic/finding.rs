@@ -21,7 +21,7 @@ use super::facts::{Facts, Stated, Value as Fact};
 use super::issues::{self, Issue, advice};
 use super::reading::{Contract, regex};
 use super::{Heuristic, clauses};
-use crate::contracts::{Clause, Problem, Recommendation, Severity};
+use crate::contracts::{Clause, Problem, Problem as P, Recommendation, Severity};
 
 /// How many characters of a paragraph are quoted.
 const QUOTE_CHARS: usize = 90;
@@ -44,7 +44,7 @@ impl Case {
         let facts = Facts::read(&contract);
         let mut issues = issues::find(&contract, &facts);
         let personal = is_concerned(Heuristic::Compliance, &contract);
-        issues.retain(|issue| reader.looks_at(issue.problem));
+        issues.retain(|issue| reader.looks_at().contains(&issue.problem));
         for issue in &mut issues {
             issue.severity = reader.judges(issue, &contract, &facts, personal);
             let paragraph = issue.place.map(|place| contract.paragraphs[place].plain.as_bytes());
@@ -68,85 +68,85 @@ impl Case {
     }
 }
 
+const CLAUSES_FIELD: &[P] = &[
+    P::GoverningLawMismatch,
+    P::TermConflict,
+    P::CapConflict,
+    P::PaymentConflict,
+    P::MissingConfidentiality,
+    P::NoWarranty,
+    P::UncappedCustomerLiability,
+    P::IpToVendor,
+    P::TerminationAsymmetry,
+];
+const RISK_FIELD: &[P] = &[
+    P::UncappedCustomerLiability,
+    P::TrivialVendorCap,
+    P::OneSidedIndemnity,
+    P::LongRenewalNotice,
+    P::IpToVendor,
+    P::TerminationAsymmetry,
+    P::MissingConfidentiality,
+    P::UnilateralAmendment,
+    P::NoWarranty,
+    P::CustomerNoncompete,
+    P::CustomerExclusivity,
+    P::FreeAssignment,
+    P::EarlyTerminationPenalty,
+    P::IntrusiveAudit,
+    P::ShortClaimPeriod,
+    P::SuspensionWithoutNotice,
+    P::DeemedAcceptance,
+    P::UnlimitedPriceIncrease,
+    P::PhiWithoutBaa,
+];
+const FINANCIAL_FIELD: &[P] = &[
+    P::ExcessiveLateFee,
+    P::PaymentConflict,
+    P::CapConflict,
+    P::MinimumOverBudget,
+    P::UnlimitedPriceIncrease,
+    P::NonrefundablePrepayment,
+    P::UnboundedExpenses,
+    P::EarlyTerminationPenalty,
+    P::LongRenewalNotice,
+    P::TrivialVendorCap,
+    P::UncappedCustomerLiability,
+    P::CustomerExclusivity,
+    P::TermConflict,
+];
+const IP_FIELD: &[P] = &[
+    P::IpToVendor,
+    P::TrainingUse,
+    P::CustomerNoncompete,
+    P::PublicityWithoutConsent,
+    P::FreeAssignment,
+    P::MissingConfidentiality,
+    P::OneSidedIndemnity,
+    P::NoWarranty,
+];
+const COMPLIANCE_FIELD: &[P] = &[
+    P::MissingDataProcessing,
+    P::MissingTransferTerms,
+    P::PhiWithoutBaa,
+    P::CcpaSale,
+    P::SlowBreachNotice,
+    P::TrainingUse,
+    P::MissingConfidentiality,
+    P::IntrusiveAudit,
+    P::GoverningLawMismatch,
+    P::UnilateralAmendment,
+];
+
 impl Heuristic {
-    /// Whether an issue is in its field.
-    fn looks_at(self, problem: Problem) -> bool {
-        use Problem as P;
+    /// The issues in its field.
+    fn looks_at(self) -> &'static [Problem] {
         match self {
-            Self::Clauses => matches!(
-                problem,
-                P::GoverningLawMismatch
-                    | P::TermConflict
-                    | P::CapConflict
-                    | P::PaymentConflict
-                    | P::MissingConfidentiality
-                    | P::NoWarranty
-                    | P::UncappedCustomerLiability
-                    | P::IpToVendor
-                    | P::TerminationAsymmetry
-            ),
-            Self::Risk => matches!(
-                problem,
-                P::UncappedCustomerLiability
-                    | P::TrivialVendorCap
-                    | P::OneSidedIndemnity
-                    | P::LongRenewalNotice
-                    | P::IpToVendor
-                    | P::TerminationAsymmetry
-                    | P::MissingConfidentiality
-                    | P::UnilateralAmendment
-                    | P::NoWarranty
-                    | P::CustomerNoncompete
-                    | P::CustomerExclusivity
-                    | P::FreeAssignment
-                    | P::EarlyTerminationPenalty
-                    | P::IntrusiveAudit
-                    | P::ShortClaimPeriod
-                    | P::SuspensionWithoutNotice
-                    | P::DeemedAcceptance
-                    | P::UnlimitedPriceIncrease
-                    | P::PhiWithoutBaa
-            ),
-            Self::Financial => matches!(
-                problem,
-                P::ExcessiveLateFee
-                    | P::PaymentConflict
-                    | P::CapConflict
-                    | P::MinimumOverBudget
-                    | P::UnlimitedPriceIncrease
-                    | P::NonrefundablePrepayment
-                    | P::UnboundedExpenses
-                    | P::EarlyTerminationPenalty
-                    | P::LongRenewalNotice
-                    | P::TrivialVendorCap
-                    | P::UncappedCustomerLiability
-                    | P::CustomerExclusivity
-                    | P::TermConflict
-            ),
-            Self::Ip => matches!(
-                problem,
-                P::IpToVendor
-                    | P::TrainingUse
-                    | P::CustomerNoncompete
-                    | P::PublicityWithoutConsent
-                    | P::FreeAssignment
-                    | P::MissingConfidentiality
-                    | P::OneSidedIndemnity
-                    | P::NoWarranty
-            ),
-            Self::Compliance => matches!(
-                problem,
-                P::MissingDataProcessing
-                    | P::MissingTransferTerms
-                    | P::PhiWithoutBaa
-                    | P::CcpaSale
-                    | P::SlowBreachNotice
-                    | P::TrainingUse
-                    | P::MissingConfidentiality
-                    | P::IntrusiveAudit
-                    | P::GoverningLawMismatch
-                    | P::UnilateralAmendment
-            ),
+            Self::Clauses => CLAUSES_FIELD,
+            Self::Risk => RISK_FIELD,
+            Self::Financial => FINANCIAL_FIELD,
+            Self::Ip => IP_FIELD,
+            Self::Compliance => COMPLIANCE_FIELD,
         }
     }
 
