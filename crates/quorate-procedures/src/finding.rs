@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{WHOLE, Wrong, read, read_answer};
-pub(crate) use check::{check_confidence, check_name, not_in};
+pub(crate) use check::{check_confidence, check_name, not_in, read_object};
 
 /// The most bytes of an answer.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;

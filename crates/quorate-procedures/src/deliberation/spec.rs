@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::conflict;
 use crate::count;
-use crate::finding::{Vocabulary, Wrong, read_answer};
+use crate::finding::{Vocabulary, Wrong, read_object};
 
 /// The most agents of a deliberation.
 pub const AGENTS_MAX: usize = 64;
@@ -168,7 +168,7 @@ impl Spec {
     /// # Errors
     /// With the place of what does not fit.
     pub fn read(body: &[u8]) -> Result<Self, Wrong> {
-        let mut said: Map<String, Value> = read_answer(body)?;
+        let mut said: Map<String, Value> = read_object(body)?;
         match said.remove("preset") {
             None => {}
             Some(Value::String(name)) if name == "contract" => {
@@ -185,7 +185,7 @@ impl Spec {
             }
             Some(other) => return Err(Wrong::new("preset", format!("is {other}; it may be \"contract\""))),
         }
-        let spec: Self = read_answer(Value::Object(said).to_string().as_bytes())?;
+        let spec: Self = read_object(Value::Object(said).to_string().as_bytes())?;
         spec.check()?;
         Ok(spec)
     }

@@ -28,15 +28,20 @@ impl Wrong {
     }
 }
 
-/// Reads JSON of a known shape.
+/// Reads an answer of a known shape.
 ///
 /// # Errors
-/// With the place of what does not fit.
+/// With the place of what does not fit, and when it is too long.
 pub fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     if body.len() > ANSWER_BYTES_MAX {
         let why = format!("is {} bytes long, {ANSWER_BYTES_MAX} at most are read", body.len());
         return Err(Wrong::new(WHOLE, why));
     }
+    read_object(body)
+}
+
+/// Reads a JSON object of a known shape, however long.
+pub(crate) fn read_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     // A list of the fields in their order would do for the parser; not for us.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Wrong::new(WHOLE, "is no JSON object"));

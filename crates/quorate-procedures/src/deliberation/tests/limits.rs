@@ -254,6 +254,11 @@ fn a3_the_preset_for_contracts_can_be_changed_in_part() {
     let spec = Spec::read(body.to_string().as_bytes()).expect("sound");
     assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
     assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
+    let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
+    assert!(
+        Spec::read(long.to_string().as_bytes()).is_ok(),
+        "what is looked at may be longer than an answer"
+    );
     let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
     assert_eq!(
         Spec::read(whole.to_string().as_bytes()),
