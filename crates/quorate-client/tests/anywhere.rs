@@ -11,7 +11,7 @@ use support::Served;
 async fn remote() -> (Stage, Served) {
     let served = Served::new().await;
     let hub = quorate_client::connect(&served.url(), &served.admin).await.expect("it connects");
-    assert!(!hub.is_here());
+    assert!(hub.space().is_none());
     (Stage { hub, inside: served.library.clone() }, served)
 }
 

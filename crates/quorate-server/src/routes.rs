@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod agents;
+mod answers;
 mod commit;
 mod context;
 mod dead_letters;
@@ -85,6 +86,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         inbox::routes(),
         messages::routes(),
         requests::routes(),
+        answers::routes(),
         subscriptions::routes(),
         dead_letters::routes(),
         context::routes(),

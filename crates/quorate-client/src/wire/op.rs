@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::entry::{FenceOut, PutOut};
 use super::message::MessageOut;
+use super::rules::policy_out;
 use super::task::TasksOut;
 use super::{raw, strange, write};
 
@@ -26,15 +27,15 @@ struct CommitOut<'a> {
 
 /// A commit in JSON. It always has a key: it may have to be said again.
 pub(crate) fn commit(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
-    let ops = ops.iter().map(out).collect::<Result<Vec<_>, _>>()?;
+    let ops = ops.iter().map(|op| out(op, key)).collect::<Result<Vec<_>, _>>()?;
     write(&CommitOut { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
 }
 
-fn out(op: &Op) -> Result<Box<RawValue>, Error> {
+fn out(op: &Op, key: &str) -> Result<Box<RawValue>, Error> {
     let text = match op {
         Op::Send { message, .. } => write(&MessageOut::as_op(message)?),
         Op::Put(put) => write(&PutOut::new(put)?),
-        Op::CreateTasks(create) => write(&TasksOut::as_op(create)?),
+        Op::CreateTasks(create) => write(&TasksOut::as_op(create, key)?),
         Op::CompleteTask(done) => complete(done),
         Op::HeartbeatTask(beat) => {
             let named = task("task.heartbeat", &beat.lease);
@@ -122,6 +123,7 @@ fn plain(op: &Op) -> Result<Value, Error> {
             json!({"op": "snapshot.make", "name": make.name.to_string(), "prefix": make.prefix})
         }
         Op::DropSnapshot { name } => json!({"op": "snapshot.drop", "name": name.to_string()}),
+        Op::SetPolicy(policy) => policy_out(policy),
         Op::CancelRequest { request } => json!({"op": "request.cancel", "request": request.to_string()}),
         _ => {
             let refused = Refused::new(Code::Invalid, "this cannot be said over the network yet");

@@ -24,7 +24,7 @@ impl Served {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
-        let space = library.space();
+        let space = library.space().expect("a hub in this process");
         let secret = space.draw_secret();
         let create = CreateToken {
             digest: secret.digest(),

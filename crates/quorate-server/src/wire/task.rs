@@ -280,6 +280,9 @@ struct MoreOut {
     #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
     result: Option<Raw>,
+    /// What the result is in base64; left out for JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_content_type: Option<String>,
     partials: Vec<Raw>,
     details: Option<Raw>,
 }
@@ -332,6 +335,7 @@ impl TaskOut {
             blocked_on: view.blocked_on.iter().map(ToString::to_string).collect(),
             lease_until: view.lease_until.map(time::shown),
             result: view.result.as_ref().map(|bytes| raw(bytes, content_type)),
+            result_content_type: content_type.map(str::to_owned),
             partials: view.partials.iter().map(|partial| json(&partial.bytes)).collect(),
             details: view.failure_details.as_ref().map(json),
         };

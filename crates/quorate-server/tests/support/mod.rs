@@ -64,7 +64,7 @@ impl Hub {
         let directory = tempfile::tempdir().expect("a directory");
         let opening = quorate::Settings { clock, ..quorate::Settings::default() };
         let library = Library::open_with(directory.path().join("data"), opening).await.expect("a hub");
-        let space = library.space();
+        let space = library.space().expect("a hub in this process");
         let secret = space.draw_secret();
         let create = CreateToken {
             digest: secret.digest(),
