@@ -27,7 +27,7 @@ use crate::wire::message::{MessageOut, ref_of};
 use crate::wire::task::{MadeIn, TasksOut};
 use crate::wire::{self, time_out};
 
-/// How long a lock may be waited for, over the network.
+/// How long one call waits for a lock. Longer waits are several calls.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize)]
@@ -240,24 +240,30 @@ impl Link for Connection {
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
         Box::pin(async move {
             let Some((first, rest)) = ask.names.split_first() else { return Err(not_here("no lock at all")) };
-            let (seat, wait) = (self.seat_of(&who.agent), wait.min(LOCK_WAIT_MAX));
-            let body = json!({
-                "agent": who.agent.to_string(),
-                "names": rest.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "ttlMs": ask.ttl_ms,
-                "waitMs": wait.as_millis() as u64,
-                "priority": ask.priority.level,
-                "capacity": ask.capacity,
-                "within": ask.within.map(|id| id.to_string()),
-            });
-            let (path, body) = (format!("/v1/locks/{}/acquire", segment(first.as_str())), body.to_string());
-            // Said again under the same key, a lock that was given and whose answer was lost is the same one.
-            let key = self.key();
-            let call = || {
-                let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
-                as_of(call, who.epoch).send()
+            let (seat, until) = (self.seat_of(&who.agent), self.clock().now().plus(wait).mono);
+            let path = format!("/v1/locks/{}/acquire", segment(first.as_str()));
+            let held: LockedIn = loop {
+                let wait = self.rest(until).min(LOCK_WAIT_MAX);
+                let body = json!({
+                    "agent": who.agent.to_string(),
+                    "names": rest.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    "ttlMs": ask.ttl_ms,
+                    "waitMs": wait.as_millis() as u64,
+                    "priority": ask.priority.level,
+                    "capacity": ask.capacity,
+                    "within": ask.within.map(|id| id.to_string()),
+                });
+                // Said again under the same key, it has the same place in line, and the same locks.
+                let (body, key) = (body.to_string(), self.key());
+                let call = || {
+                    let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
+                    as_of(call, who.epoch).send()
+                };
+                match self.patience.persist(call).await {
+                    Err(error) if error.code() == Code::Timeout && !self.rest(until).is_zero() => {}
+                    answer => break answer?.json()?,
+                }
             };
-            let held: LockedIn = self.patience.persist(call).await?.json()?;
             let locks = held.locks.into_iter();
             let locks =
                 locks.map(|one| Ok(FenceRef { lock: LockName::new(one.lock)?, fence: Fence(one.fence) }));
