@@ -4,6 +4,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -114,6 +115,62 @@ async fn i3_what_is_said_over_http_is_said_once_however_often_the_connection_bre
     assert!(proxy.cuts() > 5, "a run with few cuts shows nothing: {}", proxy.cuts());
     let seen = worked.lock().expect("not poisoned").clone();
     assert_eq!(seen, (0..40).map(|number| (number, 1)).collect());
+    hub.close().await;
+}
+
+// Fails under: a claim or a lock without a key: what it took lies there, held by nobody, until its time is over. The leases
+// here last 30 s, and nobody waits for that long.
+#[tokio::test(flavor = "multi_thread")]
+async fn i3_what_was_taken_and_not_heard_of_is_had_by_asking_again() {
+    const QUICK: Duration = Duration::from_secs(10);
+    let served = Served::new().await;
+    let proxy = Proxy::new(served.address(), 11).await;
+    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
+    let alice = served.library.agent("alice").join().await.expect("she joins");
+    let bob = hub.agent("bob").can("sum").join().await.expect("he joins");
+
+    alice.send("bob", "work", "there").await.expect("sent");
+    proxy.lose_an_answer();
+    let there = tokio::time::timeout(QUICK, bob.receive(QUICK)).await.expect("in time");
+    let there = there.expect("read").expect("a delivery");
+    assert_eq!((there.payload::<String>().expect("a text").as_str(), there.attempt()), ("there", 1));
+    bob.step(&there).commit().await.expect("his");
+    proxy.lose_an_answer();
+    let waiting = tokio::spawn({
+        let bob = bob.clone();
+        async move { bob.receive(QUICK).await }
+    });
+    alice.send("bob", "work", "awaited").await.expect("sent");
+    let awaited = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task");
+    let awaited = awaited.expect("read").expect("a delivery");
+    assert_eq!((awaited.payload::<String>().expect("a text").as_str(), awaited.attempt()), ("awaited", 1));
+    bob.step(&awaited).commit().await.expect("his");
+
+    alice.create_task(quorate::TaskDraft::new("sum", 1)).await.expect("made");
+    proxy.lose_an_answer();
+    let task = tokio::time::timeout(QUICK, bob.take_task(&[], QUICK)).await.expect("in time");
+    let task = task.expect("read").expect("a task");
+    assert_eq!(task.attempt(), 1);
+    bob.complete(&task, 2).await.expect("his");
+
+    proxy.lose_an_answer();
+    let door = tokio::time::timeout(QUICK, bob.lock(["door"]).into_future()).await.expect("in time");
+    door.expect("held").release().await.expect("given back");
+    let gate = alice.lock(["gate"]).await.expect("held");
+    proxy.lose_an_answer();
+    let waiting = tokio::spawn(bob.lock(["gate"]).into_future());
+    let in_line = async {
+        while served.library.agent_state("bob").await.expect("there").status != quorate::Status::Waiting {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(QUICK, in_line).await.expect("he stands in line");
+    gate.release().await.expect("given back");
+    let gate = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task").expect("held");
+    let held = served.library.space().expect("here").locks(None, 9).await.expect("read");
+    assert_eq!(held.iter().map(|lock| lock.grants.len()).sum::<usize>(), 1, "one hold, and it is his");
+    gate.release().await.expect("given back");
+    assert_eq!(proxy.cuts(), 5, "every one of those answers was lost");
     hub.close().await;
 }
 
