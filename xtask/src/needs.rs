@@ -16,7 +16,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     if !step::works(Command::new("git").arg("-C").arg(root).args(["rev-parse", "--git-dir"])) {
         bail!("tidy reads the list of files from git: install git and work in a clone of the repository");
     }
-    python()
+    python()?;
+    curl()
 }
 
 fn component(root: &Path, subcommand: &str, name: &str) -> Result<()> {
@@ -35,8 +36,9 @@ fn python() -> Result<()> {
     if step::works(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         return Ok(());
     }
-    if Path::new("/etc/debian_version").exists() && is_root() {
-        return install_python().context("python3 is missing and could not be installed: install it by hand");
+    if can_install() {
+        return install(&["python3", "python3-venv"])
+            .context("python3 is missing and could not be installed: install it by hand");
     }
     bail!(
         "python3 with venv and pip is missing: a test runs the documented Python script that verifies an audit export, \
@@ -45,11 +47,29 @@ fn python() -> Result<()> {
     )
 }
 
-fn install_python() -> Result<()> {
+/// The guides speak to the hub with curl, and tests run them as they are written.
+fn curl() -> Result<()> {
+    if step::works(Command::new("curl").arg("--version")) {
+        return Ok(());
+    }
+    if can_install() {
+        return install(&["curl"]).context("curl is missing and could not be installed: install it by hand");
+    }
+    bail!(
+        "curl is missing: tests run the commands of the guides.\n\
+         Install it (Debian and Ubuntu: `sudo apt-get install curl`) and run this again"
+    )
+}
+
+fn can_install() -> bool {
+    Path::new("/etc/debian_version").exists() && is_root()
+}
+
+fn install(packages: &[&str]) -> Result<()> {
     step::call(Command::new("apt-get").arg("update"))?;
     let mut install = Command::new("apt-get");
     install.env("DEBIAN_FRONTEND", "noninteractive");
-    step::call(install.args(["install", "-y", "--no-install-recommends", "python3", "python3-venv"]))
+    step::call(install.args(["install", "-y", "--no-install-recommends"]).args(packages))
 }
 
 fn is_root() -> bool {

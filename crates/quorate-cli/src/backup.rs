@@ -1,9 +1,8 @@
-//! `quorate backup`: a copy while nobody works, and back with a new generation.
+//! `quorate backup`: a copy, also while a hub works, and back with a new generation.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use quorate::Hub;
 use quorate_store::{Clock as _, Position, SystemClock};
 use serde_json::json;
 
@@ -14,7 +13,7 @@ use crate::text;
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
 pub(crate) enum BackupCommand {
-    /// Copy a data directory that no hub uses. (A running hub copies itself: `Hub::backup`.) [ro]
+    /// Copy a data directory, as of one moment. A hub may work in it meanwhile. [ro]
     #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
     Create {
         /// The data directory.
@@ -42,16 +41,11 @@ pub(crate) enum BackupCommand {
     },
 }
 
-pub(crate) async fn run(command: BackupCommand) -> anyhow::Result<()> {
+pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
         BackupCommand::Create { data, to, json } => {
-            if !data.exists() {
-                return Err(quorate::OpenError::Missing { path: data }.into());
-            }
-            let hub = Hub::open(&data).await?;
-            let copied = hub.backup(&to).await;
-            hub.close().await;
-            tell(&copied?, json, &format!("copied to {}", to.display()));
+            let copied = quorate_sqlite::backup(&data, &to)?;
+            tell(&copied, json, &format!("copied to {}", to.display()));
         }
         BackupCommand::Restore { from, data, json } => {
             let now = SystemClock::new().now().wall;

@@ -28,6 +28,7 @@ mod token;
 mod trace;
 mod verify;
 mod version;
+mod vote;
 mod why;
 
 use std::process::ExitCode;
@@ -70,6 +71,8 @@ enum Command {
     Session(session::SessionArgs),
     /// Agents: who is there; let one in, forget one. [rw]
     Agent(agent::AgentArgs),
+    /// Count ballots by the rules that deliberations use. [ro]
+    Vote(vote::VoteArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
     /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
@@ -143,13 +146,14 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Memory(args) => memory::run(args).await,
         Command::Session(args) => session::run(args).await,
         Command::Agent(args) => agent::run(args).await,
+        Command::Vote(args) => vote::run(args),
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,
         Command::Metrics(args) => metrics::run(args).await,
         Command::Config(args) => config::run(args),
         Command::Doctor(args) => doctor::run(args).await,
-        Command::Backup(command) => backup::run(command).await,
+        Command::Backup(command) => backup::run(command),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(args).await,
         Command::Explain(args) => explain::run(&args),

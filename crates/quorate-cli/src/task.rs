@@ -2,12 +2,15 @@
 
 mod graph;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use quorate_core::TaskStatus;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CONFLICT, Ended, USAGE};
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
 use crate::shape::{Column, Facts, Shape, field, payload, time};
 use crate::why;
@@ -64,6 +67,14 @@ quorate task add --graph graph.json")]
     Graph {
         /// Only this task and what it depends on; without, all of them (up to 1,000).
         id: Option<String>,
+    },
+    /// Do the work of a task that is over once more: a new task with the same input. The old one stays as it ended. [rw]
+    #[command(after_help = "Example: quorate task retry t1")]
+    Retry {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// End a task that nobody needs any more. [rw]
     #[command(after_help = "Example: quorate task cancel t1 --reason 'not needed'")]
@@ -153,6 +164,10 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
         }
         TaskVerb::Add(args) => add(&hub, &shape, args).await,
         TaskVerb::Graph { id } => graph::run(&hub, &shape, id).await,
+        TaskVerb::Retry { id, dry_run } => {
+            let body = again(&hub.get(&path_of(&hub, &id).await?, &[]).await?)?;
+            create(&hub, &shape, body, dry_run).await
+        }
         TaskVerb::Cancel { id, reason, dry_run } => {
             let id = hub.id(Noun::Task, &id).await?;
             let body = Fields::default().set("reason", reason)?;
@@ -180,7 +195,43 @@ async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
         }
         None => one(&args)?,
     };
-    let answer = hub.change(args.dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
+    create(hub, shape, body, args.dry_run).await
+}
+
+/// The same work once more, in the very bytes.
+fn again(answer: &str) -> anyhow::Result<String> {
+    const AS_IT_WAS: &[&str] = &[
+        "type",
+        "agent",
+        "input",
+        "contentType",
+        "priority",
+        "dependsOn",
+        "timeoutMs",
+        "leaseMs",
+        "onDependencyFailure",
+        "escalateTo",
+        "sessionId",
+    ];
+    let task: Value = serde_json::from_str(answer)?;
+    let (id, status) = (field(&task, "id"), field(&task, "status"));
+    let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.is_over());
+    if !is_over {
+        let what = format!("task {id} is {status}: it is not over");
+        let hint = format!(
+            "end it first: quorate task cancel {id}; or see what it waits for: quorate task why {id}"
+        );
+        return Err(Ended::new(CONFLICT, what, hint).into());
+    }
+    let said: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)?;
+    let retry = serde_json::json!({"maxAttempts": task["maxAttempts"], "backoffMs": task["backoffMs"]});
+    let body = Fields::default().set("retry", retry)?;
+    let body = AS_IT_WAS.iter().try_fold(body, |body, name| body.maybe(name, said.get(name)))?;
+    Ok(body.to_json())
+}
+
+async fn create(hub: &Hub, shape: &Shape, body: String, dry_run: DryRun) -> anyhow::Result<()> {
+    let answer = hub.change(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
     let Some(answer) = answer else { return Ok(()) };
     let made: Value = serde_json::from_str(&answer)?;
     let ids: Vec<String> = made["tasks"]
@@ -230,6 +281,7 @@ fn facts(task: &Value) -> Facts {
         .add("attempt", format!("{} of {}", task["attempt"], task["maxAttempts"]))
         .add("priority", text("priority"))
         .add("after", text("dependsOn"))
+        .add("input", if task["input"].is_null() { String::new() } else { payload(&task["input"]) })
         .add("session", text("sessionId"))
         .add("created", time(&task["createdAt"]))
         .add("by", text("creator"))

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorate::Work;
-use support::Hub;
+use support::{Hub, QUORATE};
 
 /// Nothing here takes that long.
 const SOON: Duration = Duration::from_secs(60);
@@ -18,19 +18,10 @@ const KILLS: usize = 3;
 const EACH: u64 = 60;
 
 /// Starts the hub at the address that it had.
-fn start_again(data: &Path, address: &str) -> std::process::Child {
-    use std::io::{BufRead as _, BufReader};
-    let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
-        .args(["serve", "--listen", address, "--data"])
-        .arg(data)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the hub starts");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    assert!(line.contains("ready"), "{line}");
-    child
+fn start_again(data: &Path, address: &str) -> Hub {
+    let mut command = Command::new(QUORATE);
+    command.args(["serve", "--listen", address, "--data"]).arg(data).stderr(Stdio::null());
+    Hub::of(command)
 }
 
 // Fails under: a client that ends with its hub; a commit whose outcome was not heard and that is not repeated, or is repeated
@@ -73,7 +64,7 @@ async fn i3_a_hub_killed_with_9_under_a_running_client_loses_nothing_and_does_no
         }
         served.signal("-9");
         let _ = served.child.wait();
-        served.child = start_again(&data, &served.address);
+        served = start_again(&data, &served.address);
         for sent in sending {
             let sent = tokio::time::timeout(SOON, sent).await.expect("in time");
             sent.expect("a task").expect("sent, whatever happened");

@@ -34,6 +34,44 @@ fn agents_are_let_in_shown_and_forgotten() {
 }
 
 #[test]
+fn a5_ballots_are_counted_and_wrong_ones_named() {
+    let mut place = Place::empty();
+    place.address = "no hub".to_owned();
+    let ballots = r#"{"question":"sign","voter":"risk","choice":"no","confidence":0.9,"ranking":["no","later","yes"]}
+{"question":"sign","voter":"money","choice":"yes","confidence":0.5,"ranking":["yes","later","no"]}
+{"question":"sign","voter":"law","choice":"yes","confidence":0.3,"ranking":["yes","later","no"]}
+
+{"question":"term","voter":"risk","choice":"12 months","confidence":0.6}
+{"question":"term","voter":"law","choice":"24 months","confidence":0.6,"reason":"clause 3"}
+"#;
+    fs::write(place.work().join("ballots.jsonl"), ballots).expect("written");
+    fs::write(place.work().join("long.jsonl"), format!("{{\"question\":\"{}\"}}", "q".repeat(70_000)))
+        .expect("written");
+    let tally = |line: &str| format!("echo '{line}' | quorate vote tally --json");
+    let wrong = [
+        "{\"question\":\"q\",\"voter\":\"v\"",
+        "{\"question\":\"q\",\"voter\":\"v\"}",
+        "{\"question\":\"q\",\"voter\":1,\"choice\":\"a\"}",
+        "{\"question\":\"q\",\"voter\":\"v\",\"choice\":\"a\",\"confidence\":7}",
+    ]
+    .map(tally);
+    let mut lines = vec![
+        "quorate vote tally < ballots.jsonl",
+        "quorate vote tally --json < ballots.jsonl",
+        "quorate vote tally --rule majority --json < ballots.jsonl",
+        "quorate vote tally --rule log-odds --json < ballots.jsonl",
+        "quorate vote tally --rule borda --json < ballots.jsonl",
+        "quorate vote tally --rule reliability --json < ballots.jsonl",
+        "cat ballots.jsonl ballots.jsonl | quorate vote tally --json",
+        "quorate vote tally < long.jsonl",
+        "quorate vote tally < /dev/null",
+        "quorate vote tally --rule loudest < ballots.jsonl",
+    ];
+    lines.extend(wrong.iter().map(String::as_str));
+    expect_file!["golden/vote.txt"].assert_eq(&place.story(&lines));
+}
+
+#[test]
 fn messages_are_sent_looked_at_and_given_out_again() {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
@@ -105,6 +143,10 @@ fn tasks_are_added_drawn_and_cancelled() {
         "quorate task list --status cancelled --format compact | cut -f1,3",
         "quorate task show t",
         "quorate task cancel t1 --dry-run",
+        "quorate task retry t1",
+        "quorate task cancel t1",
+        "quorate task retry t1",
+        "quorate task show t1",
         "quorate task show @last --json | grep -c '\"id\":'",
     ]);
     expect_file!["golden/tasks.txt"].assert_eq(&story);

@@ -1,71 +1,18 @@
 //! `quorate serve` as people and programs use it: a real process, real sockets, real signals.
 #![allow(missing_docs)]
 
+mod support;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-
-/// A hub that runs, and ends with the test.
-struct Hub {
-    child: Child,
-    address: String,
-    admin: String,
-}
-
-impl Hub {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the hub starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        assert_eq!(ready["event"], "ready");
-        let admin = fs::read_to_string(ready["adminTokenFile"].as_str().expect("a path")).expect("a token");
-        let address = ready["http"].as_str().expect("an address").to_owned();
-        Self { child, address, admin: admin.trim().to_owned() }
-    }
-
-    /// A call on a connection of its own.
-    fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let body = body.to_string();
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        )
-        .expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
-    }
-
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use support::{Hub, QUORATE};
 
 fn register(hub: &Hub, id: &str) -> String {
     let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
@@ -95,6 +42,71 @@ fn what_was_acknowledged_is_there_after_kill_9() {
         .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
         .collect();
     assert_eq!(came, (0..50).collect::<Vec<_>>());
+}
+
+// Fails under: a copy that is not of one moment, or that has less than the position that was printed; a generation that
+// does not go up.
+#[test]
+fn i24_a_backup_of_a_hub_at_work_has_all_that_was_acknowledged_before_its_position() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let hub = Hub::start(&path("data"));
+    let alice = register(&hub, "alice");
+    let send = |n: u64| hub.call(&alice, "POST", "/v1/messages", &json!({"to": "alice", "payload": n})).1;
+    let seq_of = |answer: &Value| answer["receipts"][0]["seq"].as_u64().expect("a record");
+    let (made, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let position = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0.. {
+                let seq = seq_of(&send(n));
+                sent.lock().expect("not poisoned").push((seq, n));
+                if made.load(Ordering::Acquire) {
+                    break;
+                }
+            }
+        });
+        while sent.lock().expect("not poisoned").len() < 20 {
+            std::thread::yield_now();
+        }
+        let output = Command::new(QUORATE)
+            .args(["backup", "create", "--json", "--data"])
+            .arg(path("data"))
+            .arg("--to")
+            .arg(path("copy"))
+            .output()
+            .expect("it runs");
+        made.store(true, Ordering::Release);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        printed["spaces"][0]["seq"].as_u64().expect("a position")
+    });
+    let sent = sent.into_inner().expect("not poisoned");
+    let wanted: Vec<u64> = sent.iter().filter(|(seq, _)| *seq <= position).map(|(_, n)| *n).collect();
+    assert!(wanted.len() >= 20, "{position} {sent:?}");
+    hub.end();
+    let restore = Command::new(QUORATE)
+        .args(["backup", "restore", "--from"])
+        .arg(path("copy"))
+        .arg("--data")
+        .arg(path("new"))
+        .status();
+    assert!(restore.expect("it runs").success());
+    let verify = Command::new(QUORATE).arg("verify").arg("--data").arg(path("new")).status();
+    assert!(verify.expect("it runs").success());
+    let file = path("data").join("admin-token");
+    fs::copy(file, path("new").join("admin-token")).expect("the token is copied");
+    let hub = Hub::start(&path("new"));
+    let (status, claimed) = hub.call(&alice, "POST", "/v1/agents/alice/inbox/claim", &json!({"max": 256}));
+    assert_eq!(status, 200, "{claimed}");
+    let came: Vec<u64> = claimed["deliveries"]
+        .as_array()
+        .expect("deliveries")
+        .iter()
+        .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(came, wanted[..wanted.len().min(256)]);
+    let token = claimed["deliveries"][0]["leaseToken"].as_u64().expect("a token");
+    assert!(token >= 1 << 24, "tokens go up: {token}");
 }
 
 #[test]
@@ -138,12 +150,7 @@ fn what_cannot_be_served_ends_with_its_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let run = |arguments: &[&str]| {
         let data = directory.path().join("data");
-        let output = Command::new(env!("CARGO_BIN_EXE_quorate"))
-            .arg("serve")
-            .args(arguments)
-            .arg("--data")
-            .arg(data)
-            .output();
+        let output = Command::new(QUORATE).arg("serve").args(arguments).arg("--data").arg(data).output();
         let output = output.expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -180,7 +187,7 @@ fn works_as_it_is_written(guide: &str) {
     let commands = commands.replace("127.0.0.1:7867", &free.to_string());
     let script = format!("set -euo pipefail\n{commands}\nkill %1\nwait %1\necho all went well\n");
     let directory = tempfile::tempdir().expect("a directory");
-    let binary = Path::new(env!("CARGO_BIN_EXE_quorate")).parent().expect("a directory");
+    let binary = Path::new(QUORATE).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let output =
         Command::new("bash").arg("-c").arg(&script).env("PATH", path).current_dir(&directory).output();

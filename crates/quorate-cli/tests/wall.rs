@@ -1,53 +1,44 @@
 //! The outer wall as whoever runs a hub meets it: a real process, its files, its flags, and `curl` at the other end.
 #![allow(missing_docs)]
 
+mod support;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{ChildStderr, Command, Output, Stdio};
 
 use serde_json::{Value, json};
+use support::{Hub, QUORATE};
 use tempfile::TempDir;
 
-const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
-
-/// A hub that runs, and ends with the test.
-struct Hub {
-    child: Child,
-    ready: Value,
-    admin: String,
+/// A hub that is asked with curl, by the admin.
+struct Walled {
+    hub: Hub,
     said: BufReader<ChildStderr>,
 }
 
-impl Hub {
+impl Walled {
     fn start(data: &Path, flags: &[&str]) -> Self {
         // With the loosest umask there is: what is closed is closed by the hub.
-        let mut child = Command::new("sh")
-            .args(["-c", "umask 0; exec \"$@\"", "sh", QUORATE, "serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .args(flags)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the hub starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        let admin = fs::read_to_string(ready["adminTokenFile"].as_str().expect("a path")).expect("a token");
-        let said = BufReader::new(child.stderr.take().expect("a pipe"));
-        Self { child, ready, admin: admin.trim().to_owned(), said }
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 0; exec \"$@\"", "sh", QUORATE]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
+        command.stderr(Stdio::piped());
+        let mut hub = Hub::of(command);
+        let said = BufReader::new(hub.child.stderr.take().expect("a pipe"));
+        Self { hub, said }
     }
 
+    /// By name, as a certificate has it.
     fn url(&self, path: &str) -> String {
-        let port = self.ready["url"].as_str().and_then(|url| url.rsplit(':').next()).expect("a port");
-        let scheme = self.ready["url"].as_str().and_then(|url| url.split(':').next()).expect("a scheme");
-        format!("{scheme}://localhost:{port}{path}")
+        let url = self.hub.ready["url"].as_str().expect("a url");
+        format!("{}{path}", url.replace("127.0.0.1", "localhost"))
     }
 
-    /// A call by the admin.
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let token = format!("Authorization: Bearer {}", self.admin);
+        let token = format!("Authorization: Bearer {}", self.hub.admin);
         let output = curl(&["-H", &token, "-X", method, "-d", &body.to_string(), &self.url(path)]);
         told(&output)
     }
@@ -61,13 +52,6 @@ impl Hub {
                 return line;
             }
         }
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -135,8 +119,8 @@ fn d13_a_hub_under_tls_takes_up_a_new_certificate() {
     let directory = tempfile::tempdir().expect("a directory");
     let (shown, key) = (certificate.to_string_lossy(), key.to_string_lossy());
     let flags = ["--tls-cert", &shown, "--tls-key", &key, "--cert-look-ms", "50"];
-    let mut hub = Hub::start(&directory.path().join("data"), &flags);
-    assert!(hub.ready["https"].is_string() && hub.ready["http"].is_null(), "{}", hub.ready);
+    let mut hub = Walled::start(&directory.path().join("data"), &flags);
+    assert!(hub.hub.ready["https"].is_string() && hub.hub.ready["http"].is_null(), "{}", hub.hub.ready);
     let health = hub.url("/healthz");
     assert!(health.starts_with("https://"), "{health}");
     assert_eq!(told(&curl(&["--cacert", &shown, &health])).0, 200);
@@ -188,7 +172,7 @@ fn i18_what_the_hub_writes_is_closed_whatever_the_umask() {
     // One that was there before, and open to everybody.
     fs::DirBuilder::new().mode(0o777).create(&data).expect("a directory");
     fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).expect("it is opened");
-    let hub = Hub::start(&data, &[]);
+    let hub = Walled::start(&data, &[]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
     assert_eq!(mode(&data), 0o700);
     let files: Vec<_> = fs::read_dir(&data).expect("a list").map(|one| one.expect("a file").path()).collect();
@@ -208,7 +192,7 @@ fn every_time_of_serve_can_be_shrunk() {
     assert!(short.contains("--tls-cert"), "{short}");
     let directory = tempfile::tempdir().expect("a directory");
     let flags = ["--lease-ms", "1000", "--heartbeat-ms", "100", "--sweep-ms", "20", "--wait-max-ms", "20000"];
-    let hub = Hub::start(&directory.path().join("data"), &flags);
+    let hub = Walled::start(&directory.path().join("data"), &flags);
     for agent in ["alice", "bob"] {
         assert_eq!(hub.call("PUT", &format!("/v1/agents/{agent}"), &json!({})).0, 201);
     }
@@ -229,9 +213,9 @@ fn every_time_of_serve_can_be_shrunk() {
 #[test]
 fn sigterm_tells_whoever_waits_and_ends_with_0() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut hub = Hub::start(&directory.path().join("data"), &["--drain-ms", "1000"]);
+    let mut hub = Walled::start(&directory.path().join("data"), &["--drain-ms", "1000"]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
-    let token = format!("Authorization: Bearer {}", hub.admin);
+    let token = format!("Authorization: Bearer {}", hub.hub.admin);
     let follows = Command::new("curl")
         .args(["-sSN", "--noproxy", "*", "-H", &token, &hub.url("/v1/events?from=1")])
         .stdout(Stdio::piped())
@@ -247,8 +231,7 @@ fn sigterm_tells_whoever_waits_and_ends_with_0() {
         while hub.call("GET", "/v1/agents/bob", &json!({})).1["load"]["listening"] != 1 {
             std::thread::yield_now();
         }
-        let sent = Command::new("kill").args(["-TERM", &hub.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()));
+        hub.hub.signal("-TERM");
         waits.join().expect("an answer")
     });
     assert_eq!(
@@ -256,7 +239,7 @@ fn sigterm_tells_whoever_waits_and_ends_with_0() {
         (503, &json!("UNAVAILABLE"), &json!("no")),
         "{waited}"
     );
-    assert!(hub.child.wait().expect("it ends").success());
+    assert!(hub.hub.child.wait().expect("it ends").success());
     let mut rest = String::new();
     events.read_to_string(&mut rest).expect("the rest");
     assert!(follows.wait().expect("curl ends").success(), "the events ended in peace");

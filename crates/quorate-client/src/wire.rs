@@ -4,6 +4,7 @@ pub(crate) mod entry;
 pub(crate) mod going_back;
 pub(crate) mod message;
 pub(crate) mod op;
+pub(crate) mod procedure;
 pub(crate) mod request;
 pub(crate) mod rules;
 pub(crate) mod session;

@@ -9,6 +9,7 @@ pub mod fingerprint;
 mod item;
 mod message;
 mod presence;
+mod procedure;
 mod result;
 mod session;
 mod snapshot;

@@ -1,16 +1,17 @@
 //! The commit: what a caller asks for, and what it is answered.
 
+mod answer;
+
 use std::fmt;
 use std::sync::Arc;
 
 use crate::budget::SetBudget;
 use crate::codec::fingerprint;
-use crate::decide::Handed;
 use crate::ids::{
-    AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Epoch, Generation, IdempotencyKey, Key, MessageId,
-    Seq, SessionId, SnapshotName, TaskId, Token, TokenId, Version,
+    AgentId, AgentNo, ConsumerId, DeliveryId, Epoch, IdempotencyKey, Key, MessageId, Seq, SnapshotName,
+    Token, TokenId, Version,
 };
-use crate::inspect::{Inspect, Inspected};
+use crate::inspect::Inspect;
 use crate::limits::{
     ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
@@ -18,19 +19,20 @@ use crate::lock::{self, AcquireLocks, FenceRef};
 use crate::message::{Message, Payload, check_reason, check_word, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
+use crate::procedure::{StartProcedure, StepProcedure};
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
 use crate::request::Ask;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
-use crate::subscription::{BringHistory, History, Subscribe};
+use crate::subscription::{BringHistory, Subscribe};
 use crate::task::{
-    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskHanded,
-    TaskLeaseRef, TaskLoss,
+    AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskLeaseRef,
 };
-use crate::time::Timestamp;
-use crate::token::{CreateToken, TokenDigest, TokenName, TokenRole};
+use crate::token::{CreateToken, TokenName, TokenRole};
 use crate::topic::Pattern;
+
+pub use answer::{Locked, OpResult, Receipt, Told};
 
 /// Who acts. Authenticated at the door; what a caller says about itself is ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -116,7 +118,7 @@ impl Commit {
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
             op.check().map_err(|refused| refused.at_op(index))?;
-            bytes += op.payload().map_or(0, |payload| payload.bytes.len());
+            bytes += op.payloads().map(|(_, payload)| payload.bytes.len()).sum::<usize>();
         }
         if bytes > COMMIT_BYTES_MAX {
             return Err(Refused::new(
@@ -285,6 +287,10 @@ pub enum Op {
         /// How long the leases last from now on.
         lease_ms: u64,
     },
+    /// `procedure.start`: begin a protocol of several steps.
+    StartProcedure(StartProcedure),
+    /// `procedure.step`: go on with one.
+    StepProcedure(StepProcedure),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -408,21 +414,32 @@ impl Op {
         Self::Send { message: Arc::new(message), fingerprint }
     }
 
-    /// The bytes that this operation brings, if any.
-    #[must_use]
-    pub fn payload(&self) -> Option<&Payload> {
-        match self {
-            Self::Send { message, .. } => Some(&message.payload),
-            Self::Request(ask) => Some(&ask.message.payload),
-            Self::Put(put) => Some(&put.content),
-            Self::OpenSession(open) => open.task.as_ref(),
-            Self::AddToSession(add) => Some(&add.body),
-            Self::CreateTasks(create) => create.inputs.as_ref(),
-            Self::HeartbeatTask(heartbeat) => heartbeat.partial.as_ref(),
-            Self::CompleteTask(complete) => complete.result.as_ref(),
-            Self::FailTask(fail) => fail.details.as_ref(),
-            _ => None,
+    /// The bytes that this operation brings, each with the name of its field.
+    pub fn payloads(&self) -> impl Iterator<Item = (&'static str, &Payload)> {
+        fn one<'a>(name: &'static str, payload: &'a Payload) -> [Option<(&'static str, &'a Payload)>; 2] {
+            [Some((name, payload)), None]
         }
+        fn maybe<'a>(
+            name: &'static str,
+            payload: &'a Option<Payload>,
+        ) -> [Option<(&'static str, &'a Payload)>; 2] {
+            [payload.as_ref().map(|payload| (name, payload)), None]
+        }
+        let brought = match self {
+            Self::Send { message, .. } => one("payload", &message.payload),
+            Self::Request(ask) => one("payload", &ask.message.payload),
+            Self::Put(put) => one("content", &put.content),
+            Self::OpenSession(open) => maybe("task", &open.task),
+            Self::AddToSession(add) => one("body", &add.body),
+            Self::CreateTasks(create) => maybe("input", &create.inputs),
+            Self::HeartbeatTask(heartbeat) => maybe("partial", &heartbeat.partial),
+            Self::CompleteTask(complete) => maybe("result", &complete.result),
+            Self::FailTask(fail) => maybe("details", &fail.details),
+            Self::StartProcedure(start) => maybe("spec", &start.spec),
+            Self::StepProcedure(step) => [maybe("state", &step.state)[0], maybe("result", &step.result)[0]],
+            _ => [None, None],
+        };
+        brought.into_iter().flatten()
     }
 
     /// Bytes of the largest thing that it brings: the inputs of tasks count each by itself.
@@ -432,7 +449,7 @@ impl Op {
                 let inputs = create.tasks.iter().filter_map(|task| create.input_of(task));
                 inputs.map(|input| input.len()).max().unwrap_or(0)
             }
-            other => other.payload().map_or(0, |payload| payload.bytes.len()),
+            other => other.payloads().map(|(_, payload)| payload.bytes.len()).max().unwrap_or(0),
         }
     }
 
@@ -471,6 +488,8 @@ impl Op {
             Self::Request(ask) => ask.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::CreateToken(create) => create.check(),
+            Self::StartProcedure(start) => start.check(),
+            Self::StepProcedure(step) => step.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }
@@ -590,197 +609,4 @@ impl PutEntry {
         }
         Ok(())
     }
-}
-
-/// The answer to a commit that took effect.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Receipt {
-    /// Its record; `None` if nothing durable changed.
-    pub seq: Option<Seq>,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// One result for each operation.
-    pub results: Vec<OpResult>,
-}
-
-impl Receipt {
-    /// Whether its key is used up. A claim that took nothing may be repeated under its key until it takes something, also
-    /// if its record holds what was due besides: somebody who is back, somebody else who was served.
-    #[must_use]
-    pub fn uses_key(&self) -> bool {
-        let took_nothing = |result: &OpResult| match result {
-            OpResult::Claimed(handed) => handed.is_empty(),
-            OpResult::TasksClaimed(handed) => handed.is_empty(),
-            _ => false,
-        };
-        !self.results.iter().all(took_nothing)
-    }
-}
-
-/// What somebody is told who waits for something other than deliveries.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Told {
-    /// What it waited for will not come, and why.
-    Refused(Refused),
-    /// It holds the locks it waited for.
-    Locked(Locked),
-    /// A task, leased.
-    TaskHanded(Box<TaskHanded>),
-    /// A task that it holds is not its own any more: whatever it does with it would be refused.
-    TaskLost {
-        /// Which task.
-        task: TaskId,
-        /// The lease that is over.
-        token: Token,
-        /// Why.
-        loss: TaskLoss,
-    },
-    /// An answer to its request.
-    Answered {
-        /// The id of the answer.
-        id: MessageId,
-        /// When it was given.
-        at: Timestamp,
-        /// The answer.
-        message: Arc<Message>,
-        /// Whether no more can come.
-        is_last: bool,
-    },
-    /// The task that it waited for is over.
-    TaskOver(TaskId),
-}
-
-/// Locks that somebody holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Locked {
-    /// Each with its fence, by name.
-    pub locks: Vec<FenceRef>,
-    /// How long each hold lasts, also after each renewal.
-    pub ttl_ms: u64,
-}
-
-/// The result of one operation.
-#[derive(Clone, PartialEq, Debug)]
-pub enum OpResult {
-    /// Nothing to say.
-    Done,
-    /// The agent and its epoch now.
-    Registered {
-        /// The epoch to act under.
-        epoch: Epoch,
-    },
-    /// The message is on its way.
-    Sent {
-        /// Its id.
-        id: MessageId,
-        /// Its first delivery.
-        first: DeliveryNo,
-        /// How many deliveries it has.
-        count: u32,
-    },
-    /// What a claim took at once.
-    Claimed(Vec<Handed>),
-    /// The delivery is done with, since this record.
-    Acked {
-        /// The record that ended it.
-        seq: Seq,
-    },
-    /// How many deliveries a purge ended.
-    Purged {
-        /// How many.
-        count: u32,
-    },
-    /// The version of the entry now.
-    Written {
-        /// The version.
-        version: Version,
-    },
-    /// The locks are held.
-    Locked(Locked),
-    /// Not all locks can be had now: the caller waits in line.
-    InLine,
-    /// The session is open.
-    SessionOpened {
-        /// Its id.
-        id: SessionId,
-    },
-    /// Something was added to a session.
-    SessionAdded {
-        /// The how many-th of its kind it is, counted from 1.
-        n: u64,
-    },
-    /// The tasks are made, numbered from `first` on. One without an id of its own is `tsk_GENERATION-SEQ-N`.
-    TasksCreated {
-        /// The generation of the record.
-        generation: Generation,
-        /// The record that made them.
-        seq: Seq,
-        /// Which tasks of that record: the first.
-        first: u32,
-        /// How many.
-        count: u32,
-    },
-    /// What a claim of tasks took at once.
-    TasksClaimed(Vec<TaskHanded>),
-    /// What was said of a task was accepted, by this record.
-    TaskAccepted {
-        /// The record.
-        seq: Seq,
-        /// The token under which; 0 if there was no lease.
-        token: Token,
-    },
-    /// The position has a name.
-    SnapshotMade {
-        /// The last record that it holds.
-        seq: Seq,
-    },
-    /// What was there before is there again.
-    RolledBack {
-        /// The record to which it went back.
-        to: Seq,
-        /// Entries that were written.
-        written: u32,
-        /// Entries that were deleted.
-        deleted: u32,
-    },
-    /// The agent subscribes.
-    Subscribed {
-        /// The record since which messages come by themselves.
-        since: Seq,
-        /// Which earlier ones are still to be brought.
-        wanted: Option<History>,
-    },
-    /// The deliveries are done with.
-    AckedMany {
-        /// Those that were acked before, by their place in the list, and the record that did.
-        earlier: Vec<(u32, Seq)>,
-    },
-    /// The question is on its way, and whoever asked waits.
-    Requested {
-        /// The id of the question and of the request.
-        id: MessageId,
-        /// Its first delivery.
-        first: DeliveryNo,
-        /// How many were asked.
-        count: u32,
-        /// Not so if it was asked before and is over: then the result can be read.
-        is_open: bool,
-    },
-    /// The message answers a request: it went to whoever waits, and into no inbox.
-    Replied {
-        /// Its id.
-        id: MessageId,
-        /// Nobody waited any more: it is on record, and that is all.
-        late: bool,
-    },
-    /// What was seen at the head.
-    Inspected(Box<Inspected>),
-    /// The token is good from now on.
-    TokenCreated {
-        /// Its id.
-        id: TokenId,
-        /// What its secret is known by. A commit that is repeated under its key may have brought another secret, which
-        /// is good for nothing.
-        digest: TokenDigest,
-    },
 }

@@ -13,6 +13,7 @@ mod locks;
 mod memory;
 mod policy;
 mod presence;
+mod procedures;
 mod requests;
 mod rollback;
 mod send;
@@ -347,6 +348,8 @@ impl<'a> Draft<'a> {
             Op::Heard { agents } => Ok(self.heard(agents)),
             Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
+            Op::StartProcedure(start) => self.start_procedure(start),
+            Op::StepProcedure(step) => self.step_procedure(step),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms).map_err(No::Refused),
         }
     }
@@ -432,6 +435,7 @@ fn item_of(op: &Op) -> String {
         Op::CompleteTask(complete) => complete.lease.task.to_string(),
         Op::FailTask(fail) => fail.lease.task.to_string(),
         Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::StepProcedure(step) => step.procedure.to_string(),
         Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }

@@ -2,6 +2,7 @@
 
 mod budget;
 mod lock;
+mod procedure;
 mod requests;
 mod sessions;
 mod task;
@@ -160,6 +161,7 @@ pub fn item(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         }
         Item::Request(request) => requests::request(request, agents),
         Item::Token(token) => token::fields(token),
+        Item::Procedure(procedure) => procedure::fields(procedure),
     }
 }
 

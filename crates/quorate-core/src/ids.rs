@@ -246,6 +246,30 @@ impl TaskId {
 const TASK_PREFIX: &str = "tsk_";
 
 text_id!(
+    /// The id of a procedure: the client's, or `prc_GENERATION-SEQ-N`. Unique in the space for ever.
+    ProcedureId,
+    "procedure id",
+    ID_BYTES_MAX
+);
+
+impl ProcedureId {
+    /// The id of a procedure whose starter gave it none: its record, and which procedure of that record it is.
+    #[must_use]
+    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+        Self(format!("{PROCEDURE_PREFIX}{generation}-{seq}-{n}").into())
+    }
+
+    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    #[must_use]
+    pub fn is_made_by_hub(&self) -> bool {
+        self.0.starts_with(PROCEDURE_PREFIX)
+    }
+}
+
+/// How the id of a procedure begins that the hub made.
+const PROCEDURE_PREFIX: &str = "prc_";
+
+text_id!(
     /// Something that agents can do, as a word.
     Capability,
     "capability",

@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::InForce;
 use crate::pool::Pool;
+use crate::procedure::Procedure;
 use crate::request::Request;
 use crate::session::Session;
 use crate::snapshot::{Snapshot, SnapshotState};
@@ -41,6 +42,8 @@ pub enum ItemKind {
     Snapshot,
     /// What lets somebody in.
     Token,
+    /// A protocol of several steps.
+    Procedure,
 }
 
 impl ItemKind {
@@ -56,6 +59,7 @@ impl ItemKind {
         Self::Pool,
         Self::Request,
         Self::Token,
+        Self::Procedure,
     ];
 
     /// The frozen number.
@@ -72,6 +76,7 @@ impl ItemKind {
             Self::Pool => 12,
             Self::Request => 3,
             Self::Token => 9,
+            Self::Procedure => 10,
         }
     }
 
@@ -95,6 +100,7 @@ impl ItemKind {
             Self::Pool => "pool",
             Self::Request => "request",
             Self::Token => "token",
+            Self::Procedure => "procedure",
         }
     }
 }
@@ -152,6 +158,8 @@ pub enum Item {
     Request(Request),
     /// What lets somebody in.
     Token(Arc<AccessToken>),
+    /// A protocol of several steps.
+    Procedure(Procedure),
 }
 
 /// Where an item is kept.
@@ -199,6 +207,7 @@ impl Item {
             Self::Pool(pool) => ItemKey::new(ItemKind::Pool, pool.id()),
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
             Self::Token(token) => ItemKey::new(ItemKind::Token, token.id.to_string()),
+            Self::Procedure(procedure) => ItemKey::new(ItemKind::Procedure, procedure.id.as_str()),
         }
     }
 
@@ -226,6 +235,8 @@ impl Item {
                 TokenState::Active => Keep::AtHand,
                 TokenState::Ended => Keep::Gone,
             },
+            Self::Procedure(procedure) if procedure.status.is_over() => Keep::Stored,
+            Self::Procedure(_) => Keep::AtHand,
         }
     }
 
@@ -240,7 +251,8 @@ impl Item {
             | Self::Snapshot(_)
             | Self::Budget(_)
             | Self::Subscription(_)
-            | Self::Pool(_) => Vec::new(),
+            | Self::Pool(_)
+            | Self::Procedure(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
             Self::Token(token) => token.alarms(),
         }
@@ -332,6 +344,14 @@ pub enum Verb {
     TokenRevoked,
     /// The time of a token is over.
     TokenExpired,
+    /// A procedure began.
+    ProcedureStarted,
+    /// Its driver took a step.
+    ProcedureStepped,
+    /// A procedure is over, with a result.
+    ProcedureDone,
+    /// A procedure is over, without one.
+    ProcedureFailed,
 }
 
 impl Verb {
@@ -378,6 +398,10 @@ impl Verb {
         Self::TokenCreated,
         Self::TokenRevoked,
         Self::TokenExpired,
+        Self::ProcedureStarted,
+        Self::ProcedureStepped,
+        Self::ProcedureDone,
+        Self::ProcedureFailed,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -425,6 +449,10 @@ impl Verb {
             Self::TokenCreated => 100,
             Self::TokenRevoked => 101,
             Self::TokenExpired => 102,
+            Self::ProcedureStarted => 110,
+            Self::ProcedureStepped => 111,
+            Self::ProcedureDone => 112,
+            Self::ProcedureFailed => 113,
         }
     }
 
@@ -479,6 +507,10 @@ impl Verb {
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
             Self::TokenExpired => "token.expired",
+            Self::ProcedureStarted => "procedure.started",
+            Self::ProcedureStepped => "procedure.stepped",
+            Self::ProcedureDone => "procedure.done",
+            Self::ProcedureFailed => "procedure.failed",
         }
     }
 }

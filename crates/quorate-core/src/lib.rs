@@ -25,6 +25,7 @@ mod message;
 mod policy;
 mod pool;
 mod presence;
+mod procedure;
 mod reach;
 mod recipient;
 mod refused;
@@ -58,8 +59,8 @@ pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
-    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, Seq, SessionId, SessionNo,
-    SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
+    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, ProcedureId, Seq, SessionId,
+    SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
@@ -68,6 +69,7 @@ pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Prio
 pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
 pub use pool::{Pool, Takers};
 pub use presence::{Health, Heartbeat, Presence, Status};
+pub use procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure};
 pub use reach::{Map, Reach};
 pub use recipient::{Home, Recipient};
 pub use refused::{Code, Facts, Refused, Stale, Waits};

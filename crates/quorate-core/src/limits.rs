@@ -24,6 +24,8 @@ pub const TITLE_CHARS_MAX: usize = 200;
 pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
 /// Sessions of one space that are not over.
 pub const SESSIONS_OPEN_MAX: usize = 10_000;
+/// Procedures of one space that are running.
+pub const PROCEDURES_OPEN_MAX: usize = 10_000;
 /// Entries that one rollback changes.
 pub const ROLLBACK_KEYS_MAX: usize = 4096;
 /// Entries that a rollback looks through.

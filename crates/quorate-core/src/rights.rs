@@ -96,6 +96,7 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
         Op::ClaimTasks(_) | Op::HeartbeatTask(_) | Op::CompleteTask(_) => (Work, "work on tasks"),
         Op::FailTask(_) | Op::ReleaseTask(_) => (Work, "work on tasks"),
         Op::AwaitTask(_) => (Work, "wait for tasks"),
+        Op::StartProcedure(_) | Op::StepProcedure(_) => (Work, "change procedures"),
         Op::Resume { .. } => (Work, "take messages"),
     }
 }

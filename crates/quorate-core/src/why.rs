@@ -11,6 +11,7 @@ use crate::refused::Code;
 use crate::time::Timestamp;
 use crate::working::{Open, OpenState};
 
+mod procedure;
 mod task;
 
 /// Where something is, what it waits for and what happens next.
@@ -61,6 +62,8 @@ pub enum WaitsFor {
     Tasks(Vec<String>),
     /// A person is to decide.
     Approval(String),
+    /// This agent is to take the next step.
+    Step(String),
 }
 
 /// What happens next, if nobody does anything.

@@ -21,6 +21,9 @@ pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
                 json_or_none("result", complete.result.as_ref())
             }
             Op::FailTask(fail) => json_or_none("details", fail.details.as_ref()),
+            Op::StartProcedure(start) => json_or_none("spec", start.spec.as_ref()),
+            Op::StepProcedure(step) => json_or_none("state", step.state.as_ref())
+                .and_then(|()| json_or_none("result", step.result.as_ref())),
             _ => Ok(()),
         };
         checked.map_err(|refused| refused.at_op(index))?;

@@ -1,8 +1,8 @@
 //! Why a message or a task is where it is: what it waits for, what happens next, and when.
 
 use quorate_core::{
-    AgentNo, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, Recipient, Refused, Request,
-    RequestState, TaskId, Timestamp, Why,
+    AgentNo, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, ProcedureId, Recipient, Refused,
+    Request, RequestState, TaskId, Timestamp, Why,
 };
 use quorate_store::{DeliveryState, Read, Rows};
 
@@ -11,7 +11,7 @@ use crate::reads::{MessageView, unexpected};
 use crate::space::Space;
 
 impl Space {
-    /// Why something is where it is: a message by its id or the one its sender gave it, or a task.
+    /// Why something is where it is: a message by its id or the one its sender gave it, a task, or a procedure.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
@@ -25,6 +25,12 @@ impl Space {
                 found => return found,
             }
         }
+        if let Ok(procedure) = id.parse::<ProcedureId>() {
+            match self.why_procedure(&procedure).await {
+                Err(error) if error.code() == Code::NotFound => {}
+                found => return found,
+            }
+        }
         let found = match ClientId::new(id) {
             Ok(client_id) => self.message_by_client_id(&client_id).await,
             Err(refused) => Err(refused.into()),
@@ -32,7 +38,8 @@ impl Space {
         match found {
             Ok(view) => self.why_message(view).await,
             Err(error) if matches!(error.code(), Code::NotFound | Code::Invalid) => {
-                Err(Refused::new(Code::NotFound, format!("there is no message and no task {id}")).into())
+                Err(Refused::new(Code::NotFound, format!("there is no message, task or procedure {id}"))
+                    .into())
             }
             Err(error) => Err(error),
         }

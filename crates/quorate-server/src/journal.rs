@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_core::Timestamp;
 use serde_json::Value;
@@ -67,6 +67,10 @@ pub type Out = Arc<dyn Fn(&str) + Send + Sync>;
 /// Says what time it is.
 type Wall = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Warnings that are said in one second; of the rest only the number. Whoever floods the hub with what it refuses does not
+/// flood its disk too; the metrics count them all.
+const WARNINGS_A_SECOND: u64 = 20;
+
 /// Where lines go. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Journal(Option<Arc<Inner>>);
@@ -76,6 +80,28 @@ struct Inner {
     style: Style,
     now: Wall,
     out: Out,
+    warned: Mutex<Warned>,
+}
+
+/// How much was warned of in a second.
+#[derive(Default)]
+struct Warned {
+    second: u64,
+    count: u64,
+}
+
+impl Warned {
+    /// Whether one more is said, and how many were not in a second that is over.
+    fn one_more(&mut self, now: Timestamp) -> (bool, u64) {
+        let second = now.0 / 1_000;
+        let mut left_out = 0;
+        if second != self.second {
+            left_out = self.count.saturating_sub(WARNINGS_A_SECOND);
+            *self = Self { second, count: 0 };
+        }
+        self.count += 1;
+        (self.count <= WARNINGS_A_SECOND, left_out)
+    }
 }
 
 impl Journal {
@@ -87,7 +113,7 @@ impl Journal {
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
         out: Out,
     ) -> Self {
-        Self(Some(Arc::new(Inner { level, style, now: Arc::new(now), out })))
+        Self(Some(Arc::new(Inner { level, style, now: Arc::new(now), out, warned: Mutex::default() })))
     }
 
     /// Whether anybody hears what is said at this level.
@@ -99,12 +125,28 @@ impl Journal {
     /// Says something: what happened, and its facts.
     pub fn say(&self, level: Level, event: &str, fields: &[(&str, Value)]) {
         let Some(inner) = self.0.as_ref().filter(|inner| level <= inner.level) else { return };
-        let at = time::shown((inner.now)());
-        let line = match inner.style {
+        let now = (inner.now)();
+        if level == Level::Warn {
+            let (said, left_out) = inner.warned.lock().unwrap_or_else(PoisonError::into_inner).one_more(now);
+            if left_out > 0 {
+                inner.line(now, level, "left out", &[("warnings", left_out.into())]);
+            }
+            if !said {
+                return;
+            }
+        }
+        inner.line(now, level, event, fields);
+    }
+}
+
+impl Inner {
+    fn line(&self, now: Timestamp, level: Level, event: &str, fields: &[(&str, Value)]) {
+        let at = time::shown(now);
+        let line = match self.style {
             Style::Json => json_line(&at, level, event, fields),
             Style::Plain => plain_line(&at, level, event, fields),
         };
-        (inner.out)(&line);
+        (self.out)(&line);
     }
 }
 
@@ -132,6 +174,7 @@ fn plain_line(at: &str, level: Level, event: &str, fields: &[(&str, Value)]) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
 
     use quorate_core::Timestamp;
@@ -151,6 +194,25 @@ mod tests {
         journal.say(Level::Info, "ready", &[("data", json!("a \"b\"\u{1b}[31m\n")), ("none", Value::Null)]);
         journal.say(Level::Debug, "request", &[("status", json!(200))]);
         heard.lock().expect("no panic").clone()
+    }
+
+    // Fails under: no bound; a bound that forgets what it left out; errors that are left out.
+    #[test]
+    fn a_flood_of_warnings_is_told_by_its_number() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let now = Arc::new(AtomicU64::new(5_000));
+        let (out, clock) = (Arc::clone(&heard), Arc::clone(&now));
+        let out = Arc::new(move |line: &str| out.lock().expect("no panic").push(line.to_owned()));
+        let wall = move || Timestamp(clock.load(Ordering::Relaxed));
+        let journal = Journal::new(Level::Warn, Style::Json, wall, out);
+        (0..1_000).for_each(|_| journal.say(Level::Warn, "request", &[]));
+        journal.say(Level::Error, "failed", &[]);
+        now.store(6_000, Ordering::Relaxed);
+        journal.say(Level::Warn, "request", &[]);
+        let heard = heard.lock().expect("no panic").clone();
+        assert_eq!(heard.len(), 20 + 1 + 2);
+        assert!(heard[20].contains("failed"), "{}", heard[20]);
+        assert!(heard[21].contains("\"event\":\"left out\",\"warnings\":980"), "{}", heard[21]);
     }
 
     #[test]

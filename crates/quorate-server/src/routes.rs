@@ -31,6 +31,7 @@ mod traces;
 pub(crate) mod budgets;
 mod guidance;
 pub(crate) mod policy;
+pub(crate) mod procedures;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -106,6 +107,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         policy::routes(),
         budgets::routes(),
         guidance::routes(),
+        procedures::routes(),
     ]
     .into_iter()
     .flatten()

@@ -200,7 +200,9 @@ impl Answer {
                 OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
                 OpResult::SnapshotMade { .. }
                 | OpResult::RolledBack { .. }
-                | OpResult::TokenCreated { .. } => {}
+                | OpResult::TokenCreated { .. }
+                | OpResult::ProcedureStarted { .. }
+                | OpResult::ProcedureStepped { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
                     answer.sent.push((id.to_string(), first.0, *count));
                 }

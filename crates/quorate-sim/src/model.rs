@@ -10,6 +10,7 @@ pub mod chance;
 mod locks;
 mod pair;
 mod plan;
+mod procedures;
 mod replay;
 mod resolve;
 mod rollback;

@@ -12,8 +12,41 @@ use crate::carry::Carry;
 use crate::directory::{OpenError, check_whole, database_of, make_private, sync_directory};
 use crate::disk::Disk;
 use crate::load::{self, LoadError};
+use crate::offline::Offline;
+use crate::open::connect;
 use crate::readers::ReadError;
 use crate::write::Writes;
+
+/// Why a backup was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The copy cannot be written.
+    #[error("{0}; nothing was changed in the data directory")]
+    Copy(String),
+}
+
+/// Copies a data directory, whether a hub works in it or not. A hub that runs is not held up: this reads beside it, as of
+/// one moment, which the positions name.
+///
+/// # Errors
+/// When the data cannot be read, or the copy not written.
+pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+    let copied = match Offline::open(from) {
+        Ok(offline) => write(&offline.connection, to),
+        Err(OpenError::InUse { .. }) => {
+            let sqlite =
+                |source| OpenError::Sqlite { what: "open the database", path: from.to_owned(), source };
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?;
+            write(&connection, to)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    copied.map_err(|error| BackupError::Copy(error.to_string()))
+}
 
 /// Writes a copy of the database into a directory, which is then itself a data directory, only not in use.
 pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
@@ -115,7 +148,7 @@ fn minutes_since_2026(now: Timestamp) -> u64 {
 
 fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     let disk = Disk::new();
-    let connection = crate::open::connect(database, &disk, OpenFlags::default())?;
+    let connection = connect(database, &disk, OpenFlags::default())?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     let loaded = load::spaces(&connection, Now { wall: now, ..Now::default() });
     let mut spaces = loaded.map_err(|error| match error {

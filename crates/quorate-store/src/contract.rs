@@ -28,6 +28,8 @@ pub mod memory;
 #[allow(missing_docs)]
 pub mod order;
 #[allow(missing_docs)]
+pub mod procedures;
+#[allow(missing_docs)]
 pub mod requests;
 #[allow(missing_docs)]
 pub mod restart;
@@ -290,6 +292,17 @@ macro_rules! contract_tests {
                 a_repeated_acquire_is_answered_the_same,
                 fences_go_on_after_a_restart,
                 at_most_1_000_waits_for_locks_of_one_agent,
+            }
+            procedures {
+                a_procedure_goes_on_one_version_after_the_other,
+                a_stale_step_is_refused_with_all_that_goes_with_it,
+                a_step_takes_in_its_message_and_sends_in_one_commit,
+                only_its_driver_and_those_who_run_the_hub_step_a_procedure,
+                a_procedure_that_is_over_never_changes,
+                the_same_start_again_is_the_same_procedure,
+                i3_a_repeated_step_has_one_effect_and_one_answer,
+                a_running_procedure_survives_a_restart,
+                what_no_procedure_may_be,
             }
             sessions {
                 d9_a_session_says_who_what_and_since_when,

@@ -15,6 +15,7 @@ mod memory;
 mod policy;
 mod pools;
 mod presence;
+mod procedures;
 mod reach;
 mod reads;
 mod requests;

@@ -175,7 +175,7 @@ impl Hub {
         self.link.violations().await
     }
 
-    /// Why a message or a task is where it is: what it waits for, what happens next, and when.
+    /// Why a message, a task or a procedure is where it is: what it waits for, what happens next, and when.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.

@@ -34,6 +34,7 @@ mod hub;
 pub mod link;
 mod lock;
 mod memory;
+mod procedure;
 mod rollback;
 mod run;
 mod send;
@@ -51,6 +52,7 @@ pub use hub::Hub;
 pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
+pub use procedure::{ProcedureDraft, ProcedureHead, ProcedureInfo, ProcedurePage, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{Added, Happening, Session, SessionInfo, TimelineLine};
@@ -61,9 +63,9 @@ pub use view::{AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, L
 
 pub use quorate_core::{
     AddKind, AgentFilter, Code, Counts, DeliveryId, EndState, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, MessageType, OnDependencyFailure, Participant, Pattern, Policy, Preset, Priority, Refused,
-    Role, RollbackTo, Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus,
-    Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
+    MessageId, MessageType, OnDependencyFailure, Participant, Pattern, Policy, Preset, Priority, ProcedureId,
+    ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId,
+    TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
     BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,

@@ -98,7 +98,7 @@ impl Line {
             Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
             _ => String::new(),
         };
-        let extra: Vec<String> = ["readyMs", "slower", "corePercent", "echoUs"]
+        let extra: Vec<String> = ["readyMs", "slower", "corePercent", "barePercent", "echoUs"]
             .iter()
             .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
             .collect();

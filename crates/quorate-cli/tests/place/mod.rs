@@ -1,19 +1,22 @@
 //! A hub that runs in a directory of its own, and a shell beside it.
 #![allow(dead_code, missing_docs)]
 
+#[path = "../support/mod.rs"]
+mod support;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
+use support::Hub;
+
 /// A directory with a home in it, and a hub if one was started.
 pub(crate) struct Place {
     root: TempDir,
-    hub: Option<Child>,
+    hub: Option<Hub>,
     pub(crate) address: String,
 }
 
@@ -43,21 +46,15 @@ impl Place {
 
     pub(crate) fn start(&mut self, listen: &str) {
         let mut command = self.command("quorate");
-        command.args(["serve", "--listen", listen]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the hub starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        self.address = ready["http"].as_str().expect("an address").to_owned();
-        self.hub = Some(child);
+        command.args(["serve", "--listen", listen]).stderr(Stdio::null());
+        let hub = Hub::of(command);
+        self.address.clone_from(&hub.address);
+        self.hub = Some(hub);
     }
 
     /// SIGKILL: no time to tidy up.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut hub) = self.hub.take() {
-            let _ = hub.kill();
-            let _ = hub.wait();
-        }
+        self.hub = None;
     }
 
     /// Where commands run.
@@ -119,28 +116,10 @@ impl Place {
 
     /// A call of the hub, past the command line.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Value {
-        let token = fs::read_to_string(self.data().join("admin-token")).expect("a token");
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            self.address,
-            token.trim(),
-            body.len()
-        )
-        .expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
-        assert!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
-        serde_json::from_str(body).unwrap_or(Value::Null)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.kill();
+        let hub = self.hub.as_ref().expect("a hub runs");
+        let (status, answer) = hub.text(&hub.admin, method, path, body);
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        serde_json::from_str(&answer).unwrap_or(Value::Null)
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -10,33 +10,77 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+/// The program.
+pub(crate) const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
+
 /// A hub that runs, and ends with the test.
 pub(crate) struct Hub {
     pub(crate) child: Child,
+    /// The line that it said when it was ready.
+    pub(crate) ready: Value,
     pub(crate) address: String,
     pub(crate) admin: String,
 }
 
 impl Hub {
+    /// On any free port.
     pub(crate) fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quorate"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the hub starts");
+        let mut command = Command::new(QUORATE);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).stderr(Stdio::null());
+        Self::of(command)
+    }
+
+    /// What this command starts.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        let admin = fs::read_to_string(ready["adminTokenFile"].as_str().expect("a path")).expect("a token");
-        let address = ready["http"].as_str().expect("an address").to_owned();
-        Self { child, address, admin: admin.trim().to_owned() }
+        assert_eq!(ready["event"], "ready");
+        let file = command
+            .get_current_dir()
+            .unwrap_or(Path::new(""))
+            .join(ready["adminTokenFile"].as_str().expect("a path"));
+        let admin = fs::read_to_string(file).expect("a token");
+        let (_, address) = ready["url"].as_str().and_then(|url| url.split_once("://")).expect("an address");
+        let (address, admin) = (address.to_owned(), admin.trim().to_owned());
+        Self { child, ready, address, admin }
     }
 
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) {
+        self.signal("-TERM");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    /// A call on a connection of its own.
+    pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (status, answer) = self.text(token, method, path, &body.to_string());
+        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+    }
+
+    /// The same with bodies as they are.
+    pub(crate) fn text(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = std::net::TcpStream::connect(&self.address).expect("a connection");
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        (status, if is_chunked { joined(body) } else { body.to_owned() })
     }
 }
 
@@ -45,6 +89,20 @@ impl Drop for Hub {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The chunks of a body, one after the other.
+fn joined(mut rest: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, more)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        if length == 0 {
+            break;
+        }
+        whole.push_str(&more[..length]);
+        rest = &more[length + 2..];
+    }
+    whole
 }
 
 /// A connection that is kept. What cannot be sent or read is `None`: the hub is gone.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use quorate::link::{Entry, Page, Promise, Reads, When};
 use quorate::{
     AgentFilter, AgentInfo, BudgetInfo, Check, Code, Counts, DeadLetter, Error, Letter, MessageFilter,
-    MessageInfo, MessagesPage, OutboxPage, Pattern, Policy, Seq, SessionInfo, Snapshot, TaskCounts,
-    TaskFilter, TaskId, TaskPage, TaskView, TimelineLine, Version, Violation, Why,
+    MessageInfo, MessagesPage, OutboxPage, Pattern, Policy, ProcedureId, ProcedureInfo, ProcedurePage,
+    ProcedureStatus, Seq, SessionInfo, Snapshot, TaskCounts, TaskFilter, TaskId, TaskPage, TaskView,
+    TimelineLine, Version, Violation, Why,
 };
 use quorate_core::{AgentId, BudgetId, Key, LineKind, Payload, SessionId};
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use crate::http::{Answer, Http, Request, segment};
 use crate::wire::entry::{EntriesIn, EntryIn};
 use crate::wire::going_back::{CheckIn, SnapshotIn, SnapshotsIn};
 use crate::wire::message::MessagesIn;
+use crate::wire::procedure::{ProcedureIn, ProceduresIn};
 use crate::wire::rules::{PolicyIn, StatsIn, ViolationIn, ViolationsIn};
 use crate::wire::session::{LineIn, SessionIn, SessionsIn, TimelineIn};
 use crate::wire::task::{PageIn, WholeIn};
@@ -316,6 +318,30 @@ impl Reads for Connection {
             let answer = self.look(&session_path(&id, "/timeline"), ask).await?;
             let found: TimelineIn<'_> = wire::read(text(&answer.body)?)?;
             found.timeline.into_iter().map(LineIn::read).collect()
+        })
+    }
+
+    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo> {
+        Box::pin(async move {
+            let path = format!("/v1/procedures/{}", segment(id.as_str()));
+            let answer = self.look(&path, |call| with(call, "at", at)).await?;
+            wire::read::<ProcedureIn<'_>>(text(&answer.body)?)?.read()
+        })
+    }
+
+    fn procedures(
+        &self,
+        status: Option<ProcedureStatus>,
+        after: Option<ProcedureId>,
+        limit: usize,
+    ) -> Promise<'_, ProcedurePage> {
+        Box::pin(async move {
+            let ask = |call: Request| {
+                let call = with(limited(call, limit), "cursor", after.as_ref());
+                with(call, "status", status.map(ProcedureStatus::as_str))
+            };
+            let answer = self.look("/v1/procedures", ask).await?;
+            wire::read::<ProceduresIn<'_>>(text(&answer.body)?)?.read()
         })
     }
 

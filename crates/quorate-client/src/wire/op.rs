@@ -3,7 +3,8 @@
 use quorate::{Code, Error, Refused};
 use quorate_core::{
     AddKind, ChangeSession, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId,
-    NackThen, Op, OpResult, Payload, Seq, SessionChange, SessionId, TaskLeaseRef, TaskStatus, Token, Version,
+    NackThen, Op, OpResult, Payload, ProcedureId, Seq, SessionChange, SessionId, StepProcedure, TaskLeaseRef,
+    TaskStatus, Token, Version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -55,6 +56,14 @@ fn out(op: &Op, key: &str) -> Result<Box<RawValue>, Error> {
             named.insert("rationale".into(), add.rationale.clone().into());
             with(named, "content", Some(&add.body), add.content_type.as_deref())
         }
+        Op::StartProcedure(start) => {
+            let mut named = json!({"op": "procedure.start", "kind": start.kind});
+            put_if(&mut named, "id", start.id.as_ref().map(|id| id.to_string().into()));
+            put_if(&mut named, "driver", start.driver.as_ref().map(|id| id.to_string().into()));
+            let Value::Object(named) = named else { return Err(strange(&"a procedure")) };
+            with(named, "spec", start.spec.as_ref(), None)
+        }
+        Op::StepProcedure(step) => stepped(step),
         Op::OpenSession(open) => {
             let participants: Vec<_> = open.participants.iter().map(ToString::to_string).collect();
             let mut named = json!({"op": "session.open", "title": open.title, "participants": participants});
@@ -190,7 +199,17 @@ fn with(
     if let Some(content_type) = content_type {
         named.insert("contentType".into(), content_type.into());
     }
-    let mut text = write(&named)?;
+    and(write(&named)?, name, Some(payload), content_type)
+}
+
+/// Adds one more to an object that is written already.
+fn and(
+    mut text: String,
+    name: &str,
+    payload: Option<&Payload>,
+    content_type: Option<&str>,
+) -> Result<String, Error> {
+    let Some(payload) = payload else { return Ok(text) };
     // Every object here has an `op`, so there is something before the comma.
     text.pop();
     Ok(format!("{text},\"{name}\":{}}}", raw(&payload.bytes, content_type)?.get()))
@@ -207,6 +226,23 @@ fn complete(done: &CompleteTask) -> Result<String, Error> {
     put_if(&mut named, "fence", fence.map(|one| serde_json::to_value(one).unwrap_or_default()));
     let Value::Object(named) = named else { return Err(strange(&"a task")) };
     with(named, "result", done.result.as_ref(), done.content_type.as_deref())
+}
+
+fn stepped(step: &StepProcedure) -> Result<String, Error> {
+    let named = json!({
+        "op": "procedure.step",
+        "procedure": step.procedure.to_string(),
+        "expect": step.expect.0,
+        "phase": step.phase,
+        "status": step.status.as_str(),
+    });
+    let Value::Object(named) = named else { return Err(strange(&"a procedure")) };
+    let mut text = with(named, "state", step.state.as_ref(), None)?;
+    if let Some(result) = &step.result {
+        text.pop();
+        text = format!("{text},\"result\":{}}}", raw(&result.bytes, None)?.get());
+    }
+    Ok(text)
 }
 
 /// What a commit came to, as it is told.
@@ -260,6 +296,12 @@ impl ResultIn {
             Op::MakeSnapshot(_) => OpResult::SnapshotMade { seq: Seq(self.seq.ok_or_else(missing)?) },
             Op::OpenSession(_) => {
                 OpResult::SessionOpened { id: SessionId::new(self.id.ok_or_else(missing)?)? }
+            }
+            Op::StartProcedure(_) => {
+                OpResult::ProcedureStarted { id: ProcedureId::new(self.id.ok_or_else(missing)?)? }
+            }
+            Op::StepProcedure(_) => {
+                OpResult::ProcedureStepped { version: Version(self.version.ok_or_else(missing)?) }
             }
             Op::AddToSession(_) => OpResult::SessionAdded { n: self.n.ok_or_else(missing)? },
             Op::CompleteTask(_) | Op::FailTask(_) => match (self.seq, self.accepted_token) {

@@ -236,6 +236,9 @@ pub(crate) struct WholeIn<'a> {
     blocked_on: Vec<Text<TaskId>>,
     lease_until: Option<At>,
     #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    content_type: Option<String>,
+    #[serde(borrow)]
     result: Option<&'a RawValue>,
     result_content_type: Option<String>,
     #[serde(borrow)]
@@ -247,13 +250,17 @@ pub(crate) struct WholeIn<'a> {
 impl WholeIn<'_> {
     pub(crate) fn read(self) -> Result<TaskView, Error> {
         let json = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
-        let content_type = self.result_content_type.as_deref();
-        let result = self.result.map(|raw| payload(Some(raw), content_type)).transpose()?;
+        let bytes = |raw: Option<&RawValue>, content_type: Option<&str>| {
+            raw.map(|raw| payload(Some(raw), content_type).map(|payload| payload.bytes)).transpose()
+        };
+        let input = bytes(self.input, self.content_type.as_deref())?;
+        let result = bytes(self.result, self.result_content_type.as_deref())?;
         Ok(TaskView {
             task: self.task.read()?,
             blocked_on: all(self.blocked_on),
             lease_until: self.lease_until.map(|at| at.0),
-            result: result.map(|result| result.bytes),
+            input,
+            result,
             partials: self.partials.into_iter().map(json).collect(),
             failure_details: self.details.map(json),
         })

@@ -33,6 +33,7 @@ enum WaitIn {
     Redrive,
     Tasks { tasks: Vec<String> },
     Approval { approval: String },
+    Step { agent: String },
 }
 
 impl WhyIn {
@@ -59,6 +60,7 @@ impl WhyIn {
             Some(WaitIn::Redrive) => WaitsFor::Redrive,
             Some(WaitIn::Tasks { tasks }) => WaitsFor::Tasks(tasks),
             Some(WaitIn::Approval { approval }) => WaitsFor::Approval(approval),
+            Some(WaitIn::Step { agent }) => WaitsFor::Step(agent),
         };
         Ok(Why {
             id: self.id,

@@ -6,7 +6,7 @@ mod task;
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message, session, snapshot};
+use crate::codec::{Writer, item, message, procedure, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::effect::Effect;
 use crate::ids::{AgentId, MessageId};
@@ -201,6 +201,8 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
+        Op::StartProcedure(start) => procedure::print_start(out, start),
+        Op::StepProcedure(step) => procedure::print_step(out, step),
         Op::Resume { agent, lease_ms } => {
             write_named(out, 70, agent);
             out.number(*lease_ms);

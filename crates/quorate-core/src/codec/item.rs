@@ -4,6 +4,7 @@ mod budget;
 mod lock;
 mod policy;
 mod pool;
+mod procedure;
 mod request;
 mod session;
 mod snapshot;
@@ -31,6 +32,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Pool(pool) => pool::write(out, pool),
         Item::Request(request) => request::write(out, request),
         Item::Token(token) => token::write(out, token),
+        Item::Procedure(procedure) => procedure::write(out, procedure),
     }
 }
 
@@ -47,6 +49,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Pool => Item::Pool(pool::read(input)?),
         ItemKind::Request => Item::Request(request::read(input)?),
         ItemKind::Token => Item::Token(Arc::new(token::read(input)?)),
+        ItemKind::Procedure => Item::Procedure(procedure::read(input)?),
     })
 }
 

@@ -98,6 +98,11 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.numbers(&[31, id.generation.0, id.seq.0, u64::from(id.n)]);
             out.0.extend_from_slice(&digest.0);
         }
+        OpResult::ProcedureStarted { id } => {
+            out.number(32);
+            out.text(id);
+        }
+        OpResult::ProcedureStepped { version } => out.numbers(&[33, version.0]),
     }
 }
 
@@ -191,6 +196,8 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         },
         15 => OpResult::Replied { id: read_message_id(input)?, late: input.number()? != 0 },
         31 => OpResult::TokenCreated { id: item::read_token_id(input)?, digest: TokenDigest(input.array()?) },
+        32 => OpResult::ProcedureStarted { id: input.id()? },
+        33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
         _ => return input.wrong("a result that this release knows"),
     })
 }

@@ -3,6 +3,7 @@
 
 mod chains;
 mod locks;
+mod procedures;
 mod requests;
 mod sessions;
 mod snapshots;

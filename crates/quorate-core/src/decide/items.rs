@@ -39,7 +39,8 @@ impl Draft<'_> {
                 | ItemKind::Snapshot
                 | ItemKind::Budget
                 | ItemKind::Subscription
-                | ItemKind::Pool => {}
+                | ItemKind::Pool
+                | ItemKind::Procedure => {}
                 ItemKind::Task => self.sweep_task(&key, part)?,
                 ItemKind::Request => self.time_out(&key),
                 ItemKind::Token => self.expire_token(&key),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::ids::TaskId;
 use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::{InForce, Policy};
+use crate::procedure::Procedure;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::locks::Locks;
 use crate::working::requests::Requests;
@@ -28,6 +29,8 @@ pub(crate) struct Items {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) requests: Requests,
     pub(crate) tokens: TokensAtHand,
+    /// Procedures that are running.
+    pub(crate) procedures: Map<Arc<str>, Procedure>,
     /// When each running part ends by the monotonic clock.
     deadlines: Map<Part, Mono>,
     by_deadline: BTreeSet<(Mono, Part)>,
@@ -93,6 +96,13 @@ impl Items {
                 };
                 self.tokens.place(&key.id, new).map(Item::Token)
             }
+            ItemKind::Procedure => {
+                let old = match new {
+                    Some(Item::Procedure(new)) => self.procedures.insert(Arc::clone(&key.id), new),
+                    _ => self.procedures.remove(&key.id),
+                };
+                old.map(Item::Procedure)
+            }
         }
     }
 
@@ -112,6 +122,7 @@ impl Items {
             ItemKind::Pool => None,
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
             ItemKind::Token => self.tokens.get(&key.id).cloned().map(Item::Token),
+            ItemKind::Procedure => self.procedures.get(&key.id).cloned().map(Item::Procedure),
         }
     }
 

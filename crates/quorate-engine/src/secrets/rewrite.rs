@@ -7,13 +7,12 @@ use quorate_core::{Ask, CreateTasks, Op, Payload};
 use quorate_store::Chance;
 
 use super::Scanner;
-use super::texts::payload_name;
 
 /// The operation without the secrets in that field; `None` if the field is a name. A payload is sealed again.
 pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<Op> {
     let mut op = op.clone();
-    if field == payload_name(&op) {
-        payload(&mut op, scanner, chance)?;
+    if op.payloads().any(|(name, _)| name == field) {
+        payload(&mut op, field, scanner, chance)?;
     } else {
         let text = text(&mut op, field)?;
         *text = String::from_utf8(scanner.redact(text.as_bytes())?).ok()?;
@@ -29,7 +28,7 @@ pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) 
     })
 }
 
-fn payload(op: &mut Op, scanner: &Scanner, chance: &Chance) -> Option<()> {
+fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<()> {
     let payload = match op {
         Op::Send { message, .. } | Op::Request(Ask { message, .. }) => &mut Arc::make_mut(message).payload,
         Op::Put(put) => &mut put.content,
@@ -38,6 +37,9 @@ fn payload(op: &mut Op, scanner: &Scanner, chance: &Chance) -> Option<()> {
         Op::HeartbeatTask(heartbeat) => heartbeat.partial.as_mut()?,
         Op::CompleteTask(complete) => complete.result.as_mut()?,
         Op::FailTask(fail) => fail.details.as_mut()?,
+        Op::StartProcedure(start) => start.spec.as_mut()?,
+        Op::StepProcedure(step) if field == "state" => step.state.as_mut()?,
+        Op::StepProcedure(step) => step.result.as_mut()?,
         Op::CreateTasks(create) => {
             *create = inputs(create, scanner, chance);
             return Some(());

@@ -2,8 +2,8 @@
 //! way to end.
 
 use quorate_core::{
-    ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, PutEntry, RegisterAgent, RollbackWhat,
-    SessionId, TaskId,
+    ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry, RegisterAgent,
+    RollbackWhat, SessionId, TaskId,
 };
 
 /// Shows every text of a commit: the number of its operation, its field, its bytes. Ends with the first error.
@@ -15,26 +15,12 @@ pub(super) fn each<'a, E>(
         see(0, "idempotencyKey", key.as_str().as_bytes())?;
     }
     for (number, op) in commit.ops.iter().enumerate() {
-        if let Some(payload) = op.payload() {
-            see(number, payload_name(op), &payload.bytes)?;
+        for (field, payload) in op.payloads() {
+            see(number, field, &payload.bytes)?;
         }
         words(op, &mut |field, text| see(number, field, text.as_bytes()))?;
     }
     Ok(())
-}
-
-/// What the bytes of an operation are called.
-pub(super) fn payload_name(op: &Op) -> &'static str {
-    match op {
-        Op::Put(_) => "content",
-        Op::OpenSession(_) => "task",
-        Op::AddToSession(_) => "body",
-        Op::CreateTasks(_) => "input",
-        Op::HeartbeatTask(_) => "partial",
-        Op::CompleteTask(_) => "result",
-        Op::FailTask(_) => "details",
-        _ => "payload",
-    }
 }
 
 /// Takes a field and its text.
@@ -50,10 +36,7 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Delete(delete) => see("key", delete.key.as_str()),
         Op::AcquireLocks(ask) => ask.names.iter().try_for_each(|name| see("names", name.as_str())),
         Op::SetBudget(set) => see("id", set.id.as_str()),
-        Op::OpenSession(open) => {
-            see("id", open.id.as_ref().map_or("", SessionId::as_str))?;
-            see("title", &open.title)
-        }
+        Op::OpenSession(open) => named(open.id.as_ref().map(SessionId::as_str), ("title", &open.title), see),
         Op::ChangeSession(change) => see("reason", &change.reason),
         Op::AddToSession(add) => {
             see("contentType", add.content_type.as_deref().unwrap_or_default())?;
@@ -78,6 +61,10 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         Op::Heartbeat(heartbeat) => see("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => see("pattern", subscribe.pattern.as_str()),
         Op::CreateToken(new) => see("name", new.name.as_str()),
+        Op::StartProcedure(start) => {
+            named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), see)
+        }
+        Op::StepProcedure(step) => see("phase", &step.phase),
         // These name what is there already, or nothing.
         Op::RemoveAgent { .. }
         | Op::Claim { .. }
@@ -107,6 +94,12 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
         | Op::Heard { .. }
         | Op::Resume { .. } => Ok(()),
     }
+}
+
+/// An id, if there is one, and a text.
+fn named<'a, E>(id: Option<&'a str>, text: (&'static str, &'a str), see: See<'_, 'a, E>) -> Result<(), E> {
+    id.map_or(Ok(()), |id| see("id", id))?;
+    see(text.0, text.1)
 }
 
 fn of_agent<'a, E>(agent: &'a RegisterAgent, see: See<'_, 'a, E>) -> Result<(), E> {

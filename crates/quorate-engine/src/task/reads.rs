@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Task, TaskCounts,
-    TaskId, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
+    TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
 };
 use quorate_store::{Read, Rows};
 
@@ -28,6 +28,8 @@ pub struct TaskView {
     pub blocked_on: Vec<TaskId>,
     /// When its lease ends at the latest, if it is held.
     pub lease_until: Option<Timestamp>,
+    /// The input, byte for byte as it was given.
+    pub input: Option<Bytes>,
     /// The result, byte for byte as it was given.
     pub result: Option<Bytes>,
     /// What its holders had so far, oldest first.
@@ -88,6 +90,12 @@ impl Space {
         let task = self.bare_task(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
         let lease_until = task.lease_until(self.engine().clock().now().wall);
+        let input = match task.spec.input {
+            Some(TaskInput { part, start, length }) => {
+                Some(self.part(task.spec.no.seq, part, (start, length)).await?.bytes)
+            }
+            None => None,
+        };
         let result = match &task.state {
             TaskState::Done(end) | TaskState::Partial(end) => end.result,
             _ => None,
@@ -100,7 +108,7 @@ impl Space {
             let bytes = self.bytes_of(Some(partial.part)).await?.unwrap_or_default();
             partials.push(PartialResult { partial: *partial, bytes });
         }
-        Ok(TaskView { task, blocked_on, lease_until, result, partials, failure_details })
+        Ok(TaskView { task, blocked_on, lease_until, input, result, partials, failure_details })
     }
 
     pub(crate) async fn why_task(&self, id: &TaskId) -> Result<Why, Error> {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{Status, TaskStatus};
+use quorate_core::{ProcedureStatus, Status, TaskStatus};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// No control characters, and not empty.
@@ -114,6 +114,10 @@ word!(
 word!(
     /// How a session is.
     SessionWord => one_of(&["active", "paused", "completed", "failed"])
+);
+word!(
+    /// Where a procedure is.
+    ProcedureWord => one_of(&ProcedureStatus::ALL.map(ProcedureStatus::as_str))
 );
 word!(
     /// A word by which a list goes on where the page before ended: from the answer, as it is.

@@ -46,6 +46,12 @@ pub(crate) fn routes() -> Vec<Route> {
         .to(why),
         why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.")
             .to(why),
+        why_of(
+            "/v1/procedures/{id}/why",
+            "procedures.why",
+            "In which phase a procedure is, since when, and who goes on with it.",
+        )
+        .to(why),
     ]
 }
 
@@ -232,6 +238,7 @@ enum WaitOut {
     Redrive,
     Tasks { tasks: Vec<String> },
     Approval { approval: String },
+    Step { agent: String },
 }
 
 fn shown(why: &Why) -> WhyOut {
@@ -274,5 +281,6 @@ fn waits_for(what: &WaitsFor) -> Option<WaitOut> {
         WaitsFor::Redrive => WaitOut::Redrive,
         WaitsFor::Tasks(tasks) => WaitOut::Tasks { tasks: tasks.iter().map(ToString::to_string).collect() },
         WaitsFor::Approval(approval) => WaitOut::Approval { approval: approval.to_string() },
+        WaitsFor::Step(agent) => WaitOut::Step { agent: agent.to_string() },
     })
 }

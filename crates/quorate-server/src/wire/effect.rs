@@ -56,7 +56,7 @@ fn is_for_all(effect: &Effect) -> bool {
         Effect::Written { .. } | Effect::Deleted { .. } | Effect::SessionAdded { .. } => true,
         Effect::Changed { item, .. } => match item {
             Item::Lock(_) | Item::Session(_) | Item::Task(_) | Item::Snapshot(_) => true,
-            Item::Policy(_) | Item::Pool(_) => true,
+            Item::Policy(_) | Item::Pool(_) | Item::Procedure(_) => true,
             Item::Budget(_) | Item::Subscription(_) | Item::Request(_) | Item::Token(_) => false,
         },
         _ => false,
@@ -92,6 +92,7 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
             Item::Task(task) => {
                 task.spec.agent.is_some_and(is) || task.lease().is_some_and(|lease| is(lease.by))
             }
+            Item::Procedure(procedure) => procedure.driver.as_ref() == Some(agent),
             Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
         },
         _ => false,

@@ -25,6 +25,7 @@ use crate::routes::budgets::BudgetIn;
 use crate::routes::going_back::{RollbackIn, SnapshotIn};
 use crate::routes::locks::{AcquireIn, LocksIn};
 use crate::routes::policy::PolicyIn;
+use crate::routes::procedures::{StartIn, StepIn};
 use crate::routes::sessions::{AddIn, ChangeIn, OpenIn, Verb};
 use crate::routes::subscriptions::TopicIn;
 
@@ -154,6 +155,12 @@ const KNOWN: &[Known] = &[
     }),
     known!("request.cancel", RequestOnly, |fields, _| {
         Ok(Op::CancelRequest { request: fields.read::<RequestOnly>()?.request.parse()? })
+    }),
+    known!("procedure.start", StartIn<'_>, |fields, reading| {
+        Ok(Op::StartProcedure(fields.read::<StartIn<'_>>()?.read(reading.sealing)?))
+    }),
+    known!("procedure.step", StepIn<'_>, |fields, reading| {
+        Ok(Op::StepProcedure(fields.read::<StepIn<'_>>()?.read(reading.sealing, None)?))
     }),
     known!("budget.set", BudgetIn, |fields, _| Ok(Op::SetBudget(fields.read::<BudgetIn>()?.read(None)?))),
     known!("policy.set", PolicyIn, |fields, _| Ok(Op::SetPolicy(fields.read::<PolicyIn>()?.read()))),

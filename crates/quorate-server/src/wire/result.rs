@@ -58,6 +58,8 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
             json!({"ttlMs": locked.ttl_ms, "locks": locks.collect::<Vec<_>>()})
         }
         OpResult::Subscribed { since, .. } => json!({"since": since.0}),
+        OpResult::ProcedureStarted { id } => json!({"id": id.to_string(), "version": 1}),
+        OpResult::ProcedureStepped { version } => json!({"version": version.0}),
         OpResult::TokenCreated { id, .. } => json!({"id": id.to_string()}),
         OpResult::Replied { id, late } => {
             json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": [], "late": late})

@@ -1,11 +1,13 @@
 //! Tasks in JSON.
 
+use std::num::NonZeroU64;
+
 use crate::wire::Raw;
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, EscalateTo, FailTask, HeartbeatTask,
-    NewTask, OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus,
-    Timestamp, Token,
+    AgentId, Agents, CancelTask, Code, CompleteTask, Dependency, Escalate, EscalateTo, FailTask,
+    HeartbeatTask, NewTask, OnDependencyFailure, Op, Priority, Refused, Task, TaskId, TaskLeaseRef,
+    TaskState, TaskStatus, Timestamp, Token,
 };
 use quorate_engine::{Space, TaskInHand, TaskView};
 use schemars::JsonSchema;
@@ -279,6 +281,16 @@ struct MoreOut {
     blocked_on: Vec<String>,
     #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
+    input: Option<Raw>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    timeout_ms: Option<u64>,
+    lease_ms: u64,
+    backoff_ms: u64,
+    #[schemars(with = "OnFailureIn")]
+    on_dependency_failure: &'static str,
+    #[schemars(with = "words::Id")]
+    escalate_to: String,
     result: Option<Raw>,
     /// What the result is in base64; left out for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -331,15 +343,34 @@ impl TaskOut {
             TaskState::Done(end) | TaskState::Partial(end) => end.content_type.as_deref(),
             _ => None,
         };
+        let spec = &view.task.spec;
         let more = MoreOut {
             blocked_on: view.blocked_on.iter().map(ToString::to_string).collect(),
             lease_until: view.lease_until.map(time::shown),
+            input: view.input.as_ref().map(|bytes| raw(bytes, spec.content_type.as_deref())),
+            content_type: spec.content_type.clone(),
+            timeout_ms: spec.timeout_ms.map(NonZeroU64::get),
+            lease_ms: spec.lease_ms.get(),
+            backoff_ms: spec.backoff_ms,
+            on_dependency_failure: spec.on_dependency_failure.as_str(),
+            escalate_to: escalates_to(agents, spec.escalate),
             result: view.result.as_ref().map(|bytes| raw(bytes, content_type)),
             result_content_type: content_type.map(str::to_owned),
             partials: view.partials.iter().map(|partial| json(&partial.bytes)).collect(),
             details: view.failure_details.as_ref().map(json),
         };
         Self { more: Some(more), ..Self::new(agents, &view.task) }
+    }
+}
+
+/// As a new task says it.
+fn escalates_to(agents: &Agents, escalate: Escalate) -> String {
+    match escalate {
+        Escalate::Nobody => "nobody".to_owned(),
+        Escalate::Coordinators => "coordinators".to_owned(),
+        Escalate::To(agent) => {
+            agents.get(agent).map_or_else(|| "coordinators".to_owned(), |agent| agent.id.to_string())
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
-use super::{chains, locks, rollback, sessions, tasks, tokens, topics};
+use super::{chains, locks, procedures, rollback, sessions, tasks, tokens, topics};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -105,6 +105,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         11 => locks::work(agent),
         30 => tasks::work(agent).prop_map(Do::Task),
         2 => chains::spend(),
+        5 => procedures::acts(expect()).prop_map(Do::Procedure),
         14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
@@ -127,6 +128,7 @@ fn hub_work() -> BoxedStrategy<Do> {
         4 => topics::by_hub().prop_map(Do::Topical),
         5 => asking::hub_work().prop_map(Do::Asking),
         4 => tokens::acts().prop_map(Do::Token),
+        2 => procedures::acts(expect()).prop_map(Do::Procedure),
     ]
     .boxed()
 }

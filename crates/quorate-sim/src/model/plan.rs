@@ -7,6 +7,7 @@ use quorate_core::TokenRole;
 use super::asking::Asking;
 use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
+use super::procedures::ProcedureDo;
 use super::rollback::MemoryDo;
 use super::sessions::{NAMES, SessionDo};
 use super::tokens::TokenDo;
@@ -139,6 +140,7 @@ pub(super) enum Do {
     AckMany(Vec<Lease>),
     Asking(Asking),
     Token(TokenDo),
+    Procedure(ProcedureDo),
 }
 
 #[derive(Clone, Debug)]
@@ -331,6 +333,7 @@ impl fmt::Display for Do {
             }
             Self::Asking(asking) => asking.fmt(f),
             Self::Token(what) => what.fmt(f),
+            Self::Procedure(what) => what.fmt(f),
         }
     }
 }

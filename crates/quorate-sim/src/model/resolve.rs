@@ -12,6 +12,7 @@ use quorate_core::{
 
 use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
+use super::procedures::Versions;
 use super::sessions::NAMES;
 use super::tasks::TaskTold;
 use super::topics::described;
@@ -37,6 +38,7 @@ pub(super) struct Told {
     pub(super) asked: Vec<Question>,
     /// Every token that was made.
     tokens: Vec<TokenId>,
+    procedures: Versions,
 }
 
 /// How a space looks before a step.
@@ -59,12 +61,13 @@ pub(super) struct Sight {
 impl Told {
     /// Takes note of what a commit was answered.
     pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
-        if commit.ops.iter().any(|op| op.payload().is_some()) {
+        if commit.ops.iter().any(|op| op.payloads().next().is_some()) {
             self.filled.extend(receipt.seq);
         }
         self.learn_asked(commit, receipt);
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             self.tasks.learn(op, result);
+            self.procedures.learn(op, result);
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
                     let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
@@ -225,6 +228,7 @@ impl Told {
             }
             Do::Asking(asking) => asking.op(self, who, sight),
             Do::Token(what) => what.op(&self.tokens, sight),
+            Do::Procedure(what) => what.op(&self.procedures),
         }
     }
 

@@ -163,6 +163,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
         Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Procedure, after: None, limit: 1000 },
     ]
 }
 

@@ -90,6 +90,7 @@ impl Stage {
             OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
             OpResult::TokenCreated { .. } => None,
+            OpResult::ProcedureStarted { .. } | OpResult::ProcedureStepped { .. } => None,
         }
     }
 

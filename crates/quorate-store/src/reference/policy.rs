@@ -97,7 +97,7 @@ impl Step<'_> {
                 .filter_map(|task| create.input_of(task))
                 .map(|input| input.len())
                 .collect(),
-            _ => op.payload().map(|payload| payload.bytes.len()).into_iter().collect(),
+            _ => op.payloads().map(|(_, payload)| payload.bytes.len()).collect(),
         };
         if lengths.iter().all(|length| *length <= max as usize) {
             return Ok(());

@@ -30,6 +30,8 @@ pub(super) struct Step<'a> {
     pub(super) tasks: u32,
     /// Tokens made so far.
     pub(super) tokens: u32,
+    /// Procedures started so far.
+    pub(super) started: u32,
     /// What whoever asked is told when its question is lost.
     pub(super) lost_with: Code,
 }
@@ -116,6 +118,7 @@ impl<'a> Step<'a> {
             told: Vec::new(),
             tasks: 0,
             tokens: 0,
+            started: 0,
             lost_with: Code::Cancelled,
         }
     }
@@ -210,6 +213,8 @@ impl<'a> Step<'a> {
             Op::Heard { agents } => self.heard(agents),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
+            Op::StartProcedure(start) => self.start_procedure(start),
+            Op::StepProcedure(step) => self.step_procedure(step),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms),
         }
     }
@@ -281,6 +286,7 @@ fn item(op: &Op) -> String {
         Op::CompleteTask(done) => done.lease.task.to_string(),
         Op::FailTask(fail) => fail.lease.task.to_string(),
         Op::ReleaseTask(lease) => lease.task.to_string(),
+        Op::StepProcedure(step) => step.procedure.to_string(),
         Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
         _ => String::new(),
     }

@@ -6,12 +6,16 @@ use std::time::Duration;
 use quorate_core::limits::VIEW_MAX;
 use quorate_core::{
     AgentFilter, AgentId, AgentNo, BudgetId, ClientId, Counts, DeliveryNo, Home, Key, LineKind, MessageId,
-    Pattern, Payload, Policy, PoolNo, Seq, SessionId, Snapshot, TaskCounts, TaskId, Version, Violation, Why,
+    Pattern, Payload, Policy, PoolNo, ProcedureId, ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts,
+    TaskId, Version, Violation, Why,
 };
-use quorate_engine::{Check, Error, MessageFilter, MessagesPage, OutboxPage, Space, TaskFilter};
+use quorate_engine::{
+    Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
+};
 use quorate_store::{Entry, Page, When};
 
 use crate::link::{Promise, Reads};
+use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
 use crate::task::{TaskPage, TaskView};
 use crate::view::{AgentInfo, BudgetInfo, DeadLetter, Letter, MessageInfo};
@@ -132,6 +136,30 @@ impl Reads for Space {
         Box::pin(async move {
             let lines = Self::timeline(self, &id, kind, page, limit).await?;
             Ok(lines.into_iter().map(TimelineLine::from).collect())
+        })
+    }
+
+    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo> {
+        Box::pin(async move {
+            let procedure = match at {
+                Some(at) => self.procedure_at(&id, at).await?,
+                None => Self::procedure(self, &id).await?,
+            };
+            let ProcedureView { procedure, spec, state, result } = self.procedure_view(procedure).await?;
+            Ok(ProcedureInfo::new(procedure.into(), spec, state, result))
+        })
+    }
+
+    fn procedures(
+        &self,
+        status: Option<ProcedureStatus>,
+        after: Option<ProcedureId>,
+        limit: usize,
+    ) -> Promise<'_, ProcedurePage> {
+        Box::pin(async move {
+            let page = Self::procedures(self, status, after.as_ref(), limit).await?;
+            let procedures = page.procedures.into_iter().map(Into::into).collect();
+            Ok(ProcedurePage { procedures, cursor: page.cursor })
         })
     }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AgentFilter, AgentId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, Seq, SessionId,
-    Snapshot, TaskCounts, TaskId, Version, Violation, Why,
+    AgentFilter, AgentId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
+    ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{Check, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 use quorate_store::{Entry, Page, When};
 
 use super::Promise;
+use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
 use crate::task::{TaskPage, TaskView};
 use crate::view::{AgentInfo, BudgetInfo, DeadLetter, Letter, MessageInfo};
@@ -69,6 +70,16 @@ pub trait Reads: Send + Sync {
         page: Page,
         limit: usize,
     ) -> Promise<'_, Vec<TimelineLine>>;
+
+    /// A procedure as it is, or as it was after a record.
+    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo>;
+    /// Procedures by id, after one of them.
+    fn procedures(
+        &self,
+        status: Option<ProcedureStatus>,
+        after: Option<ProcedureId>,
+        limit: usize,
+    ) -> Promise<'_, ProcedurePage>;
 
     /// A budget; `None` if there is none.
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>>;

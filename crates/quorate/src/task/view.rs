@@ -52,6 +52,8 @@ pub struct TaskView {
     pub blocked_on: Vec<TaskId>,
     /// When its lease ends at the latest, if it is held.
     pub lease_until: Option<Timestamp>,
+    /// The input, byte for byte as it was given.
+    pub input: Option<Bytes>,
     /// The result, byte for byte as it was given.
     pub result: Option<Bytes>,
     /// What its holders had so far, oldest first.
@@ -109,6 +111,7 @@ impl TaskView {
             task: TaskInfo::of(&space.published().agents, view.task),
             blocked_on: view.blocked_on,
             lease_until: view.lease_until,
+            input: view.input,
             result: view.result,
             partials: view.partials.into_iter().map(|partial| partial.bytes).collect(),
             failure_details: view.failure_details,

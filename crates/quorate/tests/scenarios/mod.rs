@@ -4,6 +4,7 @@
 mod asking;
 mod going_back;
 mod looking;
+mod procedures;
 mod sessions;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatu
 pub(crate) use asking::*;
 pub(crate) use going_back::*;
 pub(crate) use looking::*;
+pub(crate) use procedures::*;
 pub(crate) use sessions::*;
 
 /// Nothing here takes that long.
@@ -52,6 +54,7 @@ macro_rules! scenarios {
             changes_are_watched_from_any_record
             what_was_there_can_be_brought_back
             a_session_tells_what_happened_in_it
+            a_procedure_is_driven_in_commits
         }
     };
     ($stage:ident: $($name:ident)*) => {

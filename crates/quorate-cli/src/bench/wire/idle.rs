@@ -1,5 +1,7 @@
 //! What a hub costs that has little to do: 10,000 connections that say nothing, 1,000 messages a second, and a start.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,8 +11,9 @@ use super::payload;
 use super::served::Served;
 use super::socket::{Deliveries, Socket, Told};
 use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Taken};
+use crate::bench::measure::{Latencies, Taken, cpu_seconds};
 use crate::bench::report::Line;
+use crate::bench::rig::new_directory;
 
 /// Connections of the limit that are left for the requests of this process itself.
 const SPARE: u64 = 16;
@@ -70,10 +73,32 @@ async fn at_rate(scale: &Scale, batch: u64) -> anyhow::Result<Line> {
     taking.await??;
     let taken = hub.taken(&meter).await?;
     let percent = 100.0 * taken.cpu_seconds / taken.seconds;
+    let bare = bare_percent(scale, &taken)?;
     let how = if batch == 1 { "one by one".to_owned() } else { format!("frames of {batch}") };
     let line = Line::new("LOAD", format!("1,000 messages/s, {how}"), frames * batch, taken);
     let line = line.latencies(&latencies).set("messagesAFrame", batch);
-    Ok(line.set("corePercent", (10.0 * percent).round() / 10.0).set("targetCorePercent", 10))
+    let tenths = |percent: f64| (10.0 * percent).round() / 10.0;
+    Ok(line.set("corePercent", tenths(percent)).set("barePercent", tenths(bare)).set("targetCorePercent", 10))
+}
+
+/// The yardstick beside LOAD: what share of a core it takes to write and sync as many bytes as often, and nothing else.
+fn bare_percent(scale: &Scale, taken: &Taken) -> anyhow::Result<f64> {
+    const SYNCS: u64 = 1_000;
+    let directory = new_directory(scale.data.as_deref())?;
+    let bytes = vec![0; (taken.bytes_written / taken.wal_syncs.max(1)) as usize];
+    let file = File::create(directory.path().join("bare"))?;
+    // The hub's log has its length before it is written: a file that grows costs more.
+    for place in 0..SYNCS {
+        file.write_all_at(&bytes, place * bytes.len() as u64)?;
+    }
+    file.sync_all()?;
+    let before = cpu_seconds();
+    for place in 0..SYNCS {
+        file.write_all_at(&bytes, place * bytes.len() as u64)?;
+        file.sync_data()?;
+    }
+    let one = (cpu_seconds() - before) / SYNCS as f64;
+    Ok(100.0 * one * taken.wal_syncs as f64 / taken.seconds)
 }
 
 /// Acks what comes, until so many were acked.

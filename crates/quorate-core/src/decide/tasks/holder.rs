@@ -106,7 +106,8 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    fn add_part(&mut self, payload: &Payload) -> PartRef {
+    /// Adds a payload to the record, and says where it lies.
+    pub(in crate::decide) fn add_part(&mut self, payload: &Payload) -> PartRef {
         let part = self.parts.len() as u32;
         self.parts.push(payload.clone());
         PartRef { seq: self.seq, part }

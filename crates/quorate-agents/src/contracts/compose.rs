@@ -1,0 +1,311 @@
+//! From a plan to a text, with the truth about every sentence in it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Contract;
+use super::clause::Clause;
+use super::draw::Draw;
+use super::fact::{Fact, Form, Kind};
+use super::facts::Facts;
+use super::home::Home;
+use super::layout::Layout;
+use super::phrasing::{Aside, Half, Phrasing, Phrasings, Topic};
+use super::plan::Plan;
+use super::problem::Problem;
+use super::provision::Provision;
+use super::template::Piece;
+use super::truth::{
+    Activation, NearMiss, Place, Planted, Present, Recommendation, Stated, Truth, risk_score,
+};
+use super::value::Style;
+
+/// One sentence or two that will stand somewhere.
+struct Item {
+    home: Home,
+    phrasing: &'static Phrasing,
+    /// What it is, if it is something. Near-misses and filler are nothing.
+    topic: Option<Topic>,
+    /// What it sounds like, if it is a near-miss.
+    about: &'static [Topic],
+}
+
+/// Writes the contract of a seed.
+pub(super) fn compose(seed: u64, half: Half) -> Contract {
+    let plan = Plan::draw(seed);
+    let facts = Facts::draw(seed);
+    let mut look = Draw::new(seed, "look");
+    let style = Style::draw(&mut look);
+    let layout = Layout::draw(&mut look);
+    let mut wording = Wording::new(seed, half, &plan);
+    wording.choose();
+    let Wording { items, phrasings, mut draw, .. } = wording;
+    let mut page = Page::new(seed, half, &facts, style);
+    page.write_front(&items);
+    let mut number = 0;
+    for home in &layout.homes {
+        let section = in_order(&items, *home);
+        if section.is_empty() {
+            continue;
+        }
+        number += 1;
+        let heading = draw.pick(&phrasings.headings[home]);
+        page.write_section(&layout, number, (*home, heading), &section);
+    }
+    page.write_signatures();
+    page.finish(&plan, &layout)
+}
+
+/// The items of one section. What builds on a clause comes after it: an exception after its rule.
+fn in_order(items: &[Item], home: Home) -> Vec<&Item> {
+    let mut section: Vec<&Item> = items.iter().filter(|item| item.home == home).collect();
+    section.sort_by_key(|item| match item.topic {
+        Some(Topic::Clause(clause)) if clause.needs().is_some() => 1,
+        Some(Topic::Problem(Problem::UncappedCustomerLiability)) => 1,
+        _ => 0,
+    });
+    section
+}
+
+/// The choice of words for a plan.
+struct Wording<'a> {
+    plan: &'a Plan,
+    phrasings: &'static Phrasings,
+    draw: Draw,
+    items: Vec<Item>,
+}
+
+impl<'a> Wording<'a> {
+    fn new(seed: u64, half: Half, plan: &'a Plan) -> Self {
+        let name = match half {
+            Half::Seen => "seen",
+            Half::Unseen => "unseen",
+        };
+        Self { plan, phrasings: half.phrasings(), draw: Draw::new(seed, name), items: Vec::new() }
+    }
+
+    fn choose(&mut self) {
+        for problem in &self.plan.problems {
+            if let Some(of) = self.phrasings.problems.get(problem) {
+                let phrasing = self.draw.pick(of);
+                self.push(problem.home(), phrasing, Topic::Problem(*problem));
+                if let Some(second) = phrasing.second.as_deref() {
+                    self.push(Home::Schedule, second, Topic::Problem(*problem));
+                }
+            }
+        }
+        for provision in &self.plan.provisions {
+            let phrasing = self.sound(&self.phrasings.provisions[provision]);
+            self.push(provision.home(), phrasing, Topic::Provision(*provision));
+        }
+        for clause in &self.plan.clauses {
+            // The words for another clause may have said it already.
+            if !self.has(Topic::Clause(*clause)) {
+                let phrasing = self.sound(&self.phrasings.clauses[clause]);
+                self.push(clause.home(), phrasing, Topic::Clause(*clause));
+            }
+        }
+        self.choose_near_misses();
+        self.choose_filler();
+        self.draw.shuffle(&mut self.items);
+    }
+
+    /// A phrasing that does not bring along what a problem stands in the place of.
+    fn sound(&mut self, of: &'static [Phrasing]) -> &'static Phrasing {
+        let suits = |phrasing: &&Phrasing| !phrasing.holds.iter().any(|held| self.plan.bars(*held));
+        let suitable: Vec<&'static Phrasing> = of.iter().filter(suits).collect();
+        suitable[self.draw.below(suitable.len())]
+    }
+
+    fn choose_near_misses(&mut self) {
+        let mut near_misses: Vec<&'static Aside> = self.phrasings.near_misses.iter().collect();
+        near_misses.retain(|aside| !aside.about.iter().any(|topic| self.has(*topic)));
+        self.draw.shuffle(&mut near_misses);
+        for aside in near_misses.into_iter().take(self.plan.near_misses) {
+            let Aside { home, about, phrasing } = aside;
+            self.items.push(Item { home: *home, phrasing, topic: None, about });
+        }
+    }
+
+    fn choose_filler(&mut self) {
+        let no_secrets = self.plan.problems.contains(&Problem::MissingConfidentiality);
+        let mut filler: Vec<&'static Aside> = self.phrasings.filler.iter().collect();
+        filler.retain(|aside| !(no_secrets && aside.home == Home::Confidentiality));
+        self.draw.shuffle(&mut filler);
+        let mut words: usize = self.items.iter().map(|item| words_in(item.phrasing)).sum();
+        for Aside { home, phrasing, .. } in filler {
+            if words < self.plan.words {
+                words += words_in(phrasing);
+                self.items.push(Item { home: *home, phrasing, topic: None, about: &[] });
+            }
+        }
+    }
+
+    fn push(&mut self, home: Home, phrasing: &'static Phrasing, topic: Topic) {
+        self.items.push(Item { home, phrasing, topic: Some(topic), about: &[] });
+    }
+
+    fn has(&self, topic: Topic) -> bool {
+        let holds = |item: &Item| match topic {
+            Topic::Clause(clause) => item.phrasing.holds.contains(&clause),
+            _ => false,
+        };
+        self.items.iter().any(|item| item.topic == Some(topic) || holds(item))
+            || matches!(topic, Topic::Problem(problem) if self.plan.problems.contains(&problem))
+    }
+}
+
+/// About how many words a phrasing has; a fact counts as two.
+fn words_in(phrasing: &Phrasing) -> usize {
+    let pieces = phrasing.text.pieces.iter();
+    pieces
+        .map(|piece| if let Piece::Words(words) = piece { words.split_whitespace().count() } else { 2 })
+        .sum()
+}
+
+/// The text as it grows, and what is true of it.
+struct Page<'a> {
+    text: String,
+    truth: Truth,
+    stated: BTreeMap<Fact, Vec<Range<usize>>>,
+    facts: &'a Facts,
+    style: Style,
+}
+
+impl<'a> Page<'a> {
+    fn new(seed: u64, half: Half, facts: &'a Facts, style: Style) -> Self {
+        let activation = Activation {
+            personal_data: false,
+            eu: false,
+            california: false,
+            health: false,
+            ip: false,
+            money: false,
+        };
+        let truth = Truth {
+            seed,
+            half,
+            clauses: Vec::new(),
+            provisions: Vec::new(),
+            problems: Vec::new(),
+            near_misses: Vec::new(),
+            facts: Vec::new(),
+            activation,
+            risk_score: 0,
+            recommendation: Recommendation::SignAsIs,
+        };
+        Self { text: String::new(), truth, stated: BTreeMap::new(), facts, style }
+    }
+
+    /// The title and the preamble, the name of the document first and the parties second.
+    fn write_front(&mut self, items: &[Item]) {
+        let mut front: Vec<&Item> =
+            items.iter().filter(|item| matches!(item.home, Home::Title | Home::Preamble)).collect();
+        front.sort_by_key(|item| (item.home, item.topic != Some(Topic::Clause(Clause::Parties))));
+        for item in front {
+            self.write_item(item);
+            self.text.push_str("\n\n");
+        }
+    }
+
+    fn write_section(
+        &mut self,
+        layout: &Layout,
+        number: usize,
+        (home, heading): (Home, &str),
+        items: &[&Item],
+    ) {
+        self.text.push_str(&layout.heading(number, home, heading));
+        self.text.push_str("\n\n");
+        for (index, item) in items.iter().enumerate() {
+            let title = item.phrasing.title.as_deref();
+            self.text.push_str(&layout.lead(number, index, home, title));
+            self.write_item(item);
+            self.text.push_str("\n\n");
+        }
+    }
+
+    fn write_signatures(&mut self) {
+        for (role, name) in [(Fact::Vendor, Fact::VendorName), (Fact::Customer, Fact::CustomerName)] {
+            let role = self.style.write(self.facts.of(role), Form::Term);
+            let name = self.style.write(self.facts.of(name), Form::Plain);
+            self.text.push_str(&format!("{role}: {name}\nBy: ____________________\nName and title:\n\n"));
+        }
+    }
+
+    fn write_item(&mut self, item: &Item) {
+        let start = self.text.len();
+        for piece in &item.phrasing.text.pieces {
+            match piece {
+                Piece::Words(words) => self.text.push_str(words),
+                Piece::Fact(fact, form) => {
+                    let begin = self.text.len();
+                    self.text.push_str(&self.style.write(self.facts.of(*fact), *form));
+                    // A party is named in every other sentence; where it gets its name is enough.
+                    let places = self.stated.entry(*fact).or_default();
+                    if fact.kind() != Kind::Role || places.is_empty() {
+                        places.push(begin..self.text.len());
+                    }
+                }
+            }
+        }
+        let place = Place { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
+        self.note(item, place);
+    }
+
+    fn note(&mut self, item: &Item, place: Place) {
+        for held in &item.phrasing.holds {
+            self.truth.clauses.push(Present { what: *held, place: place.clone() });
+        }
+        match item.topic {
+            Some(Topic::Clause(what)) => self.truth.clauses.push(Present { what, place }),
+            Some(Topic::Provision(what)) => self.truth.provisions.push(Present { what, place }),
+            Some(Topic::Problem(problem)) => {
+                match self.truth.problems.iter_mut().find(|planted| planted.problem == problem) {
+                    Some(planted) => planted.places.push(place),
+                    None => self.truth.problems.push(planted(problem, vec![place])),
+                }
+            }
+            None if !item.about.is_empty() => {
+                self.truth.near_misses.push(NearMiss { about: item.about.to_vec(), place });
+            }
+            None => {}
+        }
+    }
+
+    fn finish(mut self, plan: &Plan, layout: &Layout) -> Contract {
+        for problem in plan.problems.iter().filter(|problem| problem.is_absence()) {
+            self.truth.problems.push(planted(*problem, Vec::new()));
+        }
+        self.truth.problems.sort_by_key(|planted| (std::cmp::Reverse(planted.severity), planted.problem));
+        for (fact, places) in self.stated {
+            self.truth.facts.push(Stated { fact, value: self.facts.of(fact).clone(), places });
+        }
+        self.truth.activation = activation(&self.truth);
+        self.truth.risk_score = risk_score(plan.problems.iter().copied());
+        self.truth.recommendation = Recommendation::for_score(self.truth.risk_score);
+        Contract { text: layout.wrap(self.text), truth: self.truth }
+    }
+}
+
+fn planted(problem: Problem, places: Vec<Place>) -> Planted {
+    Planted { problem, severity: problem.severity(), places }
+}
+
+fn activation(truth: &Truth) -> Activation {
+    let provision = |what| truth.provisions.iter().any(|present| present.what == what);
+    let problem = |what| truth.has_problem(what);
+    let eu = provision(Provision::EuData)
+        || problem(Problem::MissingDataProcessing)
+        || problem(Problem::MissingTransferTerms);
+    let california = provision(Provision::CaliforniaData) || problem(Problem::CcpaSale);
+    let health = provision(Provision::HealthData) || problem(Problem::PhiWithoutBaa);
+    Activation {
+        personal_data: eu || california || health,
+        eu,
+        california,
+        health,
+        ip: truth.clauses.iter().any(|present| present.what.home() == Home::Ip),
+        money: provision(Provision::PaymentTerms) || problem(Problem::PaymentConflict),
+    }
+}

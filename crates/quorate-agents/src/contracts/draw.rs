@@ -1,0 +1,70 @@
+//! Chance that is the same for ever: SplitMix64, seeded by a number and a name.
+
+/// A stream of draws. The same seed and name give the same draws on every machine and in every version.
+pub(super) struct Draw {
+    state: u64,
+}
+
+impl Draw {
+    /// A stream of its own for each name, so that one more draw here does not change what is drawn there.
+    pub(super) fn new(seed: u64, name: &str) -> Self {
+        let mut draw = Self { state: seed };
+        for byte in name.bytes() {
+            draw.state = draw.next() ^ u64::from(byte);
+        }
+        draw
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not zero. The bias is below one in a thousand million for what is drawn here.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// A number from `least` to `most`, both included.
+    pub(super) fn between(&mut self, least: u32, most: u32) -> u32 {
+        least + self.below((most - least + 1) as usize) as u32
+    }
+
+    /// True in `percent` of a hundred draws.
+    pub(super) fn chance(&mut self, percent: u32) -> bool {
+        self.between(1, 100) <= percent
+    }
+
+    /// One of several; there is at least one.
+    pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first outputs of SplitMix64 for the seed 1234567, as its authors published them.
+    #[test]
+    fn the_draws_are_those_of_splitmix64() {
+        let mut draw = Draw::new(1_234_567, "");
+        assert_eq!(draw.next(), 6_457_827_717_110_365_317);
+        assert_eq!(draw.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn each_name_has_a_stream_of_its_own() {
+        assert_ne!(Draw::new(1, "facts").next(), Draw::new(1, "style").next());
+        assert_ne!(Draw::new(1, "facts").next(), Draw::new(2, "facts").next());
+    }
+}

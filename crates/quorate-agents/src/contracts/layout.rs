@@ -1,0 +1,149 @@
+//! How a contract looks: numbers, titles, the order of sections, the width of lines.
+
+use super::draw::Draw;
+use super::home::Home;
+use super::numerals::roman;
+
+/// How sections and what is in them are numbered.
+#[derive(Clone, Copy, Debug)]
+enum Numbering {
+    /// 4. HEADING, 4.2
+    Decimal,
+    /// ARTICLE IV, Section 4.02.
+    Article,
+    /// § 4 Heading, (2)
+    Paragraph,
+    /// 4. Heading, (b)
+    Letters,
+    /// HEADING, and no numbers.
+    Bare,
+}
+
+/// Whether clauses have titles of their own.
+#[derive(Clone, Copy, Debug)]
+enum Titles {
+    None,
+    /// "Insurance. The Supplier …"
+    Stop,
+    /// "Insurance: The Supplier …"
+    Colon,
+}
+
+/// The look of one contract.
+pub(super) struct Layout {
+    numbering: Numbering,
+    titles: Titles,
+    /// The sections in their order.
+    pub(super) homes: Vec<Home>,
+    /// After how many characters a line is broken.
+    width: Option<usize>,
+}
+
+impl Layout {
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        use Numbering::{Article, Bare, Decimal, Letters, Paragraph};
+        let numbering = *draw.pick(&[Decimal, Decimal, Article, Paragraph, Letters, Bare]);
+        let titles = *draw.pick(&[Titles::None, Titles::Stop, Titles::Stop, Titles::Colon]);
+        let width = *draw.pick(&[None, None, Some(72), Some(80), Some(96)]);
+        Self { numbering, titles, homes: draw_order(draw), width }
+    }
+
+    pub(super) fn heading(&self, number: usize, home: Home, words: &str) -> String {
+        if home == Home::Schedule {
+            return words.to_uppercase();
+        }
+        match self.numbering {
+            Numbering::Decimal => format!("{number}. {}", words.to_uppercase()),
+            Numbering::Article => format!("ARTICLE {}\n{}", roman(number), words.to_uppercase()),
+            Numbering::Paragraph => format!("§ {number} {words}"),
+            Numbering::Letters => format!("{number}. {words}"),
+            Numbering::Bare => words.to_uppercase(),
+        }
+    }
+
+    /// What stands in front of a clause: its number and its title.
+    pub(super) fn lead(&self, section: usize, index: usize, home: Home, title: Option<&str>) -> String {
+        let number = match (self.numbering, home) {
+            (Numbering::Bare, _) => String::new(),
+            (_, Home::Schedule) => format!("{}. ", index + 1),
+            (Numbering::Decimal, _) => format!("{section}.{} ", index + 1),
+            (Numbering::Article, _) => format!("Section {section}.{:02}. ", index + 1),
+            (Numbering::Paragraph, _) => format!("({}) ", index + 1),
+            (Numbering::Letters, _) => format!("({}) ", letters(index)),
+        };
+        match (self.titles, title) {
+            (Titles::Stop, Some(title)) => format!("{number}{title}. "),
+            (Titles::Colon, Some(title)) => format!("{number}{title}: "),
+            _ => number,
+        }
+    }
+
+    /// Breaks long lines. A space becomes the end of a line, so no place in the text moves.
+    pub(super) fn wrap(&self, text: String) -> String {
+        let Some(width) = self.width else { return text };
+        let mut bytes = text.clone().into_bytes();
+        // Characters since the line began, and where its last space is, with the characters up to it.
+        let (mut column, mut space) = (0, None);
+        for (at, char) in text.char_indices() {
+            match char {
+                '\n' => (column, space) = (0, None),
+                ' ' => (column, space) = (column + 1, Some((at, column + 1))),
+                _ => column += 1,
+            }
+            if let Some((end, before)) = space
+                && column > width
+            {
+                bytes[end] = b'\n';
+                (column, space) = (column - before, None);
+            }
+        }
+        // Only spaces were replaced, by another character of one byte.
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+/// Most contracts begin with definitions, and all end with general matters and the schedule.
+fn draw_order(draw: &mut Draw) -> Vec<Home> {
+    let ends = [Home::Definitions, Home::Services, Home::General, Home::Schedule];
+    let mut middle: Vec<Home> = Home::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();
+    draw.shuffle(&mut middle);
+    let mut homes = vec![Home::Services];
+    homes.append(&mut middle);
+    let first = if draw.chance(80) { 0 } else { homes.len() };
+    homes.insert(first, Home::Definitions);
+    homes.extend([Home::General, Home::Schedule]);
+    homes
+}
+
+/// a to z, then aa, bb and so on.
+fn letters(index: usize) -> String {
+    let letter = char::from(b'a' + (index % 26) as u8);
+    letter.to_string().repeat(index / 26 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(width: Option<usize>) -> Layout {
+        Layout { numbering: Numbering::Article, titles: Titles::Colon, homes: Vec::new(), width }
+    }
+
+    #[test]
+    fn lines_are_broken_at_spaces_and_nothing_moves() {
+        let text = "The quick — brown fox jumps over\nthe lazy dog".to_owned();
+        let wrapped = layout(Some(12)).wrap(text.clone());
+        assert_eq!(wrapped, "The quick —\nbrown fox\njumps over\nthe lazy dog");
+        assert_eq!(wrapped.replace('\n', " "), text.replace('\n', " "));
+        assert_eq!(layout(None).wrap(text.clone()), text);
+    }
+
+    #[test]
+    fn numbers_and_titles_stand_in_front() {
+        let layout = layout(None);
+        assert_eq!(layout.heading(4, Home::Fees, "Money"), "ARTICLE IV\nMONEY");
+        assert_eq!(layout.lead(4, 1, Home::Fees, Some("Price")), "Section 4.02. Price: ");
+        assert_eq!(layout.lead(4, 1, Home::Schedule, None), "2. ");
+        assert_eq!([0, 25, 26, 27].map(letters).join(" "), "a z aa bb");
+    }
+}

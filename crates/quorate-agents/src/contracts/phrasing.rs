@@ -1,0 +1,266 @@
+//! The two data files of phrasings, read strictly: a file that would make a wrong contract is refused.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use quorate_core::{Code, Refused};
+use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
+use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+
+use super::clause::Clause;
+use super::home::Home;
+use super::problem::Problem;
+use super::provision::Provision;
+use super::template::Template;
+
+/// Which half of the phrasings a contract is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Half {
+    /// Those that whoever writes a reader may look at.
+    Seen,
+    /// Those that were committed before the first reader, and that its authors do not look at.
+    Unseen,
+}
+
+/// How many phrasings each clause and each problem has at least.
+pub(super) const PHRASINGS_MIN: usize = 3;
+
+/// How many phrasings each provision has at least.
+const PROVISIONS_MIN: usize = 2;
+
+/// One way to say something.
+#[derive(Clone, Debug)]
+pub(super) struct Phrasing {
+    /// Where it is in its file: `clauses.governing_law[1]`.
+    pub(super) id: String,
+    pub(super) title: Option<String>,
+    pub(super) text: Template,
+    /// What else the same words are.
+    pub(super) holds: Vec<Clause>,
+    /// The place in the schedule that contradicts it.
+    pub(super) second: Option<Box<Phrasing>>,
+}
+
+/// Something that stands in a section and is no clause: filler, or a near-miss.
+#[derive(Clone, Debug)]
+pub(super) struct Aside {
+    pub(super) home: Home,
+    /// What it sounds like. It is written only where none of these is. Filler sounds like nothing.
+    pub(super) about: Vec<Topic>,
+    pub(super) phrasing: Phrasing,
+}
+
+/// What can be in a contract or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Topic {
+    /// A clause of CUAD.
+    Clause(Clause),
+    /// A provision as it should be.
+    Provision(Provision),
+    /// A planted problem.
+    Problem(Problem),
+}
+
+/// All phrasings of one half.
+#[derive(Clone, Debug)]
+pub(super) struct Phrasings {
+    pub(super) headings: BTreeMap<Home, Vec<String>>,
+    pub(super) clauses: BTreeMap<Clause, Vec<Phrasing>>,
+    pub(super) provisions: BTreeMap<Provision, Vec<Phrasing>>,
+    pub(super) problems: BTreeMap<Problem, Vec<Phrasing>>,
+    pub(super) near_misses: Vec<Aside>,
+    pub(super) filler: Vec<Aside>,
+}
+
+static SEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("seen.yaml", include_str!("seen.yaml")));
+static UNSEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("unseen.yaml", include_str!("unseen.yaml")));
+
+/// The files are part of the binary, and a test reads both: this does not fail in the product.
+fn built_in(file: &str, text: &str) -> Phrasings {
+    Phrasings::read(file, text).unwrap_or_else(|refused| panic!("{}", refused.detail))
+}
+
+impl Half {
+    pub(super) fn phrasings(self) -> &'static Phrasings {
+        match self {
+            Self::Seen => &SEEN,
+            Self::Unseen => &UNSEEN,
+        }
+    }
+}
+
+impl Phrasings {
+    /// Reads a file of phrasings.
+    ///
+    /// # Errors
+    /// `INVALID` with the file and the line of what is wrong.
+    pub(super) fn read(file: &str, text: &str) -> Result<Self, Refused> {
+        let read: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+            let line = error.location().map_or(1, |location| location.line());
+            refused(format!("{file}:{line}: {}", error.without_snippet()))
+        })?;
+        let reading = Reading { file };
+        let phrasings = Self {
+            headings: read.headings,
+            clauses: reading.map(read.clauses, "clauses", Clause::name)?,
+            provisions: reading.map(read.provisions, "provisions", Provision::name)?,
+            problems: reading.map(read.problems, "problems", Problem::name)?,
+            near_misses: reading.asides(read.near_misses, "near_misses")?,
+            filler: reading.asides(read.filler, "filler")?,
+        };
+        phrasings.check(&reading)?;
+        Ok(phrasings)
+    }
+
+    fn check(&self, reading: &Reading<'_>) -> Result<(), Refused> {
+        for home in Home::HEADED {
+            let count = self.headings.get(&home).map_or(0, Vec::len);
+            reading.enough(&format!("headings of {home:?}"), count, 1)?;
+        }
+        for clause in Clause::all() {
+            let count = self.clauses.get(&clause).map_or(0, Vec::len);
+            reading.enough(clause.name(), count, PHRASINGS_MIN)?;
+        }
+        for provision in Provision::ALL {
+            let count = self.provisions.get(&provision).map_or(0, Vec::len);
+            reading.enough(provision.name(), count, PROVISIONS_MIN)?;
+        }
+        for problem in Problem::all() {
+            let phrasings = self.problems.get(&problem).map_or(&[][..], Vec::as_slice);
+            let wanted = if problem.is_absence() { 0 } else { PHRASINGS_MIN };
+            reading.enough(problem.name(), phrasings.len(), wanted)?;
+            if phrasings.iter().any(|phrasing| phrasing.second.is_some() != problem.is_contradiction()) {
+                let why =
+                    "needs a `second` place in each phrasing if it is a contradiction, and none otherwise";
+                return Err(refused(format!("{}: {} {why}", reading.file, problem.name())));
+            }
+        }
+        self.check_alone(reading)?;
+        let told = self.clauses.values().flatten().chain(self.provisions.values().flatten());
+        match told.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
+            Some(one) => {
+                Err(refused(format!("{}: {}: only a problem has a `second` place", reading.file, one.id)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whatever else a contract must not have, there is a way to say this one thing alone.
+    fn check_alone(&self, reading: &Reading<'_>) -> Result<(), Refused> {
+        for list in self.clauses.values().chain(self.provisions.values()) {
+            if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {
+                let why = "needs a phrasing among its fellows that holds nothing else";
+                return Err(refused(format!("{}: {} {why}", reading.file, first.id)));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Reading<'a> {
+    file: &'a str,
+}
+
+impl Reading<'_> {
+    fn map<K: Ord + Copy>(
+        &self,
+        all: BTreeMap<K, Vec<PhrasingIn>>,
+        section: &str,
+        name: impl Fn(K) -> &'static str,
+    ) -> Result<BTreeMap<K, Vec<Phrasing>>, Refused> {
+        let mut read = BTreeMap::new();
+        for (key, list) in all {
+            let list = list.into_iter().enumerate();
+            let list =
+                list.map(|(index, one)| self.phrasing(one, format!("{section}.{}[{index}]", name(key))));
+            read.insert(key, list.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(read)
+    }
+
+    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<Aside>, Refused> {
+        let asides = all.into_iter().enumerate().map(|(index, AsideIn { home, about, title, text })| {
+            let one = PhrasingIn { title, text, holds: Vec::new(), second: None };
+            let phrasing = self.phrasing(one, format!("{section}[{index}]"))?;
+            Ok(Aside { home, about, phrasing })
+        });
+        asides.collect()
+    }
+
+    fn phrasing(&self, one: PhrasingIn, id: String) -> Result<Phrasing, Refused> {
+        let line = one.text.referenced.line();
+        let text = Template::parse(&one.text.value)
+            .map_err(|why| refused(format!("{}:{line}: {id}: {why}", self.file)))?;
+        let second = one.second.map(|SecondIn { text, holds }| {
+            let second = PhrasingIn { title: None, text, holds, second: None };
+            self.phrasing(second, format!("{id}.second")).map(Box::new)
+        });
+        Ok(Phrasing { id, title: one.title, text, holds: one.holds, second: second.transpose()? })
+    }
+
+    fn enough(&self, what: &str, count: usize, wanted: usize) -> Result<(), Refused> {
+        if count < wanted {
+            let why = format!("has {count} phrasings, and needs {wanted} or more");
+            return Err(refused(format!("{}: {what} {why}", self.file)));
+        }
+        Ok(())
+    }
+}
+
+fn refused(detail: String) -> Refused {
+    Refused::new(Code::Invalid, detail).hint("the form of the file is described in contracts.rs")
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileIn {
+    headings: BTreeMap<Home, Vec<String>>,
+    clauses: BTreeMap<Clause, Vec<PhrasingIn>>,
+    provisions: BTreeMap<Provision, Vec<PhrasingIn>>,
+    problems: BTreeMap<Problem, Vec<PhrasingIn>>,
+    near_misses: Vec<AsideIn>,
+    filler: Vec<AsideIn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhrasingIn {
+    title: Option<String>,
+    text: Spanned<String>,
+    #[serde(default)]
+    holds: Vec<Clause>,
+    second: Option<SecondIn>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SecondIn {
+    text: Spanned<String>,
+    #[serde(default)]
+    holds: Vec<Clause>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsideIn {
+    home: Home,
+    #[serde(default)]
+    about: Vec<Topic>,
+    title: Option<String>,
+    text: Spanned<String>,
+}
+
+#[cfg(test)]
+mod tests;

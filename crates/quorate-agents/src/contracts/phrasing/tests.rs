@@ -1,0 +1,118 @@
+//! The files are right, and wrong ones are refused by file and line.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::contracts::template::Piece;
+
+const SEEN_TEXT: &str = include_str!("../seen.yaml");
+const UNSEEN_TEXT: &str = include_str!("../unseen.yaml");
+
+fn all_texts(phrasings: &Phrasings) -> Vec<(&str, &Template)> {
+    let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
+    let told = lists.chain(phrasings.problems.values()).flatten();
+    let asides = phrasings.near_misses.iter().chain(&phrasings.filler).map(|aside| &aside.phrasing);
+    let all = told.chain(asides);
+    all.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
+        .map(|one| (one.id.as_str(), &one.text))
+        .collect()
+}
+
+#[test]
+fn both_halves_are_read() {
+    for (file, text) in [("seen.yaml", SEEN_TEXT), ("unseen.yaml", UNSEEN_TEXT)] {
+        let read = Phrasings::read(file, text).map_err(|refused| refused.detail);
+        let phrasings = read.unwrap();
+        assert!(phrasings.near_misses.len() >= 30, "{file}");
+        assert!(phrasings.near_misses.iter().all(|aside| !aside.about.is_empty()), "{file}");
+        assert!(phrasings.filler.len() >= 30, "{file}");
+        assert!(phrasings.problems.len() >= 20, "{file}");
+    }
+}
+
+/// The longest run of words that a phrasing of one half may share with one of the other.
+const COMMON_RUN_MAX: usize = 6;
+
+/// All runs of words that are longer than two halves may share. A fact counts as a word.
+fn runs(template: &Template) -> BTreeSet<Vec<String>> {
+    let mut words = Vec::new();
+    for piece in &template.pieces {
+        match piece {
+            Piece::Fact(fact, _) => words.push(format!("{{{}}}", fact.name())),
+            Piece::Words(text) => {
+                let split = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+                words.extend(split.map(str::to_lowercase));
+            }
+        }
+    }
+    words.windows(COMMON_RUN_MAX + 1).map(<[String]>::to_vec).collect()
+}
+
+/// Synonyms in the same sentence would measure nothing: the halves say things in other words, and in another order.
+#[test]
+fn the_halves_have_no_more_than_six_words_in_a_row_in_common() {
+    let (seen, unseen) = (Half::Seen.phrasings(), Half::Unseen.phrasings());
+    let seen: Vec<_> = all_texts(seen).into_iter().map(|(id, text)| (id, runs(text))).collect();
+    for (id, text) in all_texts(unseen) {
+        let here = runs(text);
+        for (other, there) in &seen {
+            let common: Vec<_> = here.intersection(there).map(|run| run.join(" ")).collect();
+            assert!(common.is_empty(), "unseen {id} and seen {other}: {common:?}");
+        }
+    }
+}
+
+#[test]
+fn no_text_is_twice_in_one_half() {
+    for half in [Half::Seen, Half::Unseen] {
+        let texts = all_texts(half.phrasings());
+        for (at, (id, text)) in texts.iter().enumerate() {
+            for (other, same) in &texts[at + 1..] {
+                assert_ne!(text, same, "{half:?}: {id} and {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wrong_file_is_refused_by_file_and_line() {
+    let line_of = |needle: &str| SEEN_TEXT.lines().position(|line| line.contains(needle)).unwrap() + 1;
+    let cases = [
+        ("fact", "exceed {cap}.", "exceed {capp}.", "`{capp}` is no fact"),
+        ("key", "  governing_law:\n", "  governing_laws:\n", "governing_laws"),
+        ("field", "      title: Governing Law\n", "      titel: Governing Law\n", "titel"),
+        ("twice", "  governing_law:\n", "  parties:\n", "parties"),
+        ("holds", "holds: [agreement_date]", "holds: [agreement_data]", "agreement_data"),
+    ];
+    for (what, right, wrong, why) in cases {
+        assert!(SEEN_TEXT.contains(right), "{what}");
+        let refused = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen(right, wrong, 1)).unwrap_err();
+        assert!(refused.detail.starts_with("mine.yaml:"), "{what}: {}", refused.detail);
+        assert!(refused.detail.contains(why), "{what}: {}", refused.detail);
+    }
+    let refused = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen("exceed {cap}.", "{cap", 1)).unwrap_err();
+    let near = line_of("exceed {cap}.");
+    let at: usize = refused.detail.split(':').nth(1).unwrap().parse().unwrap();
+    assert!(near.abs_diff(at) <= 3, "{} is far from line {near}", refused.detail);
+}
+
+#[test]
+fn a_clause_with_too_few_phrasings_is_refused() {
+    let begin = SEEN_TEXT.find("  document_name:\n").unwrap();
+    let end = SEEN_TEXT.find("  parties:\n").unwrap();
+    let few = format!(
+        "{}  document_name:\n    - text: \"{{DOCUMENT}}\"\n{}",
+        &SEEN_TEXT[..begin],
+        &SEEN_TEXT[end..]
+    );
+    let refused = Phrasings::read("mine.yaml", &few).unwrap_err();
+    assert_eq!(refused.detail, "mine.yaml: document_name has 1 phrasings, and needs 3 or more");
+}
+
+#[test]
+fn a_contradiction_without_its_second_place_is_refused() {
+    let right = "      second:\n        text: \"End of the Initial Term: {other_expiration}.\"\n        holds: [expiration_date]\n";
+    assert!(SEEN_TEXT.contains(right));
+    let refused = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen(right, "", 1)).unwrap_err();
+    assert!(refused.detail.contains("term_conflict needs a `second` place"), "{}", refused.detail);
+}

@@ -1,0 +1,224 @@
+//! What every generated contract keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha2::{Digest, Sha256};
+
+use super::phrasing::{Phrasing, Phrasings};
+use super::template::Piece;
+use super::*;
+
+/// For what holds over many contracts.
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=200;
+/// For what holds in each.
+const FEW: std::ops::RangeInclusive<u64> = 1..=60;
+
+fn both() -> impl Iterator<Item = Contract> {
+    FEW.flat_map(|seed| [generate(seed, Half::Seen), generate(seed, Half::Unseen)])
+}
+
+fn name(contract: &Contract) -> String {
+    format!("seed {} {:?}", contract.truth.seed, contract.truth.half)
+}
+
+fn places(truth: &Truth) -> impl Iterator<Item = &Place> {
+    let clauses = truth.clauses.iter().map(|present| &present.place);
+    let provisions = truth.provisions.iter().map(|present| &present.place);
+    let problems = truth.problems.iter().flat_map(|planted| &planted.places);
+    clauses.chain(provisions).chain(problems).chain(truth.near_misses.iter().map(|near| &near.place))
+}
+
+fn by_id(phrasings: &Phrasings) -> BTreeMap<&str, &Phrasing> {
+    let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
+    let told = lists.chain(phrasings.problems.values()).flatten();
+    let told = told.chain(phrasings.near_misses.iter().map(|aside| &aside.phrasing));
+    told.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
+        .map(|one| (one.id.as_str(), one))
+        .collect()
+}
+
+/// The words of the phrasing stand in the place one after the other, from its first byte to its last.
+fn holds(place: &str, phrasing: &Phrasing) -> bool {
+    let place = place.replace('\n', " ");
+    let mut rest = place.as_str();
+    for (index, piece) in phrasing.text.pieces.iter().enumerate() {
+        if let Piece::Words(words) = piece {
+            let words = words.replace('\n', " ");
+            match rest.find(&words) {
+                Some(0) if index == 0 => rest = &rest[words.len()..],
+                Some(at) if index > 0 => rest = &rest[at + words.len()..],
+                _ => return false,
+            }
+        }
+    }
+    rest.is_empty() || matches!(phrasing.text.pieces.last(), Some(Piece::Fact(..)))
+}
+
+#[test]
+fn every_place_of_the_truth_holds_its_phrasing() {
+    for contract in both() {
+        let known = by_id(contract.truth.half.phrasings());
+        for place in places(&contract.truth) {
+            let text = contract.text.get(place.start..place.end).unwrap_or_default();
+            assert!(holds(text, known[place.phrasing.as_str()]), "{}: {place:?}\n{text}", name(&contract));
+        }
+    }
+}
+
+#[test]
+fn every_stated_fact_stands_where_the_truth_says() {
+    for contract in both() {
+        for stated in &contract.truth.facts {
+            for place in &stated.places {
+                let text = contract.text[place.clone()].replace('\n', " ").to_lowercase();
+                let found = match &stated.value {
+                    Value::Role(words) | Value::Text(words) => text.contains(&words.to_lowercase()),
+                    Value::Date(date) => text.contains(&date.year.to_string()),
+                    Value::Money { amount, .. } => text.contains(&numerals::in_figures(*amount)),
+                    Value::Count(count) => {
+                        text.contains(&numerals::in_figures(*count)) || text == numerals::in_words(*count)
+                    }
+                    Value::PercentTenths(tenths) => text.contains(&(tenths / 10).to_string()),
+                };
+                assert!(found, "{}: {} is written {text:?}", name(&contract), stated.fact.name());
+            }
+        }
+    }
+}
+
+/// Who reports something that a near-miss sounds like must be wrong.
+#[test]
+fn a_near_miss_is_only_where_the_thing_itself_is_not() {
+    for contract in both() {
+        let truth = &contract.truth;
+        for near in &truth.near_misses {
+            for topic in &near.about {
+                let there = match topic {
+                    Topic::Clause(clause) => truth.has(*clause),
+                    Topic::Provision(what) => truth.provisions.iter().any(|present| present.what == *what),
+                    Topic::Problem(problem) => truth.has_problem(*problem),
+                };
+                assert!(!there, "{}: {topic:?} and its near-miss", name(&contract));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_problem_replaces_is_not_there_as_well() {
+    for contract in both() {
+        let truth = &contract.truth;
+        for planted in &truth.problems {
+            let own: BTreeSet<usize> = planted.places.iter().map(|place| place.start).collect();
+            assert_eq!(own.is_empty(), planted.problem.is_absence(), "{}", name(&contract));
+            assert_eq!(own.len() == 2, planted.problem.is_contradiction(), "{}", name(&contract));
+            let clauses = truth.clauses.iter().filter(|present| !own.contains(&present.place.start));
+            for present in clauses {
+                let replaced = planted.problem.replaces_clause(present.what);
+                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, present);
+            }
+            for present in &truth.provisions {
+                let replaced = planted.problem.replaces_provision(present.what);
+                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, present);
+            }
+        }
+    }
+}
+
+#[test]
+fn contracts_are_three_to_ten_pages_long() {
+    let words: Vec<usize> = both().map(|contract| contract.text.split_whitespace().count()).collect();
+    let (least, most) = (words.iter().min().unwrap(), words.iter().max().unwrap());
+    assert!(*least >= 3 * 450 && *most <= 10 * 450, "{least} to {most} words");
+    assert!(most - least > 3 * 450, "{least} to {most} words: all about as long");
+}
+
+#[test]
+fn every_recommendation_has_its_share_and_follows_from_the_problems() {
+    let mut shares = BTreeMap::new();
+    for seed in SEEDS {
+        let truth = generate(seed, Half::Seen).truth;
+        let problems = truth.problems.iter().map(|planted| planted.problem);
+        assert_eq!(truth.risk_score, risk_score(problems), "seed {seed}");
+        assert_eq!(truth.recommendation, Recommendation::for_score(truth.risk_score), "seed {seed}");
+        *shares.entry(truth.recommendation).or_insert(0) += 1;
+    }
+    assert!(shares.len() == 4 && shares.values().all(|share| *share >= 20), "{shares:?}");
+}
+
+#[test]
+fn every_clause_and_problem_comes_up_and_no_topic_is_everywhere() {
+    for half in [Half::Seen, Half::Unseen] {
+        let truths: Vec<Truth> = SEEDS.map(|seed| generate(seed, half).truth).collect();
+        for clause in Clause::all() {
+            assert!(truths.iter().any(|truth| truth.has(clause)), "{half:?}: {}", clause.name());
+        }
+        for problem in Problem::all() {
+            assert!(truths.iter().any(|truth| truth.has_problem(problem)), "{half:?}: {}", problem.name());
+        }
+        let on =
+            |what: fn(&Activation) -> bool| truths.iter().filter(|truth| what(&truth.activation)).count();
+        for (what, count) in [
+            ("personal data", on(|facts| facts.personal_data)),
+            ("eu", on(|facts| facts.eu)),
+            ("california", on(|facts| facts.california)),
+            ("health", on(|facts| facts.health)),
+            ("ip", on(|facts| facts.ip)),
+        ] {
+            assert!((20..=190).contains(&count), "{half:?}: {what} in {count} of {}", truths.len());
+        }
+    }
+}
+
+#[test]
+fn every_phrasing_is_used() {
+    for half in [Half::Seen, Half::Unseen] {
+        let truths: Vec<Truth> = (1..=400).map(|seed| generate(seed, half).truth).collect();
+        let used: BTreeSet<&str> =
+            truths.iter().flat_map(places).map(|place| place.phrasing.as_str()).collect();
+        let unused: Vec<&str> = by_id(half.phrasings()).into_keys().filter(|id| !used.contains(id)).collect();
+        assert!(unused.is_empty(), "{half:?}: {unused:?}");
+    }
+}
+
+#[test]
+fn both_halves_of_a_seed_are_the_same_case_in_other_words() {
+    for seed in FEW {
+        let (seen, unseen) = (generate(seed, Half::Seen), generate(seed, Half::Unseen));
+        let problems =
+            |truth: &Truth| -> Vec<Problem> { truth.problems.iter().map(|one| one.problem).collect() };
+        assert_eq!(problems(&seen.truth), problems(&unseen.truth), "seed {seed}");
+        assert_eq!(seen.truth.risk_score, unseen.truth.risk_score, "seed {seed}");
+        let parties = |contract: &Contract| {
+            let facts = contract.truth.facts.iter();
+            facts.filter(|stated| stated.fact == Fact::CustomerName).map(|stated| stated.value.clone()).next()
+        };
+        assert_eq!(parties(&seen), parties(&unseen), "seed {seed}");
+        assert_ne!(seen.text, unseen.text, "seed {seed}");
+    }
+}
+
+#[test]
+fn seeds_differ_and_a_seed_does_not() {
+    let texts: BTreeSet<String> = both().map(|contract| contract.text).collect();
+    assert_eq!(texts.len(), 2 * FEW.count());
+    assert_eq!(generate(7, Half::Seen), generate(7, Half::Seen));
+}
+
+/// A change here changes every figure that was ever measured on these contracts: say so in the changelog.
+#[test]
+fn the_same_seed_gives_the_same_bytes_for_ever() {
+    let digest = |seed, half| {
+        let contract = generate(seed, half);
+        let truth = serde_json::to_vec(&contract.truth).unwrap();
+        let digest = Sha256::new().chain_update(contract.text).chain_update(truth).finalize();
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let cases =
+        [(1, Half::Seen), (1, Half::Unseen), (42, Half::Seen), (200, Half::Unseen), (u64::MAX, Half::Seen)];
+    let digests = cases.map(|(seed, half)| digest(seed, half));
+    assert_eq!(
+        digests,
+        ["7610bbe3b54c4ec7", "7e16c1f20eb0c9f2", "cb3a5060e28abae6", "d21f99eb4f687fa6", "94c14c7e97a7dd24"]
+    );
+}

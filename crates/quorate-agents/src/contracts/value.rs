@@ -1,0 +1,216 @@
+//! The values of facts, and the style in which a contract writes them.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::draw::Draw;
+use super::fact::Form;
+use super::numerals::{in_figures, in_words, ordinal};
+
+/// A day, written `2025-03-03` in the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Date {
+    /// The year.
+    pub year: u32,
+    /// The month, from 1.
+    pub month: u32,
+    /// The day of the month, from 1; never above 28.
+    pub day: u32,
+}
+
+/// What an amount is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[allow(missing_docs, reason = "their codes name them")]
+pub enum Currency {
+    Usd,
+    Gbp,
+    Eur,
+}
+
+/// The value of a fact, however the contract writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// A party's role: the bare word.
+    Role(String),
+    /// Words.
+    Text(String),
+    /// A day.
+    Date(Date),
+    /// Whole units of a currency.
+    Money {
+        /// What it is in.
+        currency: Currency,
+        /// How much.
+        amount: u64,
+    },
+    /// A number of something.
+    Count(u64),
+    /// Tenths of a percent: 15 is 1.5 %.
+    PercentTenths(u64),
+}
+
+/// How one contract writes dates, numbers and parties.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    date: Form,
+    number: Form,
+    money: Form,
+    percent: Form,
+    /// `USD 500,000` instead of `$500,000`.
+    codes: bool,
+    /// "the Supplier" instead of "Supplier".
+    article: bool,
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+impl Style {
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        Self {
+            date: *draw.pick(&[Form::Long, Form::Long, Form::Day, Form::Day, Form::Iso]),
+            number: *draw.pick(&[Form::Figures, Form::Both, Form::Both, Form::Words]),
+            money: *draw.pick(&[Form::Figures, Form::Figures, Form::Both]),
+            percent: *draw.pick(&[Form::Figures, Form::Figures, Form::Both, Form::Words]),
+            codes: draw.chance(30),
+            article: draw.chance(50),
+        }
+    }
+
+    /// Writes a value in the form that a phrasing asked for, else in the contract's own.
+    pub(super) fn write(&self, value: &Value, form: Form) -> String {
+        let or = |own: Form| if form == Form::Plain { own } else { form };
+        match value {
+            Value::Role(role) => self.role(role, form),
+            Value::Text(text) if form == Form::Upper => text.to_uppercase(),
+            Value::Text(text) => text.clone(),
+            Value::Date(date) => date.write(or(self.date)),
+            Value::Money { currency, amount } => self.money(*currency, *amount, or(self.money)),
+            Value::Count(count) => match or(self.number) {
+                Form::Words => in_words(*count),
+                Form::Both => format!("{} ({})", in_words(*count), in_figures(*count)),
+                _ => in_figures(*count),
+            },
+            Value::PercentTenths(tenths) => percent(*tenths, or(self.percent)),
+        }
+    }
+
+    fn role(&self, role: &str, form: Form) -> String {
+        let article = match form {
+            Form::Term => "",
+            _ if !self.article => "",
+            Form::Sentence => "The ",
+            _ => "the ",
+        };
+        let whole = format!("{article}{role}");
+        if form == Form::Upper { whole.to_uppercase() } else { whole }
+    }
+
+    fn money(&self, currency: Currency, amount: u64, form: Form) -> String {
+        let (sign, code, name) = match currency {
+            Currency::Usd => ("$", "USD", "United States dollars"),
+            Currency::Gbp => ("£", "GBP", "pounds sterling"),
+            Currency::Eur => ("€", "EUR", "euros"),
+        };
+        let figures = in_figures(amount);
+        let figures = if self.codes { format!("{code} {figures}") } else { format!("{sign}{figures}") };
+        match form {
+            Form::Words => format!("{} {name}", in_words(amount)),
+            Form::Both => format!("{} {name} ({figures})", in_words(amount)),
+            _ => figures,
+        }
+    }
+}
+
+fn percent(tenths: u64, form: Form) -> String {
+    let (whole, part) = (tenths / 10, tenths % 10);
+    let figures = if part == 0 { whole.to_string() } else { format!("{whole}.{part}") };
+    let words = match part {
+        0 => in_words(whole),
+        5 if whole == 0 => "one-half of one".to_owned(),
+        5 => format!("{} and one-half", in_words(whole)),
+        _ => format!("{} point {}", in_words(whole), in_words(part)),
+    };
+    match form {
+        Form::Words => format!("{figures} per cent"),
+        Form::Both => format!("{words} percent ({figures}%)"),
+        _ => format!("{figures}%"),
+    }
+}
+
+impl Date {
+    fn write(self, form: Form) -> String {
+        let Self { year, month, day } = self;
+        let name = MONTHS[(month as usize - 1) % 12];
+        match form {
+            Form::Long => format!("{name} {day}, {year}"),
+            Form::Day => format!("{day} {name} {year}"),
+            Form::Legal => format!("the {} day of {name}, {year}", ordinal(day)),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+impl Serialize for Date {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_written_in_the_form_asked_for() {
+        let style = Style {
+            date: Form::Long,
+            number: Form::Both,
+            money: Form::Both,
+            percent: Form::Both,
+            codes: false,
+            article: true,
+        };
+        let date = Value::Date(Date { year: 2025, month: 3, day: 3 });
+        let cap = Value::Money { currency: Currency::Gbp, amount: 45_000 };
+        let role = Value::Role("Supplier".to_owned());
+        for (value, form, written) in [
+            (&date, Form::Plain, "March 3, 2025"),
+            (&date, Form::Day, "3 March 2025"),
+            (&date, Form::Iso, "2025-03-03"),
+            (&date, Form::Legal, "the 3rd day of March, 2025"),
+            (&cap, Form::Plain, "forty-five thousand pounds sterling (£45,000)"),
+            (&cap, Form::Figures, "£45,000"),
+            (&Value::Count(30), Form::Plain, "thirty (30)"),
+            (&Value::PercentTenths(15), Form::Plain, "one and one-half percent (1.5%)"),
+            (&Value::PercentTenths(50), Form::Figures, "5%"),
+            (&role, Form::Plain, "the Supplier"),
+            (&role, Form::Sentence, "The Supplier"),
+            (&role, Form::Upper, "THE SUPPLIER"),
+            (&role, Form::Term, "Supplier"),
+        ] {
+            assert_eq!(style.write(value, form), written);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The bytes of procedures.
+
+use super::*;
+use crate::commit::OpResult;
+use crate::ids::{ProcedureId, Version};
+use crate::item::{Item, ItemKind, Verb};
+use crate::procedure::{Procedure, ProcedureStatus};
+use crate::task::PartRef;
+
+fn procedure(status: ProcedureStatus) -> Procedure {
+    Procedure {
+        id: "review-7".parse().unwrap(),
+        kind: "deliberation".into(),
+        driver: Some("driver".parse().unwrap()),
+        started_by: "operator:anna".into(),
+        started_at: Timestamp(1_800_000_000_000),
+        spec: Some(PartRef { seq: Seq(17), part: 0 }),
+        version: Version(300),
+        seq: Seq(21),
+        before: Some(Seq(19)),
+        status,
+        phase: "discussion".into(),
+        since: Timestamp(1_800_000_060_000),
+        stepped_at: Timestamp(1_800_000_061_000),
+        state: Some(PartRef { seq: Seq(21), part: 1 }),
+        result: status.is_over().then_some(PartRef { seq: Seq(21), part: 2 }),
+    }
+}
+
+/// Effect 15 with each verb of a procedure.
+fn effects() -> Vec<Effect> {
+    let changed = |verb, status| Effect::Changed { verb, item: Item::Procedure(procedure(status)) };
+    let begun = Procedure {
+        id: ProcedureId::made_by_hub(Generation(0), Seq(17), 1),
+        driver: None,
+        spec: None,
+        version: Version(1),
+        before: None,
+        phase: String::new(),
+        state: None,
+        ..procedure(ProcedureStatus::Running)
+    };
+    vec![
+        Effect::Changed { verb: Verb::ProcedureStarted, item: Item::Procedure(begun) },
+        changed(Verb::ProcedureStepped, ProcedureStatus::Running),
+        changed(Verb::ProcedureDone, ProcedureStatus::Done),
+        changed(Verb::ProcedureFailed, ProcedureStatus::Failed),
+    ]
+}
+
+#[test]
+fn the_bytes_of_procedures_are_frozen() {
+    expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b040f436e0a0a7072635f302d31372d310c64656c696265726174696f6e000d6f70657261746f723a616e6e6180a0f1c2b1340115000000e0f4f4c2b134c8fcf4c2b1340000000f546f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000f55700a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514010a64697363757373696f6ee0f4f4c2b134c8fcf4c2b1341200160116020f55710a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514020a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016011602"].assert_eq(&hex(&write_body(&[payload("\"hi\"")], &effects())));
+}
+
+#[test]
+fn procedures_read_back_as_they_were_written() {
+    let record = record_of(&[payload("\"hi\"")], &effects());
+    assert_eq!(read_body(&record).unwrap().effects, effects());
+    let item = Item::Procedure(procedure(ProcedureStatus::Done));
+    assert_eq!(read_item(ItemKind::Procedure, &write_item(&item)).unwrap(), item);
+    let results = vec![
+        OpResult::ProcedureStarted { id: "review-7".parse().unwrap() },
+        OpResult::ProcedureStepped { version: Version(300) },
+    ];
+    assert_eq!(read_results(&write_results(&results)).unwrap(), results);
+}
+
+#[test]
+fn the_numbers_of_procedures_are_frozen() {
+    let verbs = [
+        (Verb::ProcedureStarted, 110),
+        (Verb::ProcedureStepped, 111),
+        (Verb::ProcedureDone, 112),
+        (Verb::ProcedureFailed, 113),
+    ];
+    for (verb, number) in verbs {
+        assert_eq!((verb.number(), Verb::from_number(number)), (number, Some(verb)));
+    }
+    assert_eq!(ItemKind::Procedure.number(), 10);
+    assert_eq!(ProcedureStatus::ALL.map(ProcedureStatus::number), [0, 1, 2]);
+}
+
+proptest! {
+    #[test]
+    fn damaged_procedures_are_refused_without_a_panic(at in 0usize..600, with: u8, cut in 0usize..600) {
+        let mut record = record_of(&[payload("\"hi\"")], &effects());
+        if let Some(byte) = record.body.get_mut(at) {
+            *byte = with;
+        }
+        record.body.truncate(cut);
+        let _ = read_body(&record);
+        let _ = read_item(ItemKind::Procedure, &record.body);
+    }
+}

@@ -1,0 +1,197 @@
+//! Procedures: started by anybody who may work, stepped by their driver, one version after the other.
+
+use crate::codec;
+use crate::commit::{OpResult, Principal};
+use crate::decide::{Draft, No};
+use crate::effect::Effect;
+use crate::ids::{AgentId, ProcedureId, Version};
+use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX};
+use crate::message::Payload;
+use crate::procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure, too_many};
+use crate::refused::{Code, Refused};
+use crate::task::PartRef;
+
+impl Draft<'_> {
+    pub(super) fn start_procedure(&mut self, start: &StartProcedure) -> Result<OpResult, No> {
+        let driver = self.driver_of(start)?;
+        if let Some(id) = &start.id
+            && let Some(procedure) = self.procedure(id)?
+        {
+            return self.started_again(start, driver.as_ref(), &procedure);
+        }
+        if self.working.items().procedures.len() >= PROCEDURES_OPEN_MAX {
+            return Err(too_many().into());
+        }
+        let now = self.now.wall;
+        let made = || ProcedureId::made_by_hub(self.working.head.generation, self.seq, self.started_here());
+        let id = start.id.clone().unwrap_or_else(made);
+        let procedure = Procedure {
+            id: id.clone(),
+            kind: start.kind.clone(),
+            driver,
+            started_by: self.commit.principal.to_text(),
+            started_at: now,
+            spec: start.spec.as_ref().map(|spec| self.add_part(spec)),
+            version: Version(1),
+            seq: self.seq,
+            before: None,
+            status: ProcedureStatus::Running,
+            phase: String::new(),
+            since: now,
+            stepped_at: now,
+            state: None,
+            result: None,
+        };
+        self.change(Verb::ProcedureStarted, Item::Procedure(procedure));
+        Ok(OpResult::ProcedureStarted { id })
+    }
+
+    pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, No> {
+        let procedure = self.procedure(&step.procedure)?.ok_or_else(|| no_procedure(&step.procedure))?;
+        self.require_driver(&procedure)?;
+        if procedure.version != step.expect {
+            return Err(stale(&procedure, step.expect).into());
+        }
+        if procedure.status.is_over() {
+            return Err(over(&procedure).into());
+        }
+        let version = self.next_version(&procedure)?;
+        let now = self.now.wall;
+        let stays = procedure.phase == step.phase && !step.status.is_over();
+        let verb = verb_of(step.status);
+        // Of several steps in one record only the last can be read afterwards.
+        let before = if procedure.seq == self.seq { procedure.before } else { Some(procedure.seq) };
+        let stepped = Procedure {
+            version,
+            seq: self.seq,
+            before,
+            status: step.status,
+            since: if stays { procedure.since } else { now },
+            phase: step.phase.clone(),
+            stepped_at: now,
+            state: step.state.as_ref().map(|state| self.add_part(state)).or(procedure.state),
+            result: step.result.as_ref().map(|result| self.add_part(result)),
+            ..procedure
+        };
+        self.change(verb, Item::Procedure(stepped));
+        Ok(OpResult::ProcedureStepped { version })
+    }
+
+    fn procedure(&self, id: &ProcedureId) -> Result<Option<Procedure>, No> {
+        match self.item(&ItemKey::new(ItemKind::Procedure, id.as_str()))? {
+            Some(Item::Procedure(procedure)) => Ok(Some(procedure)),
+            _ => Ok(None),
+        }
+    }
+
+    /// An agent drives what it starts, unless it names another one.
+    fn driver_of(&self, start: &StartProcedure) -> Result<Option<AgentId>, Refused> {
+        let driver = match (&start.driver, &self.commit.principal) {
+            (Some(named), _) => Some(named),
+            (None, Principal::Agent(actor)) => Some(actor),
+            (None, Principal::System | Principal::Holder { .. }) => None,
+        };
+        driver.map(|agent| self.known(agent).map(|_| agent.clone())).transpose()
+    }
+
+    /// Only its driver goes on with it, or whoever runs the hub.
+    fn require_driver(&self, procedure: &Procedure) -> Result<(), Refused> {
+        match &self.commit.principal {
+            Principal::Agent(actor) if procedure.driver.as_ref() != Some(actor) => {
+                let driver = procedure.driver.as_ref().map_or("whoever runs the hub", AgentId::as_str);
+                let detail =
+                    format!("agent {actor} does not drive procedure {}: {driver} does", procedure.id);
+                Err(Refused::new(Code::Forbidden, detail).hint("only its driver may step a procedure"))
+            }
+            Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
+        }
+    }
+
+    /// The next version. The first one after a restore jumps over what the lost history may have used.
+    fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
+        let generation = self.working.head.generation;
+        let before = self.working.eras().of_seq(procedure.seq);
+        let next = procedure.version.0 + 1;
+        let version = if before == generation { next } else { next.max(generation.0 << 24) };
+        if version > NUMBER_MAX {
+            let detail = format!("procedure {} has no version left", procedure.id);
+            return Err(Refused::new(Code::LimitExceeded, detail).limit(NUMBER_MAX));
+        }
+        Ok(Version(version))
+    }
+
+    /// The same id again: the same answer if it was started in the same way by the same principal.
+    fn started_again(
+        &self,
+        start: &StartProcedure,
+        driver: Option<&AgentId>,
+        procedure: &Procedure,
+    ) -> Result<OpResult, No> {
+        let same = procedure.started_by == self.commit.principal.to_text()
+            && procedure.kind == start.kind
+            && procedure.driver.as_ref() == driver
+            && match (procedure.spec, &start.spec) {
+                (None, None) => true,
+                (Some(part), Some(asked)) => {
+                    // What was erased is the same as nothing else.
+                    let spec = self.stored_part(part)?.filter(|spec| !spec.is_erased());
+                    spec.is_some_and(|spec| spec.bytes == asked.bytes)
+                }
+                (Some(_), None) | (None, Some(_)) => false,
+            };
+        if same {
+            return Ok(OpResult::ProcedureStarted { id: procedure.id.clone() });
+        }
+        let detail = format!("the procedure id {} was used for another procedure", procedure.id);
+        Err(Refused::new(Code::Duplicate, detail)
+            .hint("give each procedure an id of its own; repeat an id only with the very same content")
+            .into())
+    }
+
+    /// A payload part of this record or an earlier one; `None` if it is not there, or this commit erased it.
+    pub(super) fn stored_part(&self, part: PartRef) -> Result<Option<Payload>, No> {
+        if part.seq == self.seq {
+            return Ok(self.parts.get(part.part as usize).cloned());
+        }
+        if self.erased_here.contains(&(part.seq, part.part)) {
+            return Ok(None);
+        }
+        let record = self.rows.record(part.seq)?;
+        Ok(record.and_then(|record| codec::part(&record, part.part).ok().flatten()))
+    }
+
+    /// How many procedures this commit started so far.
+    fn started_here(&self) -> u32 {
+        let started =
+            |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::ProcedureStarted, .. });
+        self.effects.iter().filter(started).count() as u32
+    }
+}
+
+fn verb_of(status: ProcedureStatus) -> Verb {
+    match status {
+        ProcedureStatus::Running => Verb::ProcedureStepped,
+        ProcedureStatus::Done => Verb::ProcedureDone,
+        ProcedureStatus::Failed => Verb::ProcedureFailed,
+    }
+}
+
+fn no_procedure(id: &ProcedureId) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no procedure {id}"))
+        .hint("start it first, or check the id")
+}
+
+fn stale(procedure: &Procedure, expected: Version) -> Refused {
+    let Procedure { id, version, .. } = procedure;
+    let detail = format!("procedure {id} is at version {version}, not at version {expected}");
+    Refused::new(Code::VersionConflict, detail)
+        .current_version(version.0)
+        .hint("somebody went on with it: read its state again, and decide the next step on that")
+}
+
+fn over(procedure: &Procedure) -> Refused {
+    let detail =
+        format!("procedure {} is {} and never changes again", procedure.id, procedure.status.as_str());
+    Refused::new(Code::Conflict, detail).hint("start a new one; what this one holds stays readable")
+}

@@ -1,0 +1,219 @@
+//! Finds the conflicts in findings.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::position::{ABSENT, PRESENT};
+use super::{Conflict, Kind, Numeric, Position, Presence, Rule};
+use crate::finding::{Finding, Vocabulary, steady};
+use crate::plain;
+
+/// Each agent with its last word.
+type Said<'a> = Vec<(&'a str, &'a Finding)>;
+
+/// All conflicts, the most critical first. Of several findings by the same agent the last counts.
+#[must_use]
+pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)]) -> Vec<Conflict> {
+    let said = last_words(findings);
+    let mut found: BTreeMap<String, Conflict> = BTreeMap::new();
+    for rule in rules {
+        let conflicts = match rule {
+            Rule::Numeric(rule) => numeric(rule, &said),
+            Rule::Presence(rule) => presence(rule, &said),
+            Rule::Severity(_) => severity(words, &said),
+            Rule::Categorical(_) => categorical(words, &said),
+            Rule::Factual(_) => factual(&said),
+        };
+        for (topic, name, size, positions) in conflicts {
+            let key = format!("{}:{}", rule.kind().as_str(), plain::words(&name));
+            let criticality = steady(rule.weight() * size * certainty(&positions));
+            let conflict = Conflict { key: key.clone(), kind: rule.kind(), topic, positions, criticality };
+            found.entry(key).or_insert(conflict);
+        }
+    }
+    let mut found: Vec<Conflict> = found.into_values().collect();
+    found.sort_by(|a, b| b.criticality.total_cmp(&a.criticality).then_with(|| a.key.cmp(&b.key)));
+    found
+}
+
+/// What could not be looked for, because the one who looks for it is not there or did not say what it found.
+#[must_use]
+pub fn unchecked(rules: &[Rule], findings: &[(&str, &Finding)]) -> Vec<String> {
+    let said = last_words(findings);
+    let looked = |by: &str| said.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
+    let relied = said.iter().any(|(_, finding)| !finding.relies_on.is_empty());
+    let unchecked = rules.iter().filter_map(|rule| match rule {
+        Rule::Presence(rule) if relied && !looked(&rule.by) => Some(rule.by.clone()),
+        _ => None,
+    });
+    unchecked.collect()
+}
+
+fn last_words<'a>(findings: &[(&'a str, &'a Finding)]) -> Said<'a> {
+    let mut said: Said<'a> = Vec::new();
+    for (agent, finding) in findings {
+        match said.iter_mut().find(|(known, _)| known == agent) {
+            Some(known) => known.1 = finding,
+            None => said.push((agent, finding)),
+        }
+    }
+    said
+}
+
+/// Topic, name for the key, size, positions.
+type Found = (String, String, f64, Vec<Position>);
+
+fn position(agent: &str, finding: &Finding, position: impl Into<String>) -> Position {
+    let (agent, reason) = (agent.to_owned(), finding.summary.clone());
+    Position { agent, position: position.into(), confidence: finding.confidence, reason }
+}
+
+fn numeric(rule: &Numeric, said: &Said<'_>) -> Vec<Found> {
+    let scores: Vec<(f64, Position)> = said
+        .iter()
+        .filter_map(|(agent, finding)| {
+            let score = *finding.scores.get(&rule.score)?;
+            Some((score, position(agent, finding, plain::number(score))))
+        })
+        .collect();
+    let least = scores.iter().map(|(score, _)| *score).fold(f64::INFINITY, f64::min);
+    let most = scores.iter().map(|(score, _)| *score).fold(f64::NEG_INFINITY, f64::max);
+    if scores.len() < 2 || most - least <= rule.spread {
+        return Vec::new();
+    }
+    let topic = format!("{}: {} to {}", rule.score, plain::number(least), plain::number(most));
+    let size = if rule.spread > 0.0 { ((most - least) / (2.0 * rule.spread)).min(1.0) } else { 1.0 };
+    vec![(topic, rule.score.clone(), size, scores.into_iter().map(|(_, position)| position).collect())]
+}
+
+fn presence(rule: &Presence, said: &Said<'_>) -> Vec<Found> {
+    let Some((by, looked)) = said.iter().find(|(agent, _)| *agent == rule.by) else { return Vec::new() };
+    let Some(found) = &looked.found else { return Vec::new() };
+    let is_found = |name: &str| found.iter().any(|one| plain::words(one) == plain::words(name));
+    let mut relied: BTreeMap<String, (String, Vec<Position>)> = BTreeMap::new();
+    for (agent, finding) in said.iter().filter(|(agent, _)| agent != by) {
+        for name in finding.relies_on.iter().filter(|name| !is_found(name)) {
+            let entry = relied.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
+            if entry.1.iter().all(|known| known.agent != *agent) {
+                entry.1.push(position(agent, finding, PRESENT));
+            }
+        }
+    }
+    let conflict = |(name, mut positions): (String, Vec<Position>)| {
+        positions.insert(0, position(by, looked, ABSENT));
+        (format!("is \"{name}\" there?"), name, 1.0, positions)
+    };
+    relied.into_values().map(conflict).collect()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn severity(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
+    let mut topics: BTreeMap<String, (String, Vec<(usize, Position)>)> = BTreeMap::new();
+    for (agent, finding) in said {
+        for issue in &finding.issues {
+            let Some(level) = words.severity(&issue.severity) else { continue };
+            let (_, held) =
+                topics.entry(plain::words(&issue.topic)).or_insert_with(|| (issue.topic.clone(), Vec::new()));
+            let reason = if issue.detail.is_empty() { &finding.summary } else { &issue.detail };
+            let mut said = position(agent, finding, &words.severities[level]);
+            said.reason.clone_from(reason);
+            match held.iter_mut().find(|(_, known)| known.agent == *agent) {
+                // Who names an issue twice means it as severe as it says at most.
+                Some(known) if known.0 < level => *known = (level, said),
+                Some(_) => {}
+                None => held.push((level, said)),
+            }
+        }
+    }
+    let steps = words.severities.len().saturating_sub(1).max(1) as f64;
+    let conflict = |(topic, held): (String, Vec<(usize, Position)>)| {
+        let least = held.iter().map(|(level, _)| *level).min()?;
+        let most = held.iter().map(|(level, _)| *level).max()?;
+        let size = ((most - least) as f64 / steps + most as f64 / steps) / 2.0;
+        let positions = held.into_iter().map(|(_, position)| position).collect();
+        (most > least).then(|| (format!("how severe is \"{topic}\"?"), topic, size, positions))
+    };
+    topics.into_values().filter_map(conflict).collect()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn categorical(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
+    let mut spelled: BTreeMap<String, &str> = BTreeMap::new();
+    let mut positions = Vec::new();
+    for (agent, finding) in said {
+        let Some(said) = &finding.recommendation else { continue };
+        let spelling = *spelled.entry(plain::words(said)).or_insert(said);
+        positions.push(position(agent, finding, spelling));
+    }
+    if spelled.len() < 2 {
+        return Vec::new();
+    }
+    let places: Vec<usize> = spelled.values().filter_map(|said| words.recommendation(said)).collect();
+    let steps = words.recommendations.len().saturating_sub(1) as f64;
+    let size = match (places.iter().min(), places.iter().max()) {
+        (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),
+        _ => 1.0,
+    };
+    vec![("what to do".to_owned(), "recommendation".to_owned(), size, positions)]
+}
+
+fn factual(said: &Said<'_>) -> Vec<Found> {
+    let mut facts: BTreeMap<String, (String, Vec<(Value, Position)>)> = BTreeMap::new();
+    for (agent, finding) in said {
+        for (name, value) in &finding.facts {
+            let (_, held) = facts.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
+            if held.iter().all(|(_, known)| known.agent != *agent) {
+                held.push((value.clone(), position(agent, finding, plain::text(value))));
+            }
+        }
+    }
+    let conflict = |(name, held): (String, Vec<(Value, Position)>)| {
+        let (values, mut positions): (Vec<Value>, Vec<Position>) = held.into_iter().unzip();
+        let keys = plain::keys(&values);
+        // Who says the same has the same words.
+        for at in 0..keys.len() {
+            if let Some(first) = keys[..at].iter().position(|key| *key == keys[at]) {
+                positions[at].position = positions[first].position.clone();
+            }
+        }
+        let differ = keys.iter().any(|key| *key != keys[0]);
+        differ.then(|| (name.clone(), name, 1.0, positions))
+    };
+    facts.into_values().filter_map(conflict).collect()
+}
+
+/// How sure the surest agent of the second surest side is.
+#[allow(clippy::cast_precision_loss)]
+fn certainty(positions: &[Position]) -> f64 {
+    let stated: Vec<f64> = positions.iter().filter_map(|position| position.confidence).collect();
+    let mean = if stated.is_empty() { 1.0 } else { stated.iter().sum::<f64>() / stated.len() as f64 };
+    let mut sides: BTreeMap<&str, f64> = BTreeMap::new();
+    for position in positions {
+        let side = sides.entry(&position.position).or_default();
+        *side = side.max(position.confidence.unwrap_or(mean));
+    }
+    let mut sides: Vec<f64> = sides.into_values().collect();
+    sides.sort_by(|a, b| b.total_cmp(a));
+    sides.get(1).copied().unwrap_or_default()
+}
+
+impl Conflict {
+    /// The different positions, in the order in which they first appear.
+    #[must_use]
+    pub fn sides(&self) -> Vec<String> {
+        let mut sides: Vec<String> = Vec::new();
+        for position in &self.positions {
+            if !sides.contains(&position.position) {
+                sides.push(position.position.clone());
+            }
+        }
+        sides
+    }
+
+    /// Whether it is about a number.
+    #[must_use]
+    pub fn is_numeric(&self) -> bool {
+        self.kind == Kind::Numeric
+    }
+}

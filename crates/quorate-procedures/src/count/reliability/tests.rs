@@ -1,0 +1,123 @@
+//! One turn done by hand; then voters whose confusion was planted.
+
+use super::*;
+use crate::count::{Ballot, Rule, tally};
+
+fn question(name: &str, said: &[&str]) -> Question {
+    let ballot = |(at, choice): (usize, &&str)| Ballot {
+        voter: format!("v{at}"),
+        choice: (*choice).to_owned(),
+        ..Ballot::default()
+    };
+    Question { name: name.to_owned(), ballots: said.iter().enumerate().map(ballot).collect() }
+}
+
+#[test]
+fn a5_one_turn_is_what_was_reckoned_by_hand() {
+    let questions = [question("q", &["a", "a", "b"])];
+    let data = Data::of(&questions);
+    let guess = data.first_guess(&questions);
+    assert_eq!(guess, [[2.0 / 3.0, 1.0 / 3.0]]);
+    let model = data.maximise(&guess);
+    let near =
+        |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+    // (2/3 + 8·0.7) / (1 + 8) and (1/3 + 8·0.7) / (1 + 8).
+    near(model.accuracy[0], 0.696_296_296);
+    near(model.accuracy[2], 0.659_259_259);
+    // v0 says a where a is right: (2/3 + 4·0.696296) / (2/3 + 4); where b is right: (1/3 + 4·0.303704) / (1/3 + 4).
+    near(model.cells[0].exp(), 0.739_682_540);
+    near(model.cells[1].exp(), 0.357_264_957);
+    // v2 says b where a is right: (2/3 + 4·0.340741) / (2/3 + 4); where b is right: (1/3 + 4·0.659259) / (1/3 + 4).
+    let a = 5.0 / 9.0 * 0.739_682_540 * 0.739_682_540 * 0.434_920_635;
+    let b = 4.0 / 9.0 * 0.357_264_957 * 0.357_264_957 * 0.685_470_085;
+    near(data.expect(&model)[0][0], a / (a + b));
+}
+
+/// A small source of numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from(u32::try_from(self.0 >> 32).expect("32 bits")) / f64::from(u32::MAX)
+    }
+
+    fn pick(&mut self, of: usize) -> usize {
+        (0..of)
+            .find(|at| self.next() < 1.0 / f64::from(u32::try_from(of - at).expect("small")))
+            .unwrap_or(of - 1)
+    }
+}
+
+const LABELS: [&str; 3] = ["high", "low", "medium"];
+
+/// Two who know, one who takes every `low` for `medium`, four who guess two times in three.
+fn planted(seed: u64, questions: usize) -> (Vec<&'static str>, Vec<Question>) {
+    let mut numbers = Numbers(seed);
+    let mut truths = Vec::new();
+    let mut asked = Vec::new();
+    for at in 0..questions {
+        let truth = numbers.pick(3);
+        let mut said = Vec::new();
+        for voter in 0..7 {
+            let accuracy = if voter < 2 { 0.92 } else { 0.38 };
+            let confused = voter == 2 && LABELS[truth] == "low";
+            let right = if voter == 2 { 0.95 } else { accuracy };
+            said.push(if confused {
+                "medium"
+            } else if numbers.next() < right {
+                LABELS[truth]
+            } else {
+                LABELS[(truth + 1 + numbers.pick(2)) % 3]
+            });
+        }
+        truths.push(LABELS[truth]);
+        asked.push(question(&format!("q{at:05}"), &said));
+    }
+    (truths, asked)
+}
+
+fn hits(rule: Rule, truths: &[&str], questions: &[Question]) -> usize {
+    let counted = tally(rule, questions).expect("countable");
+    counted.iter().zip(truths).filter(|(counted, truth)| counted.choice == **truth).count()
+}
+
+#[test]
+fn a5_reliability_finds_the_planted_confusion_and_beats_the_majority() {
+    for seed in 1..=3 {
+        let (truths, questions) = planted(seed, 400);
+        let (majority, reliability) =
+            (hits(Rule::Majority, &truths, &questions), hits(Rule::Reliability, &truths, &questions));
+        assert!(reliability >= majority + 40, "seed {seed}: {reliability} against {majority} of 400");
+        let learnt = learn(&questions);
+        assert!(learnt.settled, "seed {seed}: {} turns", learnt.turns);
+        let cell = |voter: usize, truth: &str, said: &str| {
+            let cells = &learnt.voters[voter].confusion;
+            cells.iter().find(|cell| cell.0 == truth && cell.1 == said).map_or(0.0, |cell| cell.2)
+        };
+        assert!(cell(0, "high", "high") > 0.8, "the one who knows: {:?}", learnt.voters[0]);
+        assert!(cell(2, "low", "medium") > 0.8, "the confused one: {:?}", learnt.voters[2]);
+        assert!(learnt.voters[5].accuracy < 0.55, "one who guesses: {:?}", learnt.voters[5]);
+    }
+}
+
+#[test]
+fn a5_voters_are_judged_also_over_choices_that_never_come_again() {
+    let mut numbers = Numbers(9);
+    let mut right = [0, 0];
+    let mut questions = Vec::new();
+    for at in 0..200 {
+        // v0 knows; v1 and v2 guess, each among five.
+        let words: Vec<String> = (0..5).map(|word| format!("w{at}-{word}")).collect();
+        let mut said = vec![words[0].as_str()];
+        for _ in 0..2 {
+            said.push(words[if numbers.next() < 0.3 { 0 } else { 1 + numbers.pick(4) }].as_str());
+        }
+        questions.push(question(&format!("q{at:03}"), &said));
+    }
+    for (rule, right) in [Rule::Majority, Rule::Reliability].into_iter().zip(&mut right) {
+        let counted = tally(rule, &questions).expect("countable");
+        *right = counted.iter().enumerate().filter(|(at, one)| one.choice == format!("w{at}-0")).count();
+    }
+    assert!(right[1] > 190 && right[1] > right[0], "{right:?} of 200");
+}

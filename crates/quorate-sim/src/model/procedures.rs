@@ -1,0 +1,95 @@
+//! Procedures in plans: started twice, stepped by the wrong one, from the wrong version, after their end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{Op, OpResult, ProcedureId, ProcedureStatus, StartProcedure, StepProcedure, Version};
+
+use super::plan::{AGENTS, Expect};
+use super::resolve::{expected, id, payload};
+
+const NAMES: [&str; 2] = ["p1", "p2"];
+
+/// What is done with a procedure.
+#[derive(Clone, Debug)]
+pub(super) enum ProcedureDo {
+    Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8> },
+    Step { name: usize, expect: Expect, phase: u8, state: Option<u8>, status: u8 },
+}
+
+pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<ProcedureDo> {
+    let start = (weighted(0.9, 0..NAMES.len()), weighted(0.3, 0..AGENTS.len()), weighted(0.7, 0..2u8));
+    let status = prop_oneof![12 => Just(0u8), 1 => Just(1), 1 => Just(2)];
+    prop_oneof![
+        1 => start.prop_map(|(name, driver, spec)| ProcedureDo::Start { name, driver, spec }),
+        3 => (0..NAMES.len(), expect, 0..2u8, weighted(0.8, 0..3u8), status).prop_map(
+            |(name, expect, phase, state, status)| ProcedureDo::Step { name, expect, phase, state, status }
+        ),
+    ]
+    .boxed()
+}
+
+/// The versions of the procedures, as far as somebody was told.
+#[derive(Default)]
+pub(super) struct Versions(BTreeMap<String, u64>);
+
+impl Versions {
+    pub(super) fn learn(&mut self, op: &Op, result: &OpResult) {
+        match (op, result) {
+            (_, OpResult::ProcedureStarted { id }) => drop(self.0.entry(id.to_string()).or_insert(1)),
+            (Op::StepProcedure(step), OpResult::ProcedureStepped { version }) => {
+                self.0.insert(step.procedure.to_string(), version.0);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn named(name: usize) -> ProcedureId {
+    ProcedureId::new(NAMES[name]).expect("a good id")
+}
+
+impl ProcedureDo {
+    pub(super) fn op(&self, versions: &Versions) -> Op {
+        match self {
+            Self::Start { name, driver, spec } => Op::StartProcedure(StartProcedure {
+                id: name.map(named),
+                kind: "deliberation".into(),
+                driver: driver.map(id),
+                spec: spec.map(|spec| payload(&format!("{{\"spec\":{spec}}}"))),
+            }),
+            Self::Step { name, expect, phase, state, status } => {
+                let current = versions.0.get(NAMES[*name]).copied().unwrap_or(1);
+                let status = ProcedureStatus::from_number(*status).expect("one of three");
+                Op::StepProcedure(StepProcedure {
+                    procedure: named(*name),
+                    expect: expected(*expect, current).unwrap_or(Version(current)),
+                    phase: format!("phase {phase}"),
+                    status,
+                    state: state.map(|state| payload(&format!("{{\"state\":{state}}}"))),
+                    result: status.is_over().then(|| payload("\"so\"")),
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for ProcedureDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start { name, driver, spec } => {
+                let name = name.map_or("-", |name| NAMES[name]);
+                write!(f, "starts procedure {name} for driver {driver:?} with {spec:?}")
+            }
+            Self::Step { name, expect, phase, state, status } => {
+                write!(
+                    f,
+                    "steps {} {expect:?} to phase {phase} state {state:?} status {status}",
+                    NAMES[*name]
+                )
+            }
+        }
+    }
+}

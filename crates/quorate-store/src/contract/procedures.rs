@@ -1,0 +1,213 @@
+//! Procedures: a state that goes on one version after the other, in the hands of its driver.
+
+use quorate_core::{
+    Code, Commit, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Principal, Procedure, ProcedureId,
+    ProcedureStatus, StartProcedure, StepProcedure, Timestamp, TokenRole, Version, limits,
+};
+
+use super::bench::{Bench, START_MS};
+use super::words::{ack, agent, deliver_to, erase, id, payload, repeat_key, send};
+use crate::{Read, Rows};
+
+fn named(name: &str) -> ProcedureId {
+    ProcedureId::new(name).expect("a good id")
+}
+
+fn starting(name: Option<&str>) -> StartProcedure {
+    StartProcedure {
+        id: name.map(named),
+        kind: "deliberation".into(),
+        driver: None,
+        spec: Some(payload("{\"subject\":1}")),
+    }
+}
+
+fn start(name: Option<&str>) -> Op {
+    Op::StartProcedure(starting(name))
+}
+
+fn stepping(name: &str, expect: u64, phase: &str, state: &str) -> StepProcedure {
+    StepProcedure {
+        procedure: named(name),
+        expect: Version(expect),
+        phase: phase.into(),
+        status: ProcedureStatus::Running,
+        state: Some(payload(state)),
+        result: None,
+    }
+}
+
+fn step(name: &str, expect: u64) -> Op {
+    Op::StepProcedure(stepping(name, expect, "findings", "{}"))
+}
+
+fn operator() -> Principal {
+    Principal::Holder { role: TokenRole::Operator, name: "anna".parse().expect("a plain word") }
+}
+
+async fn found(bench: &Bench, name: &str) -> Procedure {
+    match bench.read(Read::Item(ItemKey::new(ItemKind::Procedure, name))).await {
+        Rows::Item(Some(Item::Procedure(procedure))) => procedure,
+        other => panic!("not a procedure: {other:?}"),
+    }
+}
+
+async fn bytes(bench: &Bench, part: Option<PartRef>) -> String {
+    let PartRef { seq, part } = part.expect("there is a part");
+    match bench.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
+        Rows::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
+        other => panic!("not a part: {other:?}"),
+    }
+}
+
+pub async fn a_procedure_goes_on_one_version_after_the_other(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    let receipt = bench.ok(agent("alice"), vec![start(None), start(None)]).await;
+    let second = format!("prc_0-{}-1", receipt.seq.expect("a record"));
+    assert_eq!(receipt.results[1], OpResult::ProcedureStarted { id: named(&second) });
+    let begun = found(&bench, &second).await;
+    assert_eq!((begun.version, begun.phase.as_str(), begun.state), (Version(1), "", None));
+    assert_eq!((begun.driver.clone(), begun.started_by.as_str()), (Some(id("alice")), "agent:alice"));
+    assert_eq!(bytes(&bench, begun.spec).await, "{\"subject\":1}");
+    bench.pass(5);
+    let stepped = bench.ok(agent("alice"), vec![step(&second, 1)]).await;
+    assert_eq!(stepped.results, [OpResult::ProcedureStepped { version: Version(2) }]);
+    bench.pass(5);
+    let again = stepping(&second, 2, "findings", "{\"n\":1}");
+    bench.ok(agent("alice"), vec![Op::StepProcedure(again)]).await;
+    let now = found(&bench, &second).await;
+    assert_eq!((now.version, now.before), (Version(3), stepped.seq));
+    assert_eq!((now.since, now.stepped_at), (Timestamp(START_MS + 5_000), Timestamp(START_MS + 10_000)));
+    assert_eq!(bytes(&bench, now.state).await, "{\"n\":1}");
+    let last = StepProcedure {
+        status: ProcedureStatus::Done,
+        state: None,
+        result: Some(payload("\"sign\"")),
+        ..stepping(&second, 3, "synthesis", "")
+    };
+    bench.ok(agent("alice"), vec![Op::StepProcedure(last)]).await;
+    let over = found(&bench, &second).await;
+    assert_eq!((over.status, over.version, over.state), (ProcedureStatus::Done, Version(4), now.state));
+    assert_eq!(bytes(&bench, over.result).await, "\"sign\"");
+}
+
+pub async fn a_stale_step_is_refused_with_all_that_goes_with_it(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    bench.ok(agent("alice"), vec![step("p", 1)]).await;
+    let ops = vec![send("alice", deliver_to("bob")), step("p", 1)];
+    let refused = bench.refused(agent("alice"), ops).await;
+    assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(2)));
+    assert_eq!(refused.facts.stale[0].item, "p");
+    assert_eq!(bench.claim("bob", 1).await, vec![], "nothing was sent");
+    // Within one commit each step sees the one before.
+    bench.ok(agent("alice"), vec![step("p", 2), step("p", 3)]).await;
+    assert_eq!(found(&bench, "p").await.version, Version(4));
+}
+
+pub async fn a_step_takes_in_its_message_and_sends_in_one_commit(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    bench.send("bob", "alice").await;
+    let taken = bench.claim_one("alice").await;
+    let receipt =
+        bench.ok(agent("alice"), vec![ack(&taken), step("p", 1), send("alice", deliver_to("bob"))]).await;
+    assert_eq!(found(&bench, "p").await.seq, receipt.seq.expect("a record"));
+    assert_eq!(bench.claim("bob", 1).await.len(), 1);
+}
+
+pub async fn only_its_driver_and_those_who_run_the_hub_step_a_procedure(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let given = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
+    bench.ok(agent("alice"), vec![Op::StartProcedure(given)]).await;
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![step("p", 1)]).await;
+    bench.ok(agent("bob"), vec![step("p", 1)]).await;
+    bench.ok(operator(), vec![step("p", 2)]).await;
+    bench.ok(Principal::System, vec![step("p", 3)]).await;
+    let viewer = Principal::Holder { role: TokenRole::Viewer, name: "eve".parse().expect("a plain word") };
+    bench.refused_with(Code::Forbidden, viewer.clone(), vec![step("p", 4)]).await;
+    bench.refused_with(Code::Forbidden, viewer, vec![start(None)]).await;
+    // One that nobody was named for is for those who run the hub.
+    bench.ok(operator(), vec![start(Some("q"))]).await;
+    assert_eq!(found(&bench, "q").await.driver, None);
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![step("q", 1)]).await;
+    let nobody = StartProcedure { driver: Some(id("nobody")), ..starting(None) };
+    bench.refused_with(Code::NotFound, operator(), vec![Op::StartProcedure(nobody)]).await;
+    bench.refused_with(Code::NotFound, operator(), vec![step("never", 1)]).await;
+}
+
+pub async fn a_procedure_that_is_over_never_changes(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    let failed = StepProcedure { status: ProcedureStatus::Failed, ..stepping("p", 1, "quorum", "{}") };
+    bench.ok(agent("alice"), vec![Op::StepProcedure(failed)]).await;
+    let over = found(&bench, "p").await;
+    bench.refused_with(Code::Conflict, agent("alice"), vec![step("p", 2)]).await;
+    bench.refused_with(Code::VersionConflict, agent("alice"), vec![step("p", 1)]).await;
+    bench.refused_with(Code::Conflict, Principal::System, vec![step("p", 2)]).await;
+    assert_eq!(found(&bench, "p").await, over);
+}
+
+pub async fn the_same_start_again_is_the_same_procedure(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let first = bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    bench.ok(agent("alice"), vec![step("p", 1)]).await;
+    let again = bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    assert_eq!((again.results, again.seq), (first.results.clone(), None));
+    bench.refused_with(Code::Duplicate, agent("bob"), vec![start(Some("p"))]).await;
+    let others = [
+        StartProcedure { kind: "tournament".into(), ..starting(Some("p")) },
+        StartProcedure { spec: Some(payload("{\"subject\":2}")), ..starting(Some("p")) },
+        StartProcedure { spec: None, ..starting(Some("p")) },
+        StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) },
+    ];
+    for other in others {
+        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::StartProcedure(other)]).await;
+    }
+    // What was erased is the same as nothing else.
+    bench.ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
+    bench.refused_with(Code::Duplicate, agent("alice"), vec![start(Some("p"))]).await;
+}
+
+pub async fn i3_a_repeated_step_has_one_effect_and_one_answer(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+    let keyed = || Commit::new(agent("alice"), vec![step("p", 1)]).keyed(repeat_key("k"));
+    let first = bench.commit(keyed()).await.expect("it is accepted");
+    let again = bench.commit(keyed()).await.expect("it is accepted");
+    assert_eq!(first, again);
+    assert_eq!(found(&bench, "p").await.version, Version(2));
+}
+
+pub async fn a_running_procedure_survives_a_restart(mut bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    bench.ok(agent("alice"), vec![start(Some("p")), start(Some("q"))]).await;
+    bench.ok(agent("alice"), vec![step("p", 1)]).await;
+    let before = found(&bench, "p").await;
+    bench.reopen().await;
+    assert_eq!(found(&bench, "p").await, before);
+    bench.ok(agent("alice"), vec![step("p", 2), step("q", 1)]).await;
+}
+
+pub async fn what_no_procedure_may_be(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    let large = "1".repeat(limits::PAYLOAD_BYTES_MAX + 1);
+    let starts = [
+        (Code::Invalid, StartProcedure { kind: String::new(), ..starting(None) }),
+        (Code::Invalid, starting(Some("prc_0-1-0"))),
+        (Code::TooLarge, StartProcedure { spec: Some(payload(&large)), ..starting(None) }),
+    ];
+    for (code, start) in starts {
+        let commit = Commit::new(agent("alice"), vec![Op::StartProcedure(start)]);
+        assert_eq!(commit.check().expect_err("it is refused").code, code);
+    }
+    let steps = [
+        (Code::Invalid, stepping("p", 1, "", "{}")),
+        (Code::Invalid, StepProcedure { result: Some(payload("1")), ..stepping("p", 1, "vote", "{}") }),
+        (Code::TooLarge, stepping("p", 1, "vote", &large)),
+    ];
+    for (code, step) in steps {
+        let commit = Commit::new(agent("alice"), vec![Op::StepProcedure(step)]);
+        assert_eq!(commit.check().expect_err("it is refused").code, code);
+    }
+}

@@ -1,0 +1,142 @@
+//! Procedures: whoever drives one goes on from the version that it saw, or not at all.
+
+use quorate_core::{
+    AgentId, Code, Item, ItemKey, ItemKind, OpResult, PartRef, Payload, Principal, Procedure, ProcedureId,
+    ProcedureStatus, Refused, StartProcedure, StepProcedure, Version, limits,
+};
+
+use crate::reference::agents::unknown;
+use crate::reference::space::Space;
+use crate::reference::step::Step;
+
+impl Space {
+    fn procedures(&self) -> impl Iterator<Item = &Procedure> {
+        self.items.values().filter_map(|item| match item {
+            Item::Procedure(procedure) => Some(procedure),
+            _ => None,
+        })
+    }
+
+    fn procedure(&self, id: &ProcedureId) -> Option<&Procedure> {
+        match self.items.get(&ItemKey::new(ItemKind::Procedure, id.as_str())) {
+            Some(Item::Procedure(procedure)) => Some(procedure),
+            _ => None,
+        }
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn start_procedure(&mut self, start: &StartProcedure) -> Result<OpResult, Refused> {
+        let driver = match &self.commit.principal {
+            Principal::Agent(actor) => Some(start.driver.clone().unwrap_or_else(|| actor.clone())),
+            Principal::System | Principal::Holder { .. } => start.driver.clone(),
+        };
+        if let Some(driver) = &driver
+            && self.space.agent_number(driver).is_none()
+        {
+            return Err(unknown(driver));
+        }
+        if let Some(known) = start.id.as_ref().and_then(|id| self.space.procedure(id)) {
+            return if self.is_same(known, start, driver.as_ref()) {
+                Ok(OpResult::ProcedureStarted { id: known.id.clone() })
+            } else {
+                Err(Refused::new(Code::Duplicate, format!("{} is another procedure", known.id)))
+            };
+        }
+        let running = self.space.procedures().filter(|one| one.status == ProcedureStatus::Running);
+        if running.count() >= limits::PROCEDURES_OPEN_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many procedures")
+                .limit(limits::PROCEDURES_OPEN_MAX as u64));
+        }
+        let (now, seq) = (self.now.wall, self.seq);
+        // Those of this very record, whatever became of them since.
+        let here = self.started;
+        self.started += 1;
+        let made = format!("prc_0-{seq}-{here}");
+        let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("a good id"));
+        let procedure = Procedure {
+            id: id.clone(),
+            kind: start.kind.clone(),
+            driver,
+            started_by: self.commit.principal.to_string(),
+            started_at: now,
+            spec: self.brought(start.spec.as_ref()),
+            version: Version(1),
+            seq,
+            before: None,
+            status: ProcedureStatus::Running,
+            phase: String::new(),
+            since: now,
+            stepped_at: now,
+            state: None,
+            result: None,
+        };
+        self.set_item(Item::Procedure(procedure));
+        Ok(OpResult::ProcedureStarted { id })
+    }
+
+    pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, Refused> {
+        let known = self.space.procedure(&step.procedure).cloned();
+        let Some(mut procedure) = known else {
+            return Err(Refused::new(Code::NotFound, format!("no procedure {}", step.procedure)));
+        };
+        if let Principal::Agent(actor) = &self.commit.principal
+            && procedure.driver.as_ref() != Some(actor)
+        {
+            return Err(Refused::new(Code::Forbidden, format!("{actor} does not drive it")));
+        }
+        if procedure.version != step.expect {
+            return Err(Refused::new(Code::VersionConflict, "it is at another version")
+                .current_version(procedure.version.0));
+        }
+        if procedure.status != ProcedureStatus::Running {
+            return Err(Refused::new(Code::Conflict, "it is over"));
+        }
+        if procedure.phase != step.phase || step.status != ProcedureStatus::Running {
+            procedure.since = self.now.wall;
+        }
+        procedure.version = Version(procedure.version.0 + 1);
+        if procedure.seq != self.seq {
+            procedure.before = Some(procedure.seq);
+            procedure.seq = self.seq;
+        }
+        procedure.status = step.status;
+        procedure.phase.clone_from(&step.phase);
+        procedure.stepped_at = self.now.wall;
+        if step.state.is_some() {
+            procedure.state = self.brought(step.state.as_ref());
+        }
+        procedure.result = self.brought(step.result.as_ref());
+        let version = procedure.version;
+        self.set_item(Item::Procedure(procedure));
+        Ok(OpResult::ProcedureStepped { version })
+    }
+
+    /// Keeps a payload with the record, and says where.
+    pub(super) fn brought(&mut self, payload: Option<&Payload>) -> Option<PartRef> {
+        let part = self.parts.len() as u32;
+        self.parts.push(payload?.clone());
+        Some(PartRef { seq: self.seq, part })
+    }
+
+    /// The bytes of a part as they are now; `None` once they are erased.
+    pub(super) fn bytes_of(&self, part: PartRef) -> Option<bytes::Bytes> {
+        let stored = match self.space.records.get(part.seq.0 as usize - 1) {
+            Some(record) => &record.parts[part.part as usize],
+            None => &self.parts[part.part as usize],
+        };
+        (stored.salt != [0; 16]).then(|| stored.bytes.clone())
+    }
+
+    /// Whether the same is asked for again, by the same.
+    fn is_same(&self, known: &Procedure, start: &StartProcedure, driver: Option<&AgentId>) -> bool {
+        let spec = match (known.spec, &start.spec) {
+            (None, None) => true,
+            (Some(part), Some(asked)) => self.bytes_of(part).is_some_and(|bytes| bytes == asked.bytes),
+            _ => false,
+        };
+        spec && known.started_by == self.commit.principal.to_string()
+            && known.kind == start.kind
+            && known.driver.as_ref() == driver
+    }
+}
