@@ -237,12 +237,7 @@ fn stepped(step: &StepProcedure) -> Result<String, Error> {
         "status": step.status.as_str(),
     });
     let Value::Object(named) = named else { return Err(strange(&"a procedure")) };
-    let mut text = with(named, "state", step.state.as_ref(), None)?;
-    if let Some(result) = &step.result {
-        text.pop();
-        text = format!("{text},\"result\":{}}}", raw(&result.bytes, None)?.get());
-    }
-    Ok(text)
+    and(with(named, "state", step.state.as_ref(), None)?, "result", step.result.as_ref(), None)
 }
 
 /// What a commit came to, as it is told.
