@@ -106,15 +106,7 @@ impl Why {
                     clock(at, now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
-                Self {
-                    state: Cow::Borrowed("leased"),
-                    since,
-                    waits_for,
-                    next,
-                    next_at: Some(at),
-                    sentence,
-                    ..base
-                }
+                Self { state: "leased".into(), since, waits_for, next, next_at: Some(at), sentence, ..base }
             }
             (OpenState::Scheduled { due }, _) => {
                 let sentence = format!(
@@ -124,14 +116,7 @@ impl Why {
                 );
                 let next = if attempt == 0 { Next::GivenOut } else { Next::GivenOutAgain };
                 let next_at = Some(due);
-                Self {
-                    state: Cow::Borrowed("scheduled"),
-                    waits_for: WaitsFor::Time,
-                    next,
-                    next_at,
-                    sentence,
-                    ..base
-                }
+                Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, sentence, ..base }
             }
             (OpenState::Ready { since }, _) => {
                 let mut sentence =
@@ -147,15 +132,7 @@ impl Why {
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
                 let since = Some(since);
-                Self {
-                    state: Cow::Borrowed("ready"),
-                    since,
-                    waits_for,
-                    next,
-                    next_at: expires,
-                    sentence,
-                    ..base
-                }
+                Self { state: "ready".into(), since, waits_for, next, next_at: expires, sentence, ..base }
             }
             (OpenState::Held { since }, _) => {
                 let sentence = format!(
@@ -164,7 +141,7 @@ impl Why {
                     tries("tried", attempt)
                 );
                 Self {
-                    state: Cow::Borrowed("held"),
+                    state: "held".into(),
                     since: Some(since),
                     waits_for: WaitsFor::Resume,
                     sentence,
@@ -172,7 +149,7 @@ impl Why {
                 }
             }
             // A lease without a deadline cannot be represented; if it were, there would be nothing to say of it.
-            (OpenState::Leased { .. }, None) => Self { state: Cow::Borrowed("leased"), ..base },
+            (OpenState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
         }
     }
 
@@ -209,7 +186,7 @@ impl Why {
     pub fn of_message(id: String, parts: Vec<Self>) -> Self {
         let base = match &parts[..] {
             [] => Self {
-                state: Cow::Borrowed("answered"),
+                state: "answered".into(),
                 sentence: "it answered a request: it went to whoever waited, and into no inbox".into(),
                 ..Self::of(id)
             },
@@ -226,7 +203,7 @@ impl Why {
                 let soonest =
                     many.iter().filter_map(|one| Some((one.next_at?, one.next))).min_by_key(|one| one.0);
                 Self {
-                    state: Cow::Borrowed("sent"),
+                    state: "sent".into(),
                     next: soonest.map_or(Next::Nothing, |(_, next)| next),
                     next_at: soonest.map(|(at, _)| at),
                     sentence: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
@@ -247,7 +224,7 @@ impl Why {
             self.sentence
         );
         Self {
-            state: Cow::Borrowed("waiting"),
+            state: "waiting".into(),
             waits_for: WaitsFor::Answers(missing),
             next: Next::TimesOut,
             next_at: Some(until),
@@ -267,7 +244,7 @@ impl Why {
     fn of(id: String) -> Self {
         Self {
             id,
-            state: Cow::Borrowed(""),
+            state: "".into(),
             whose: None,
             since: None,
             attempt: None,
