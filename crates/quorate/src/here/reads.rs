@@ -1,6 +1,7 @@
 //! Looks at a hub in this process.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Named;
 use std::time::Duration;
 
 use quorate_core::limits::VIEW_MAX;
@@ -194,12 +195,12 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
         let message = published.eras.message_id(letter.seq, letter.n);
         let to = match letter.to.home() {
             Home::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
-            Home::Pool(pool) => {
-                if !pools.contains_key(&pool) {
-                    pools.insert(pool, space.message(message).await?.message.to.to_string());
+            Home::Pool(pool) => Some(match pools.entry(pool) {
+                Named::Occupied(name) => name.get().clone(),
+                Named::Vacant(place) => {
+                    place.insert(space.message(message).await?.message.to.to_string()).clone()
                 }
-                pools.get(&pool).cloned()
-            }
+            }),
         };
         told.push(DeadLetter {
             id: published.eras.delivery_id(letter.delivery),

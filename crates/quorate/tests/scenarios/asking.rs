@@ -135,7 +135,8 @@ pub(crate) async fn a_circle_of_waits_is_broken(stage: &Stage) {
     let error = first.await.expect("in time").expect("a task").expect_err("one of them is told");
     assert_eq!(error.code(), Code::Deadlock, "{error}");
     assert_eq!(error.refused().expect("a refusal").facts.cycle.len(), 2);
-    (one.abort(), other.abort());
+    one.abort();
+    other.abort();
 
     let (door, window) =
         (alice.lock(["door"]).await.expect("held"), bob.lock(["window"]).await.expect("held"));
@@ -149,6 +150,7 @@ pub(crate) async fn a_circle_of_waits_is_broken(stage: &Stage) {
     });
     let error = first.await.expect("in time").expect("a task").expect_err("one of them is told");
     assert_eq!(error.code(), Code::Deadlock, "{error}");
-    (one.abort(), other.abort());
+    one.abort();
+    other.abort();
     drop((door, window));
 }

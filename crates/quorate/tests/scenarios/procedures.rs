@@ -40,6 +40,6 @@ pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     assert_eq!(running.procedures.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["other"]);
     let all = hub.procedures(None, None, 10).await.expect("read");
     assert_eq!(all, inside.procedures(None, None, 10).await.expect("read"));
-    let error = hub.procedure("nothing").await.err().expect("unknown");
+    let error = hub.procedure("nothing").await.expect_err("unknown");
     assert_eq!(error.code(), Code::NotFound);
 }
