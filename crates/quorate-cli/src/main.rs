@@ -17,6 +17,9 @@ mod man;
 mod memory;
 mod metrics;
 mod msg;
+mod playbook;
+mod report;
+mod run;
 mod serve;
 mod session;
 mod shape;
@@ -73,6 +76,7 @@ enum Command {
     Agent(agent::AgentArgs),
     /// Count ballots by the rules that deliberations use. [ro]
     Vote(vote::VoteArgs),
+    Run(run::RunArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
     /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
@@ -147,6 +151,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Session(args) => session::run(args).await,
         Command::Agent(args) => agent::run(args).await,
         Command::Vote(args) => vote::run(args),
+        Command::Run(args) => run::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,

@@ -12,13 +12,24 @@ pub fn o200k(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
-/// The text if it has at most `limit` tokens; else as many of its first sentences as fit, with [`MARK`]. Where not even one fits, words.
+/// Loads the vocabulary, which takes a few tenths of a second and some 46 MB: for whoever wants that behind it before it counts.
+pub fn prepare() {
+    let _ = o200k("");
+}
+
+/// Whether a text has at most `limit` tokens. A token has at least one byte, so short texts are not counted.
+#[must_use]
+pub fn fits(text: &str, limit: usize, count: Count) -> bool {
+    text.len() <= limit || count(text) <= limit
+}
+
+/// Nothing if the text has at most `limit` tokens; else as many of its first sentences as fit, with [`MARK`]. Where not even one fits, words.
 #[must_use]
 pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
-    if count(text) <= limit {
+    if fits(text, limit, count) {
         return None;
     }
-    let fits = |end: &usize| count(&marked(&text[..*end])) <= limit;
+    let fits = |end: &usize| fits(&marked(&text[..*end]), limit, count);
     let ends = sentence_ends(text);
     // Longer beginnings have more tokens, so the last that fits is found by halving.
     let sentences = ends.partition_point(fits);

@@ -28,6 +28,8 @@
 mod agent;
 mod ask;
 mod budget;
+#[cfg(feature = "embedded")]
+mod deliberations;
 mod handler;
 mod here;
 mod hub;
@@ -71,6 +73,8 @@ pub use quorate_engine::{
     BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
     RolledBack, Secrets, TaskFilter, Turned,
 };
+#[cfg(feature = "embedded")]
+pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};

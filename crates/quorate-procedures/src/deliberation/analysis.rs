@@ -10,6 +10,10 @@ use super::state::Dispute;
 use super::{Out, Phase, Step};
 use crate::conflict;
 use crate::finding::Finding;
+use crate::tokens;
+
+/// How much of a finding is told as the reason of a position.
+const REASON_TOKENS: usize = 100;
 
 /// How many scores the message of a finding tells.
 const SCORES_TOLD: usize = 10;
@@ -38,6 +42,12 @@ impl Step<'_> {
             self.state
                 .notes
                 .push(format!("what agents rely on was not checked: {agent} did not say what it found"));
+        }
+        // The whole is in the finding; every conflict holds its beginning, in a state that is written at every step.
+        for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {
+            if let Some(short) = tokens::cut(&position.reason, REASON_TOKENS, self.count) {
+                position.reason = short;
+            }
         }
         let most = (self.spec.limits.conflicts as usize).min(found.len());
         self.state.further = found.split_off(most);

@@ -154,7 +154,7 @@ impl Step<'_> {
                 to: reply.position.clone(),
                 confidence_from: old.confidence,
                 confidence_to: confidence,
-                reason: reply.reasoning.clone(),
+                reason: String::new(),
                 message: id.clone(),
             });
         }

@@ -98,12 +98,17 @@ pub fn estimate(spec: &Spec, count: Count) -> Estimate {
                 format!("{provider} takes {limit} calls a minute, and up to {a_round} may be made at once");
             found.warnings.push(warning);
         }
+        // A provider takes so many calls at once, and the next after a minute.
+        let minutes =
+            spec.provider(&provider).calls_a_minute.map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
+        found.analysis.seconds.least = found.analysis.seconds.least.max(seconds(minutes * 60_000));
         found.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
         found.analysis.providers.insert(provider.clone(), analysis);
         found.discussion.providers.insert(provider, discussion);
     }
     found.analysis.seconds.most = seconds(2 * limits.analysis_ms);
     found.discussion.seconds.most = if discussed { seconds(2 * rounds * limits.message_ms) } else { 0.0 };
+    found.total.seconds.least = found.analysis.seconds.least;
     found.total.seconds.most = found.analysis.seconds.most + found.discussion.seconds.most;
     found
 }

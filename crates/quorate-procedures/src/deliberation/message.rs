@@ -28,6 +28,22 @@ pub enum MessageType {
     Evidence,
 }
 
+impl MessageType {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finding => "finding",
+            Self::Question => "question",
+            Self::Clarification => "clarification",
+            Self::Agreement => "agreement",
+            Self::Disagreement => "disagreement",
+            Self::Revision => "revision",
+            Self::Evidence => "evidence",
+        }
+    }
+}
+
 /// A message of a deliberation. Its id is its own within the deliberation, and the same in every run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,7 +70,7 @@ pub struct Message {
 /// Makes a content fit by cutting one of its texts, and marks it as `cut`.
 pub(crate) fn fit(mut content: Map<String, Value>, field: &str, limit: usize, count: Count) -> Value {
     let whole = Value::Object(content.clone()).to_string();
-    if count(&whole) <= limit {
+    if tokens::fits(&whole, limit, count) {
         return Value::Object(content);
     }
     let text = content.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();

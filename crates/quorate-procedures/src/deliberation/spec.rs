@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::conflict;
 use crate::count;
-use crate::finding::{Vocabulary, Wrong};
+use crate::finding::{Vocabulary, Wrong, read_answer};
 
 /// The most agents of a deliberation.
 pub const AGENTS_MAX: usize = 64;
@@ -161,6 +161,33 @@ impl Spec {
             score: Some(Score { name: "overall_risk_score".into(), levels }),
             ..Self::new(subject, input, agents)
         }
+    }
+
+    /// Reads a spec and checks it. `preset: "contract"` brings what [`Spec::contract`] has wherever nothing else is said.
+    ///
+    /// # Errors
+    /// With the place of what does not fit.
+    pub fn read(body: &[u8]) -> Result<Self, Wrong> {
+        let mut said: Map<String, Value> = read_answer(body)?;
+        match said.remove("preset") {
+            None => {}
+            Some(Value::String(name)) if name == "contract" => {
+                let preset = Self::contract("", Value::Null, Vec::new());
+                let usual = [
+                    ("conflicts", serde_json::to_value(preset.conflicts)),
+                    ("words", serde_json::to_value(preset.words)),
+                    ("score", serde_json::to_value(preset.score)),
+                ];
+                for (name, value) in usual {
+                    let value = value.map_err(|error| Wrong::new(name, error.to_string()))?;
+                    said.entry(name).or_insert(value);
+                }
+            }
+            Some(other) => return Err(Wrong::new("preset", format!("is {other}; it may be \"contract\""))),
+        }
+        let spec: Self = read_answer(Value::Object(said).to_string().as_bytes())?;
+        spec.check()?;
+        Ok(spec)
     }
 
     /// How many findings there must be.

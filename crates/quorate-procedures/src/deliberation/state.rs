@@ -42,6 +42,20 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Analysis => "analysis",
+            Self::Discussion { .. } => "discussion",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// All that has been gathered so far.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
@@ -120,7 +134,8 @@ pub struct Change {
     /// How sure it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_to: Option<f64>,
-    /// Why.
+    /// Why: what the message says. The state does without it, the outcome has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The message that says so.
     pub message: String,
@@ -157,6 +172,16 @@ impl State {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<u64> {
         self.asks.values().map(|asked| asked.due_ms).min()
+    }
+
+    /// Whose findings are there.
+    pub fn found(&self) -> impl Iterator<Item = &str> {
+        self.findings.keys().map(String::as_str)
+    }
+
+    /// What the conflicts are about, the most critical first; those beyond the limit are among them.
+    pub fn conflicts(&self) -> impl Iterator<Item = &str> {
+        self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
     }
 
     /// What is waited for: each question and who was asked.

@@ -1,6 +1,6 @@
 //! The whole in a few sentences, each with its sources. By rules, so that the same findings and messages always give the same.
 //!
-//! - The **recommendation** is what the vote on it came to, or what all who gave one say.
+//! - The **recommendation** is what the vote on it came to, or what all who gave one say. Without one, what each found is told instead.
 //! - The **score** is what the conflict about it came to, or the median weighted by confidence.
 //! - **Issues** are ranked by severity (what the conflict about it came to, or the greatest that was said), then by how many flagged
 //!   them, then by the confidence of those, then by name.
@@ -18,9 +18,13 @@ use crate::conflict::Kind;
 use crate::count::{self, Ballot};
 use crate::finding::{Finding, Issue, steady};
 use crate::plain;
+use crate::tokens;
 
 /// How many issues the sentences tell; the list has all.
 const ISSUES_TOLD: usize = 5;
+
+/// How many tokens of a finding's summary are told.
+const GIST_TOKENS: usize = 60;
 
 /// The whole in a few sentences.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -103,6 +107,9 @@ impl Step<'_> {
         let all: Vec<&Decision> = decisions.iter().chain(further).collect();
         let mut summary = Vec::new();
         let (recommendation, confidence) = self.recommendation(&all, &mut summary);
+        if recommendation.is_none() {
+            summary.extend(self.gists());
+        }
         let score = self.score(&all, &mut summary);
         let issues = self.issues(&all);
         for issue in issues.iter().take(ISSUES_TOLD) {
@@ -118,6 +125,16 @@ impl Step<'_> {
             summary.push(Sentence { text, sources: vec![missing.asked.0] });
         }
         Synthesis { summary, recommendation, score, confidence, agreement: agreement(&all), issues }
+    }
+
+    /// Where nobody says what to do: what each found.
+    fn gists(&self) -> Vec<Sentence> {
+        let gist = |(agent, finding): (&str, &Finding)| {
+            let said =
+                tokens::cut(&finding.summary, GIST_TOKENS, self.count).unwrap_or(finding.summary.clone());
+            Sentence { text: format!("{agent}: {said}"), sources: vec![self.source_of(agent)] }
+        };
+        self.found().map(gist).collect()
     }
 
     fn source_of(&self, agent: &str) -> String {

@@ -90,7 +90,11 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
                         played.asks.push(ask.clone());
                         waiting.push_back(ask);
                     }
-                    Out::Finished(outcome) => played.outcome = Some(*outcome),
+                    Out::Finished(outcome) => {
+                        let told = serde_json::to_vec(&outcome).expect("JSON");
+                        assert_eq!(serde_json::from_slice::<Outcome>(&told).expect("an outcome"), *outcome);
+                        played.outcome = Some(*outcome);
+                    }
                     Out::Failed(failure) => played.failure = Some(*failure),
                     Out::Publish(_) | Out::Noted(_) => {}
                 }

@@ -4,7 +4,7 @@
 use super::Step;
 use super::outcome::{Decision, How};
 use super::spec::Spec;
-use super::state::{Dispute, name_of};
+use super::state::{Change, Dispute, name_of};
 use crate::conflict::{Conflict, Position, Rule};
 use crate::count::{self, Ballot, Merged, Question, Tally};
 use crate::finding::steady;
@@ -134,6 +134,16 @@ impl Step<'_> {
         decision
     }
 
+    /// The minds that changed, with the reasons that their messages give.
+    fn changes(&self, dispute: &Dispute) -> Vec<Change> {
+        let with_reason = |change: &Change| {
+            let said = self.state.messages.iter().find(|message| message.id == change.message);
+            let reason = said.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
+            Change { reason: reason.to_owned(), ..change.clone() }
+        };
+        dispute.changes.iter().map(with_reason).collect()
+    }
+
     fn decision(&self, case: &Case<'_>, how: How, position: String, resolution: String) -> Decision {
         let limits = &self.spec.limits;
         let rounds = case.dispute.map_or(0, |dispute| dispute.rounds);
@@ -155,7 +165,7 @@ impl Step<'_> {
             rounds,
             undiscussed,
             positions: case.positions.to_vec(),
-            changes: case.dispute.map(|dispute| dispute.changes.clone()).unwrap_or_default(),
+            changes: case.dispute.map(|dispute| self.changes(dispute)).unwrap_or_default(),
             share: 0.0,
             shares: Vec::new(),
             before: String::new(),

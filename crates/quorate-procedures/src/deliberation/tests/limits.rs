@@ -105,7 +105,11 @@ fn a6_there_are_two_rounds_at_most_and_all_of_it_are_settings() {
 fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
     let long = "This sentence has six words here. ".repeat(100);
     let played = play(&spec(&["a", "b"]), |ask| match ask.action {
-        ANALYSE => two_with_issues(ask, 1),
+        ANALYSE => {
+            let mut finding = issues(1, if ask.agent == "a" { "low" } else { "critical" });
+            finding["issues"][0]["detail"] = long.clone().into();
+            Act::Answer(finding)
+        }
         _ => {
             let mut answer = stay(ask);
             answer["reasoning"] = long.clone().into();
@@ -122,8 +126,12 @@ fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
         assert!(words(&message.content.to_string()) <= 500);
     }
     assert_eq!(said.len(), 8);
-    let reason = played.payload("discuss:2:C1:a")["other_positions"][0]["reason"].clone();
-    assert!(words(reason.as_str().expect("a text")) <= 500);
+    let told = |id: &str| {
+        let reason = played.payload(id)["other_positions"][0]["reason"].clone();
+        words(reason.as_str().expect("a text"))
+    };
+    assert_eq!(told("discuss:1:C1:a"), 97, "of a finding, no more than 100 words");
+    assert_eq!(told("discuss:2:C1:a"), 499, "of an answer, all that is published");
 }
 
 #[test]
@@ -160,10 +168,13 @@ fn a7_the_estimate_says_calls_tokens_seconds_and_money_before() {
     let groq = &found.analysis.providers["groq"];
     assert_eq!((groq.calls, groq.tokens_out.least), (Range { least: 2, most: 4 }, 2 * FINDING_TOKENS));
     assert_eq!(found.discussion.providers["gemini"].calls, Range { least: 0, most: 2 * 2 * 5 });
-    assert_eq!(found.total.seconds.most, 120.0 + 40.0);
+    assert_eq!(found.total.seconds, Range { least: 0.0, most: 120.0 + 40.0 });
     let money = groq.money.expect("prices are known");
     assert!(money.most > money.least && money.least > 0.03, "{money:?}");
     assert_eq!((found.total.providers["gemini"].money, found.warnings.len()), (None, 0));
+    let mut throttled = with_providers();
+    throttled.providers.insert("groq".into(), Provider { calls_a_minute: Some(1), ..Provider::default() });
+    assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
     slow.providers.insert("gemini".into(), Provider { calls_a_minute: Some(2), ..Provider::default() });
     expect![[r#"gemini takes 2 calls a minute, and up to 5 may be made at once"#]]
@@ -225,6 +236,27 @@ fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
         words.severities: is empty
         score.levels[1].from: is not above the one before"#]]
     .assert_eq(&said.join("\n"));
-    let unknown = json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}});
-    assert!(serde_json::from_value::<Spec>(unknown).is_err());
+    let read = |value: Value| Spec::read(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
+    let unknown = read(json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}})).expect_err("refused");
+    assert!(unknown.starts_with("limts: unknown field `limts`"), "{unknown}");
+    let deep = read(json!({"subject": "s", "agents": [{"id": "a"}], "limits": {"rounds": "two"}}))
+        .expect_err("refused");
+    assert!(deep.starts_with("limits.rounds: invalid type"), "{deep}");
+    let other =
+        read(json!({"subject": "s", "agents": [{"id": "a"}], "preset": "poem"})).expect_err("refused");
+    assert_eq!(other, "preset: is \"poem\"; it may be \"contract\"");
+}
+
+#[test]
+fn a3_the_preset_for_contracts_can_be_changed_in_part() {
+    let body = json!({"preset": "contract", "subject": "s", "input": {"text": "t"}, "agents": [{"id": "a", "provider": "groq"}],
+        "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
+    let spec = Spec::read(body.to_string().as_bytes()).expect("sound");
+    assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
+    assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
+    let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
+    assert_eq!(
+        Spec::read(whole.to_string().as_bytes()),
+        Ok(Spec::contract("s", Value::Null, members(&["a"])))
+    );
 }
