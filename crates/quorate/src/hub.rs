@@ -142,6 +142,15 @@ impl Hub {
         self.link.space()
     }
 
+    /// The space, for what only a hub in this process can do.
+    pub(crate) fn only_here(&self, elsewhere: &str, instead: &str) -> Result<&Space, Error> {
+        self.space().ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("a hub that is reached over the network {elsewhere}"))
+                .hint(instead)
+                .into()
+        })
+    }
+
     /// How many deliveries are in each state.
     ///
     /// # Errors
@@ -268,14 +277,10 @@ impl Hub {
     /// # Errors
     /// When the directory is not empty or cannot be written; `INVALID` over the network, where there is no such directory.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
-        let Some(space) = self.space() else {
-            return Err(Refused::new(
-                Code::Invalid,
-                "a hub elsewhere cannot write into a directory of this machine",
-            )
-            .hint("run `quorate backup` where the hub's data is")
-            .into());
-        };
+        let space = self.only_here(
+            "cannot write into a directory of this machine",
+            "run `quorate backup` where the hub's data is",
+        )?;
         Ok(space.engine().store().backup(to.as_ref()).await?)
     }
 
