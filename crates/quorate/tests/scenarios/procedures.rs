@@ -11,8 +11,12 @@ pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     let analyst = hub.agent("analyst").join().await.expect("she joins");
     let draft = ProcedureDraft::new("deliberation", "is it risky?").driver("driver");
     let id = hub.start_procedure(draft).await.expect("started").to_string();
+    let told = next(&driver).await;
+    assert_eq!((told.action(), told.from()), ("procedure.started", ""), "whoever shall drive is told");
+    driver.step(&told).commit().await.expect("done");
     analyst.send("driver", "finding", 42).await.expect("sent");
     let received = next(&driver).await;
+    assert_eq!(received.payload::<u64>().expect("a number"), 42);
     let info = driver.procedure(&id).await.expect("there");
     assert_eq!(info.spec::<String>().expect("a text"), "is it risky?");
     assert_eq!(info.state::<u64>().expect("a number"), None);
