@@ -1,9 +1,13 @@
 //! What is declared to be JSON must be JSON. Behind the door payloads are opaque bytes.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
-use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
+use quorate_core::{
+    Code, Commit, CreateTasks, DecideApproval, Message, Op, Payload, Policy, Refused, Verdict,
+};
 use serde::de::IgnoredAny;
 use serde_json::Value;
+
+use crate::approvals;
 
 /// Refuses a commit in which something is declared to be JSON and is not, and what only the door can see that the policy
 /// forbids: behind it nobody reads payloads.
@@ -21,6 +25,12 @@ pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
                 json_or_none("result", complete.result.as_ref())
             }
             Op::FailTask(fail) => json_or_none("details", fail.details.as_ref()),
+            Op::RequestApproval(ask) => approvals::check_document(Some(&ask.action), &ask.document),
+            Op::DecideApproval(DecideApproval { verdict: Verdict::Modify { patch, document }, .. }) => {
+                approvals::check_patch(patch).and_then(|()| {
+                    document.as_ref().map_or(Ok(()), |document| approvals::check_document(None, document))
+                })
+            }
             Op::StartProcedure(start) => json_or_none("spec", start.spec.as_ref()),
             Op::StepProcedure(step) => json_or_none("state", step.state.as_ref())
                 .and_then(|()| json_or_none("result", step.result.as_ref())),
@@ -67,7 +77,7 @@ fn actions(message: &Message, policy: &Policy) -> Result<(), Refused> {
 }
 
 /// Refuses what is not JSON, or nested deeper than anybody may read.
-fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
+pub(crate) fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
             Code::Invalid,
