@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod agents;
+pub(crate) mod approvals;
 mod commit;
 mod context;
 mod dead_letters;
@@ -106,6 +107,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         budgets::routes(),
         guidance::routes(),
         procedures::routes(),
+        approvals::routes(),
     ]
     .into_iter()
     .flatten()
