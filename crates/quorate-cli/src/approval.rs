@@ -191,7 +191,8 @@ async fn decide(
     let looked = Looked::read(&hub.get(&path, &[]).await?)?;
     // Nobody decides about what was not shown: without a digest from before, it is shown here.
     let digest = args.digest.unwrap_or_else(|| field(&looked.approval, "digest"));
-    text::say(text::clean_line(&format!("{decision} {} (sha256 {digest})", looked.id)));
+    let pending = field(&looked.approval, "digest");
+    text::say(text::clean_line(&format!("{decision} {} (sha256 {pending})", looked.id)));
     text::say(text::clean_line(&looked.document));
     let patch = change.map(|change| change.patch(&looked.document)).transpose()?;
     if let Some(change::Patch { lines, .. }) = &patch {

@@ -139,8 +139,9 @@ async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
     let answer = hub.look("/v1/approvals", &query).await?;
     let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |approval: &Value| {
-        let (id, action, who) =
-            (field(approval, "id"), field(approval, "action"), field(approval, "askedBy"));
+        let (id, action, agent) =
+            (field(approval, "id"), field(approval, "action"), field(approval, "agent"));
+        let who = if agent.is_empty() { field(approval, "askedBy") } else { agent };
         let until = time(&approval["expiresAt"]);
         Line {
             what: format!("{id} {action}, asked by {who}, expires {until}"),

@@ -310,6 +310,7 @@ macro_rules! contract_tests {
                 i14_what_was_erased_is_not_approved,
                 c1_an_approval_is_no_way_around_the_policy,
                 e3_what_no_approval_may_be,
+                d8_whoever_waits_for_a_person_is_in_no_circle,
             }
             procedures {
                 a_procedure_goes_on_one_version_after_the_other,

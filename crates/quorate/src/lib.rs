@@ -26,6 +26,7 @@
 //! ```
 
 mod agent;
+mod approval;
 mod ask;
 mod budget;
 mod handler;
@@ -44,6 +45,7 @@ mod task;
 mod topics;
 
 pub use agent::{Agent, AgentBuilder, Received};
+pub use approval::{ApprovalDraft, Approver};
 pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
@@ -60,14 +62,16 @@ pub use task::{TakenTask, TaskDraft, TaskWork};
 pub use topics::Subscribing;
 
 pub use quorate_core::{
-    AddKind, AgentFilter, Budget, Code, Counts, DeliveryId, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Presence, Preset, Priority, Procedure,
-    ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Status, Task,
-    TaskCounts, TaskId, TaskState, TaskStatus, Version, Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AddKind, AgentFilter, Approval, ApprovalId, ApprovalState, Budget, Code, Counts,
+    DeliveryId, Fence, FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Pattern,
+    Policy, Presence, Preset, Priority, Procedure, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo,
+    Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
+    Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    AgentView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage, ProcedurePage, ProcedureView,
-    Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine, Turned,
+    AgentView, ApprovalPage, ApprovalView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage,
+    ProcedurePage, ProcedureView, Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine,
+    Turned,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::read_file;
-use crate::shape::payload;
+use crate::shape::plain;
 use crate::text;
 
 /// What somebody wants to be changed.
@@ -48,8 +48,8 @@ impl Change {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         for (path, value) in members {
             let old = before.pointer(&path);
-            lines.extend(old.map(|old| format!("- {path}: {}", payload(old))));
-            lines.push(format!("+ {path}: {}", payload(&value)));
+            lines.extend(old.map(|old| format!("- {path}: {}", plain(old))));
+            lines.push(format!("+ {path}: {}", plain(&value)));
             let op = if old.is_some() { "replace" } else { "add" };
             changes.push(json!({"op": op, "path": path, "value": value}));
         }

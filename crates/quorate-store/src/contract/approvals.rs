@@ -1,9 +1,9 @@
 //! Approvals: proposed by one, decided by another about the very same bytes, once; what follows is in the same commit.
 
 use quorate_core::{
-    ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, DecideApproval, Handed, Item, ItemKey,
-    ItemKind, Op, OpResult, PartRef, Policy, Principal, Priority, RequestApproval, Seq, Timestamp, TokenRole,
-    Verdict, limits,
+    AcquireLocks, ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, ConsumerId,
+    DecideApproval, Handed, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Policy, Principal, Priority,
+    RequestApproval, Seq, Timestamp, TokenRole, Told, Verdict, Waiting, limits,
 };
 
 use super::bench::{Bench, START_MS};
@@ -340,4 +340,42 @@ pub async fn e3_what_no_approval_may_be(bench: Bench) {
     let other = RequestApproval { agent: Some(id("bob")), ..asking(None) };
     bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(other)]).await;
     assert_eq!(ApprovalState::WORDS.len(), 5);
+}
+
+fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
+    Op::AcquireLocks(AcquireLocks {
+        agent: id(who),
+        names: vec![name.parse().expect("a good name")],
+        ttl_ms: 60_000,
+        priority: Priority::NORMAL,
+        capacity: None,
+        waiting,
+        within: None,
+    })
+}
+
+/// Whoever was told that its wait was called off.
+fn called_off(bench: &Bench) -> Vec<ConsumerId> {
+    let refused = |told: &Told| matches!(told, Told::Refused(refused) if refused.code == Code::Deadlock);
+    bench.told().into_iter().filter(|(_, told)| refused(told)).map(|(id, _)| id).collect()
+}
+
+pub async fn d8_whoever_waits_for_a_person_is_in_no_circle(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![lock("alice", "x", Waiting::No)]).await;
+    bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;
+    let long = RequestApproval { timeout_ms: 120_000, ..asking(Some("a")) };
+    bench.ok(agent("alice"), vec![Op::RequestApproval(long)]).await;
+    // bob waits for alice, who waits for a person: that can end.
+    bench.ok(agent("bob"), vec![lock("bob", "x", Waiting::Once(ConsumerId(1)))]).await;
+    bench.pass(2);
+    bench.sweep().await;
+    assert_eq!(called_off(&bench), vec![]);
+    // alice waits for bob as well: that is a circle, and the youngest wait of it is called off, not the one for a person.
+    bench.ok(agent("alice"), vec![lock("alice", "y", Waiting::Once(ConsumerId(2)))]).await;
+    bench.pass(2);
+    bench.sweep().await;
+    assert_eq!(called_off(&bench), vec![ConsumerId(2)]);
+    assert_eq!(state(&bench, "a").await, "pending");
+    bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
 }
