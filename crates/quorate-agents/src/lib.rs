@@ -1,3 +1,41 @@
-//! Agents that Quorate brings along, and what they practise on. Not here: how agents deliberate (quorate-procedures).
+//! How a declared agent does its work, and the agents that Quorate brings along. Not here: how agents deliberate
+//! (quorate-procedures), and how they take part in a hub (the command line puts both together).
+//!
+//! An agent is declared by one line, see [`use_line`], and asked with a [`Question`]:
+//!
+//! ```
+//! # use quorate_agents::{Agent, Question, Settings, Surroundings};
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let surroundings = Surroundings::new(".");
+//! let agent = Agent::declare("echo", "cmd:cat", &Settings::default(), &surroundings)?;
+//! let reply = agent.answer(&Question::new("analyse", "hello".into())).await?;
+//! assert_eq!(reply.body["payload"], "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
 
+mod ask;
+mod clock;
+mod command;
 pub mod contracts;
+mod declared;
+mod heuristic;
+mod http;
+mod key;
+pub mod limits;
+mod llm;
+mod pace;
+mod post;
+mod probe;
+mod question;
+mod retry;
+mod shape;
+pub mod use_line;
+
+pub use declared::{Agent, Env, Price, Settings, Surroundings, Tape};
+pub use heuristic::Heuristic;
+pub use llm::Provider;
+pub use post::Url;
+pub use probe::{Check, Outcome, Probe, probe};
+pub use question::{Failure, Kind, Question, Reply, Usage};
+pub use use_line::Use;

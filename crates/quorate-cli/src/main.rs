@@ -18,6 +18,9 @@ mod man;
 mod memory;
 mod metrics;
 mod msg;
+mod playbook;
+mod report;
+mod run;
 mod serve;
 mod session;
 mod shape;
@@ -76,6 +79,7 @@ enum Command {
     Vote(vote::VoteArgs),
     /// Approvals: what agents may do only if a person lets them. [rw]
     Approval(approval::ApprovalArgs),
+    Run(run::RunArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
     /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
@@ -151,6 +155,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Agent(args) => agent::run(args).await,
         Command::Vote(args) => vote::run(args),
         Command::Approval(args) => approval::run(args).await,
+        Command::Run(args) => run::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,

@@ -101,7 +101,7 @@ pub struct StartProcedure {
     pub id: Option<ProcedureId>,
     /// What kind of protocol it is, as a word.
     pub kind: String,
-    /// Who shall drive it. An agent that says nothing drives it itself.
+    /// Who shall drive it, and is told so by a message `procedure.started`. An agent that says nothing drives it itself.
     pub driver: Option<AgentId>,
     /// What it is to do, as JSON.
     pub spec: Option<Payload>,

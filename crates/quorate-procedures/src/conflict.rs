@@ -12,7 +12,7 @@
 //!
 //! **Criticality** is `weight × size × certainty`, each from 0 to 1. The weight is the rule's. The size is how far apart the positions are:
 //! for numbers (spread found) / (2 × spread allowed), at most 1; for severities and for recommendations of a list the steps
-//! between them over the steps there are (severities: averaged with how severe the worst is); else 1. The certainty is that of the
+//! between them over the steps there are, averaged with how severe the worst is, or with 1; else 1. The certainty is that of the
 //! surest agent of the second surest side: it takes two to disagree. Who states no confidence is taken for the mean of those who do.
 
 mod detect;
@@ -106,6 +106,13 @@ impl Rule {
             Self::Categorical(rule) => rule.weight.unwrap_or(1.0),
             Self::Factual(rule) => rule.weight.unwrap_or(0.7),
         }
+    }
+
+    /// The rules that need to know nothing of the subject.
+    #[must_use]
+    pub fn general() -> Vec<Self> {
+        let weighed = Weighed::default;
+        vec![Self::Severity(weighed()), Self::Categorical(weighed()), Self::Factual(weighed())]
     }
 
     /// The five rules of a contract review.

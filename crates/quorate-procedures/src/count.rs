@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use flip::{Flip, flip};
 pub use median::{Merged, merge};
+pub(crate) use score::weights;
 
 /// Shares that differ by less than this are equal: sums of decimals are not exact.
 pub const TIE: f64 = 1e-9;

@@ -6,7 +6,8 @@
 //!   "confidence": 0.8,
 //!   "scores": { "overall_risk_score": 62 },
 //!   "recommendation": "negotiate key terms",
-//!   "issues": [{ "topic": "liability cap", "severity": "critical", "detail": "…", "evidence": "clause 9.2" }],
+//!   "issues": [{ "topic": "liability cap", "severity": "critical", "detail": "…", "evidence": "clause 9.2",
+//!     "advice": "…" }],
 //!   "facts": { "term": "24 months", "start": "2027-01-01" },
 //!   "relies_on": ["indemnification"],
 //!   "found": ["governing law", "payment terms"],
@@ -28,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::{WHOLE, Wrong, read, read_answer};
-pub(crate) use check::{check_name, not_in};
+pub(crate) use check::{check_confidence, check_name, not_in, read_object};
 
 /// The most bytes of an answer.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -36,6 +37,8 @@ pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
 pub const TEXT_CHARS_MAX: usize = 8_000;
 /// The most characters of a name: a topic, a choice, a fact.
 pub const NAME_CHARS_MAX: usize = 200;
+/// The greatest score.
+pub const SCORE_MAX: f64 = 1e9;
 /// The most issues, scores, facts or things in a list.
 pub const LIST_MAX: usize = 200;
 
@@ -85,6 +88,9 @@ pub struct Issue {
     /// Where it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 /// The words that findings may use.
@@ -121,4 +127,9 @@ impl Vocabulary {
 fn place(list: &[String], word: &str) -> Option<usize> {
     let wanted = crate::plain::words(word);
     list.iter().position(|known| crate::plain::words(known) == wanted)
+}
+
+/// A number with at most six decimals: it comes out of a store as it went in.
+pub(crate) fn steady(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }

@@ -11,6 +11,7 @@ use quorate_core::SpaceName;
 use quorate_engine::{Engine, Error, Space};
 use tower::ServiceExt as _;
 
+use crate::deliberations::Drivers;
 use crate::journal::Journal;
 use crate::observe::{self, Observed};
 use crate::otlp::Exporter;
@@ -37,6 +38,8 @@ struct Inner {
     codes: Codes,
     /// What the hub knows of itself.
     observed: Observed,
+    /// What drives deliberations.
+    drivers: Drivers,
     /// Whether the hub is about to end.
     ends: AtomicBool,
 }
@@ -67,11 +70,13 @@ impl App {
             rates,
             codes: Codes::default(),
             observed: Observed::new(exporter),
+            drivers: Drivers::default(),
             ends: AtomicBool::new(false),
         }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
-            app.make_space(info.name).await?;
+            let space = app.make_space(info.name).await?;
+            app.drivers().take_up(&space).await?;
         }
         Ok(app)
     }
@@ -98,6 +103,10 @@ impl App {
 
     pub(crate) fn observed(&self) -> &Observed {
         &self.0.observed
+    }
+
+    pub(crate) fn drivers(&self) -> &Drivers {
+        &self.0.drivers
     }
 
     pub(crate) fn journal(&self) -> &Journal {

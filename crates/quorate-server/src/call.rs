@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
+use crate::deliberations;
 use crate::listen::Life;
 use crate::observe;
 use crate::problem::Problem;
@@ -282,6 +283,7 @@ impl Call {
     /// Commits in the name of whoever asks.
     pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
         observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
+        deliberations::driven(&self.app, &self.space, &mut ops).await?;
         self.space.commit(self.as_commit(ops)).await
     }
 

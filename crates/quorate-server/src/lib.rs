@@ -7,6 +7,7 @@ mod api;
 mod app;
 mod body;
 mod call;
+mod deliberations;
 mod dialect;
 mod guard;
 mod listen;

@@ -320,7 +320,8 @@ macro_rules! contract_tests {
                 a_procedure_that_is_over_never_changes,
                 the_same_start_again_is_the_same_procedure,
                 i3_a_repeated_step_has_one_effect_and_one_answer,
-                a_running_procedure_survives_a_restart,
+                whoever_shall_drive_is_told_in_the_commit_of_the_start,
+        a_running_procedure_survives_a_restart,
                 what_no_procedure_may_be,
             }
             sessions {

@@ -29,6 +29,8 @@ mod agent;
 mod approval;
 mod ask;
 mod budget;
+#[cfg(feature = "embedded")]
+mod deliberations;
 mod handler;
 mod here;
 mod hub;
@@ -73,6 +75,8 @@ pub use quorate_engine::{
     ProcedurePage, ProcedureView, Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine,
     Turned,
 };
+#[cfg(feature = "embedded")]
+pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Contract;
 use super::clause::Clause;
 use super::draw::Draw;
-use super::fact::{Fact, Form};
+use super::fact::{Fact, Form, Kind};
 use super::facts::Facts;
 use super::home::Home;
 use super::layout::Layout;
@@ -241,7 +241,11 @@ impl<'a> Page<'a> {
                 Piece::Fact(fact, form) => {
                     let begin = self.text.len();
                     self.text.push_str(&self.style.write(self.facts.of(*fact), *form));
-                    self.stated.entry(*fact).or_default().push(begin..self.text.len());
+                    // A party is named in every other sentence; where it gets its name is enough.
+                    let places = self.stated.entry(*fact).or_default();
+                    if fact.kind() != Kind::Role || places.is_empty() {
+                        places.push(begin..self.text.len());
+                    }
                 }
             }
         }

@@ -22,7 +22,8 @@ pub(super) struct Plan {
 }
 
 /// How long a contract is: how likely its clauses are, and how many words it has at least. A page has 450 words.
-const SIZES: [(u32, [u32; 2]); 3] = [(60, [1_400, 1_800]), (100, [1_800, 2_500]), (160, [2_500, 4_200])];
+const SIZES: [(u32, [u32; 2]); 4] =
+    [(60, [1_400, 1_800]), (100, [1_800, 2_500]), (160, [2_500, 3_400]), (240, [3_000, 4_200])];
 
 impl Plan {
     pub(super) fn draw(seed: u64) -> Self {

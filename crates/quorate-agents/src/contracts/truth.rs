@@ -90,7 +90,7 @@ pub struct Stated {
     pub fact: Fact,
     /// Its value, however it is written.
     pub value: Value,
-    /// Where it is written.
+    /// Where it is written; for a party's role, where it is introduced.
     pub places: Vec<Range<usize>>,
 }
 

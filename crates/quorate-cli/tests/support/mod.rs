@@ -153,3 +153,25 @@ impl Http {
         (count > 0).then_some(())
     }
 }
+
+/// Runs the commands of a guide, in their order.
+#[track_caller]
+pub(crate) fn works_as_it_is_written(guide: &str) {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: String = blocks.collect();
+    // Any free port, since several may run this at once.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let commands = commands.replace("127.0.0.1:7867", &free.to_string());
+    let end = if commands.contains("quorate serve") { "kill %1\nwait %1" } else { "" };
+    let script = format!("set -euo pipefail\n{commands}\n{end}\necho all went well\n");
+    let directory = tempfile::tempdir().expect("a directory");
+    let binary = Path::new(QUORATE).parent().expect("a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let output =
+        Command::new("bash").arg("-c").arg(&script).env("PATH", path).current_dir(&directory).output();
+    let output = output.expect("bash runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.ends_with("all went well\n"), "{out}\n{err}");
+}

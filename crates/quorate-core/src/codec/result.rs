@@ -210,17 +210,25 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         31 => OpResult::TokenCreated { id: item::read_token_id(input)?, digest: TokenDigest(input.array()?) },
         32 => OpResult::ProcedureStarted { id: input.id()? },
         33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
-        34 => OpResult::ApprovalRequested {
-            id: input.id()?,
-            digest: ActionDigest(input.array()?),
-            expires_at: Timestamp(input.number()?),
-        },
-        35 => OpResult::ApprovalDecided {
-            seq: Seq(input.number()?),
-            state: read_state(input)?,
-            digest: ActionDigest(input.array()?),
-        },
+        34 => read_requested(input)?,
+        35 => read_decided(input)?,
         _ => return input.wrong("a result that this release knows"),
+    })
+}
+
+fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+    Ok(OpResult::ApprovalRequested {
+        id: input.id()?,
+        digest: ActionDigest(input.array()?),
+        expires_at: Timestamp(input.number()?),
+    })
+}
+
+fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+    Ok(OpResult::ApprovalDecided {
+        seq: Seq(input.number()?),
+        state: read_state(input)?,
+        digest: ActionDigest(input.array()?),
     })
 }
 

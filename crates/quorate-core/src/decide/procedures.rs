@@ -1,14 +1,21 @@
 //! Procedures: started by anybody who may work, stepped by their driver, one version after the other.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use crate::codec;
 use crate::commit::{OpResult, Principal};
+use crate::decide::tasks::quote;
 use crate::decide::{Draft, No};
+use crate::destination::Destination;
 use crate::effect::Effect;
 use crate::ids::{AgentId, ProcedureId, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX};
-use crate::message::Payload;
+use crate::message::{Message, MessageType, Payload};
 use crate::procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure, too_many};
+use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 
@@ -26,6 +33,9 @@ impl Draft<'_> {
         let now = self.now.wall;
         let made = || ProcedureId::made_by_hub(self.working.head.generation, self.seq, self.started_here());
         let id = start.id.clone().unwrap_or_else(made);
+        if let Some(driver) = driver.as_ref().filter(|driver| !self.acts_as(driver)) {
+            self.tell_driver(driver, &id, &start.kind)?;
+        }
         let procedure = Procedure {
             id: id.clone(),
             kind: start.kind.clone(),
@@ -45,6 +55,29 @@ impl Draft<'_> {
         };
         self.change(Verb::ProcedureStarted, Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
+    }
+
+    fn acts_as(&self, agent: &AgentId) -> bool {
+        matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
+    }
+
+    /// Tells an agent that somebody else made it a driver: a message, in the very commit of the start.
+    fn tell_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), No> {
+        let recipients = vec![Recipient::agent(self.known(driver)?)];
+        self.check_room(&recipients)?;
+        let mut text = String::from("{\"procedure\":");
+        quote(id.as_str(), &mut text);
+        text.push_str(",\"kind\":");
+        quote(kind, &mut text);
+        text.push('}');
+        let payload = Payload::seal(Bytes::from(text), self.salt());
+        let to = Destination::Agent(driver.clone());
+        let mut message = Message::new(to, Verb::ProcedureStarted.as_str(), payload);
+        message.kind = MessageType::Event;
+        message.correlation_id = Some(id.to_string());
+        self.deliveries += 1;
+        self.post(&Arc::new(message), recipients);
+        Ok(())
     }
 
     pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, No> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::position::{ABSENT, PRESENT};
 use super::{Conflict, Kind, Numeric, Position, Presence, Rule};
-use crate::finding::{Finding, Vocabulary};
+use crate::finding::{Finding, Vocabulary, steady};
 use crate::plain;
 
 /// Each agent with its last word.
@@ -27,7 +27,7 @@ pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)])
         };
         for (topic, name, size, positions) in conflicts {
             let key = format!("{}:{}", rule.kind().as_str(), plain::words(&name));
-            let criticality = rule.weight() * size * certainty(&positions);
+            let criticality = steady(rule.weight() * size * certainty(&positions));
             let conflict = Conflict { key: key.clone(), kind: rule.kind(), topic, positions, criticality };
             found.entry(key).or_insert(conflict);
         }
@@ -152,7 +152,7 @@ fn categorical(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
     let places: Vec<usize> = spelled.values().filter_map(|said| words.recommendation(said)).collect();
     let steps = words.recommendations.len().saturating_sub(1) as f64;
     let size = match (places.iter().min(), places.iter().max()) {
-        (Some(least), Some(most)) if most > least => (most - least) as f64 / steps,
+        (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),
         _ => 1.0,
     };
     vec![("what to do".to_owned(), "recommendation".to_owned(), size, positions)]

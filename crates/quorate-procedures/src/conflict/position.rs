@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Kind;
-use crate::finding::{Vocabulary, Wrong};
+use crate::finding::{SCORE_MAX, Vocabulary, Wrong, steady};
 use crate::{finding, plain};
 
 /// What an agent holds, how surely and why.
@@ -44,11 +44,11 @@ pub fn read(kind: Kind, said: &Value, known: &[String], words: &Vocabulary) -> R
         place.map(|at| list[at].clone()).ok_or_else(|| finding::not_in(PATH, &text, list))
     };
     match kind {
-        Kind::Numeric => {
-            let amount =
-                plain::amount(said).ok_or_else(|| Wrong::new(PATH, format!("is `{text}`, no number")))?;
-            Ok(plain::number(amount))
-        }
+        Kind::Numeric => match plain::amount(said) {
+            Some(amount) if amount.abs() <= SCORE_MAX => Ok(plain::number(steady(amount))),
+            Some(_) => Err(Wrong::new(PATH, format!("is not within -{SCORE_MAX} and {SCORE_MAX}"))),
+            None => Err(Wrong::new(PATH, format!("is `{text}`, no number"))),
+        },
         Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()]),
         Kind::Severity => in_list(&words.severities),
         Kind::Categorical if words.recommendations.is_empty() => Ok(in_list(known).unwrap_or(text)),

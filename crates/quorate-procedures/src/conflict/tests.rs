@@ -91,8 +91,8 @@ fn a3_different_recommendations_are_a_conflict_and_the_further_apart_the_worse()
     check(
         &[("a", said("sign as is")), ("b", said("minor revisions"))],
         &expect![[r#"
-        0.267 categorical:recommendation [what to do] a sign as is 0.8, b minor revisions 0.8
-    "#]],
+            0.533 categorical:recommendation [what to do] a sign as is 0.8, b minor revisions 0.8
+        "#]],
     );
 }
 

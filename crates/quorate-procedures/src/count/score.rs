@@ -33,7 +33,7 @@ pub(super) fn shares(rule: Rule, ballots: &[&Ballot]) -> Vec<(String, f64)> {
 }
 
 /// What each ballot is sure of; the mean of the others for one that does not say, 1 if none does.
-pub(super) fn weights(ballots: &[&Ballot]) -> Vec<f64> {
+pub(crate) fn weights(ballots: &[&Ballot]) -> Vec<f64> {
     let stated: Vec<f64> = ballots.iter().filter_map(|ballot| ballot.confidence).collect();
     #[allow(clippy::cast_precision_loss)]
     let mean = if stated.is_empty() { 1.0 } else { stated.iter().sum::<f64>() / stated.len() as f64 };

@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{ANSWER_BYTES_MAX, Finding, LIST_MAX, NAME_CHARS_MAX, TEXT_CHARS_MAX, Vocabulary};
+use super::{
+    ANSWER_BYTES_MAX, Finding, LIST_MAX, NAME_CHARS_MAX, SCORE_MAX, TEXT_CHARS_MAX, Vocabulary, steady,
+};
 
 /// The path of an answer as a whole.
 pub const WHOLE: &str = "answer";
@@ -26,15 +28,20 @@ impl Wrong {
     }
 }
 
-/// Reads JSON of a known shape.
+/// Reads an answer of a known shape.
 ///
 /// # Errors
-/// With the place of what does not fit.
+/// With the place of what does not fit, and when it is too long.
 pub fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     if body.len() > ANSWER_BYTES_MAX {
         let why = format!("is {} bytes long, {ANSWER_BYTES_MAX} at most are read", body.len());
         return Err(Wrong::new(WHOLE, why));
     }
+    read_object(body)
+}
+
+/// Reads a JSON object of a known shape, however long.
+pub(crate) fn read_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     // A list of the fields in their order would do for the parser; not for us.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Wrong::new(WHOLE, "is no JSON object"));
@@ -70,12 +77,17 @@ pub fn read(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, Wrong> {
         return Err(Wrong::new("summary", "is empty"));
     }
     check_confidence("confidence", finding.confidence)?;
+    finding.confidence = finding.confidence.map(steady);
     check_lengths(&finding)?;
-    for (name, score) in &finding.scores {
+    for (name, score) in &mut finding.scores {
         check_name(&format!("scores.{name}"), name)?;
-        if !score.is_finite() {
-            return Err(Wrong::new(format!("scores.{name}"), "is no number"));
+        if score.abs() > SCORE_MAX {
+            return Err(Wrong::new(
+                format!("scores.{name}"),
+                format!("is not within -{SCORE_MAX} and {SCORE_MAX}"),
+            ));
         }
+        *score = steady(*score);
     }
     for (name, value) in &finding.facts {
         check_fact(name, value)?;
@@ -105,6 +117,7 @@ fn check_issues(finding: &mut Finding, vocabulary: &Vocabulary) -> Result<(), Wr
         check_name(&path("topic"), &issue.topic)?;
         check_text(&path("detail"), &issue.detail)?;
         check_text(&path("evidence"), issue.evidence.as_deref().unwrap_or_default())?;
+        check_text(&path("advice"), issue.advice.as_deref().unwrap_or_default())?;
         let Some(place) = vocabulary.severity(&issue.severity) else {
             return Err(not_in(&path("severity"), &issue.severity, &vocabulary.severities));
         };

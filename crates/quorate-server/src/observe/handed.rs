@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
+use foldhash::fast::RandomState;
 use quorate_core::{DeliveryId, Message, MessageId, Op, SpaceNo, TraceContext};
 use quorate_engine::{Delivery, MessageRef, Space};
 
@@ -14,8 +15,8 @@ const HANDED_MAX: usize = 16_384;
 
 #[derive(Default)]
 struct Inner {
-    by_delivery: HashMap<(SpaceNo, DeliveryId), TraceContext>,
-    by_message: HashMap<(SpaceNo, MessageId), TraceContext>,
+    by_delivery: HashMap<(SpaceNo, DeliveryId), TraceContext, RandomState>,
+    by_message: HashMap<(SpaceNo, MessageId), TraceContext, RandomState>,
     order: VecDeque<(SpaceNo, DeliveryId, MessageId)>,
 }
 

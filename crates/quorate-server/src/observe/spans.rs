@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use foldhash::fast::RandomState;
 use quorate_core::{
     AgentNo, DeliveryNo, EndState, Message, MessageId, MessageType, ReturnCause, Seq, SpanId, Timestamp,
     TraceContext, TraceId,
@@ -50,8 +51,8 @@ pub(crate) struct Delivered {
 #[derive(Default)]
 pub(crate) struct Spans {
     spans: BTreeMap<Place, Span>,
-    traces: HashMap<TraceId, VecDeque<Place>>,
-    deliveries: HashMap<DeliveryNo, Place>,
+    traces: HashMap<TraceId, VecDeque<Place>, RandomState>,
+    deliveries: HashMap<DeliveryNo, Place, RandomState>,
     /// Spans that made room before they had ended.
     pub(crate) forgotten: u64,
 }

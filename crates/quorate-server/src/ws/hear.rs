@@ -23,6 +23,7 @@ use super::tell::{Tell, Teller, What};
 use super::{Session, broken, no_letter};
 use crate::body::Fields;
 use crate::call::Pass;
+use crate::deliberations;
 use crate::listen::Life;
 use crate::observe;
 use crate::problem::Problem;
@@ -279,6 +280,7 @@ impl Hearer {
         };
         let mut ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         observe::continued(&session.app, &session.space, &mut ops, None).await;
+        deliberations::driven(&session.app, &session.space, &mut ops).await?;
         let mut commit = session.commit(ops).keyed(IdempotencyKey::new(key)?);
         commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
         Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit))

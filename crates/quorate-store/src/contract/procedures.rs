@@ -189,6 +189,20 @@ pub async fn a_running_procedure_survives_a_restart(mut bench: Bench) {
     bench.ok(agent("alice"), vec![step("p", 2), step("q", 1)]).await;
 }
 
+pub async fn whoever_shall_drive_is_told_in_the_commit_of_the_start(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let for_bob = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
+    bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob.clone())]).await;
+    // Not again for the same start, and not to oneself.
+    bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob)]).await;
+    bench.ok(agent("bob"), vec![start(Some("q"))]).await;
+    let came = bench.claim("bob", 10).await;
+    assert_eq!(came.len(), 1);
+    let (_, message) = came[0].message.as_ref().expect("it comes with its message");
+    assert_eq!((message.from.clone(), message.action.as_str()), (None, "procedure.started"));
+    assert_eq!(&message.payload.bytes[..], br#"{"procedure":"p","kind":"deliberation"}"#);
+}
+
 pub async fn what_no_procedure_may_be(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let large = "1".repeat(limits::PAYLOAD_BYTES_MAX + 1);

@@ -1,8 +1,12 @@
 //! Procedures: whoever drives one goes on from the version that it saw, or not at all.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use quorate_core::{
-    AgentId, Code, Item, ItemKey, ItemKind, OpResult, PartRef, Payload, Principal, Procedure, ProcedureId,
-    ProcedureStatus, Refused, StartProcedure, StepProcedure, Version, limits,
+    AgentId, Code, Destination, Item, ItemKey, ItemKind, Message, MessageType, OpResult, PartRef, Payload,
+    Principal, Procedure, ProcedureId, ProcedureStatus, Recipient, Refused, StartProcedure, StepProcedure,
+    Version, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -54,6 +58,11 @@ impl Step<'_> {
         self.started += 1;
         let made = format!("prc_0-{seq}-{here}");
         let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("a good id"));
+        if let Some(driver) = &driver
+            && self.commit.principal != Principal::Agent(driver.clone())
+        {
+            self.tell_driver(driver, &id, &start.kind)?;
+        }
         let procedure = Procedure {
             id: id.clone(),
             kind: start.kind.clone(),
@@ -73,6 +82,21 @@ impl Step<'_> {
         };
         self.set_item(Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
+    }
+
+    fn tell_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {
+        let number = self.space.agent_number(driver).expect("it was looked for");
+        let to = vec![Recipient::agent(number)];
+        self.check_room(&to)?;
+        let told = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
+        // Which salt the hub takes is its own business.
+        let payload = Payload::seal(Bytes::from(told), [1; 16]);
+        let mut message = Message::new(Destination::Agent(driver.clone()), "procedure.started", payload);
+        message.kind = MessageType::Event;
+        message.correlation_id = Some(id.to_string());
+        self.deliveries += 1;
+        self.post(&Arc::new(message), [0; 32], to);
+        Ok(())
     }
 
     pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, Refused> {

@@ -1,0 +1,25 @@
+//! Every bound of this crate, in one place.
+
+use std::time::Duration;
+
+/// The most bytes that a command or a server may answer.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// How much of what a command wrote to stderr is kept: its end.
+pub const STDERR_BYTES_KEPT: usize = 4 << 10;
+/// How much of somebody else's text goes into an error.
+pub const QUOTED_CHARS_MAX: usize = 300;
+/// How long a process has between SIGTERM and SIGKILL.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// How long what a process has written may still arrive after its end.
+pub const AFTER_EXIT: Duration = Duration::from_millis(500);
+/// How long making a connection may take.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait before each retry; there are as many retries.
+pub const RETRY_AFTER: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+/// The window of "a minute".
+pub const MINUTE: Duration = Duration::from_secs(60);
+/// How long an answer may take, unless the question says otherwise.
+pub const WITHIN: Duration = Duration::from_secs(60);
+/// How many tokens an answer may have, unless the question says otherwise.
+pub const ANSWER_TOKENS_MAX: u32 = 2_000;

@@ -1,0 +1,51 @@
+//! Anthropic's messages. A shape is asked for as the input of a tool that the model must use, which every model of theirs can.
+
+use serde_json::{Value, json};
+
+use super::remote::Structure;
+use super::{Completion, Failure, Prompt, missing, tokens};
+
+pub(super) const PATH: &str = "/messages";
+/// The version of the interface that this file speaks.
+pub(super) const VERSION: &str = "2023-06-01";
+const TOOL: &str = "answer";
+
+/// The request.
+pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Value {
+    let mut messages = Vec::new();
+    for (at, text) in prompt.turns.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        messages.push(json!({ "role": role, "content": text }));
+    }
+    let mut body = json!({
+        "model": model,
+        "max_tokens": prompt.answer_tokens_max,
+        "system": prompt.system,
+        "messages": messages,
+    });
+    if let (Structure::Schema, Some(schema)) = (structure, &prompt.schema) {
+        let description = "Gives the answer.";
+        body["tools"] = json!([{ "name": TOOL, "description": description, "input_schema": schema }]);
+        body["tool_choice"] = json!({ "type": "tool", "name": TOOL });
+    }
+    body
+}
+
+/// What was said.
+pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
+    let content = body["content"].as_array().ok_or_else(|| missing("content"))?;
+    let tool =
+        content.iter().find(|block| block["type"] == "tool_use").map(|block| block["input"].to_string());
+    let said =
+        content.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
+    Ok(Completion {
+        text: tool.unwrap_or_else(|| said.collect()),
+        input_tokens: tokens(body, "/usage/input_tokens")
+            + tokens(body, "/usage/cache_creation_input_tokens")
+            + tokens(body, "/usage/cache_read_input_tokens"),
+        output_tokens: tokens(body, "/usage/output_tokens"),
+        cut: body["stop_reason"] == "max_tokens",
+        calls: 1,
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,61 @@
+//! `OpenAI`'s chat completions, also spoken by Groq and most servers for open models.
+
+use serde_json::{Value, json};
+
+use super::remote::Structure;
+use super::{Completion, Failure, Prompt, missing, tokens};
+
+pub(super) const PATH: &str = "/chat/completions";
+
+/// The request.
+pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure, limit: &str) -> Value {
+    let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
+    for (at, text) in prompt.turns.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        messages.push(json!({ "role": role, "content": text }));
+    }
+    let mut body = json!({ "model": model, "messages": messages });
+    body[limit] = prompt.answer_tokens_max.into();
+    match (structure, &prompt.schema) {
+        (Structure::Schema, Some(schema)) => {
+            body["response_format"] = json!({
+                "type": "json_schema",
+                "json_schema": { "name": "answer", "strict": is_closed(schema), "schema": schema }
+            });
+        }
+        (Structure::Json, Some(_)) => body["response_format"] = json!({ "type": "json_object" }),
+        _ => {}
+    }
+    body
+}
+
+/// What was said.
+pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
+    let choice = body.pointer("/choices/0").ok_or_else(|| missing("choices"))?;
+    let content = choice.pointer("/message/content").and_then(Value::as_str);
+    let refusal = choice.pointer("/message/refusal").and_then(Value::as_str);
+    Ok(Completion {
+        text: content.or(refusal).ok_or_else(|| missing("choices[0].message.content"))?.to_owned(),
+        input_tokens: tokens(body, "/usage/prompt_tokens"),
+        output_tokens: tokens(body, "/usage/completion_tokens"),
+        cut: choice["finish_reason"] == "length",
+        calls: 1,
+        notes: Vec::new(),
+    })
+}
+
+/// Whether a schema leaves nothing open: the strict mode takes no other.
+fn is_closed(schema: &Value) -> bool {
+    let own = match schema.get("properties").and_then(Value::as_object) {
+        Some(properties) => {
+            let required = schema["required"].as_array().map_or(0, Vec::len);
+            schema["additionalProperties"] == false && required == properties.len()
+        }
+        None => schema["type"] != "object",
+    };
+    own && match schema {
+        Value::Object(fields) => fields.values().all(is_closed),
+        Value::Array(items) => items.iter().all(is_closed),
+        _ => true,
+    }
+}

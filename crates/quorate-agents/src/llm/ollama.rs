@@ -1,0 +1,42 @@
+//! Ollama's own chat, which takes a JSON Schema as `format`.
+
+use serde_json::{Value, json};
+
+use super::remote::Structure;
+use super::{Completion, Failure, Prompt, missing, tokens};
+
+pub(super) const PATH: &str = "/api/chat";
+
+/// The request.
+pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Value {
+    let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
+    for (at, text) in prompt.turns.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        messages.push(json!({ "role": role, "content": text }));
+    }
+    let mut body = json!({
+        "model": model,
+        "messages": messages,
+        "stream": false,
+        "options": { "num_predict": prompt.answer_tokens_max },
+    });
+    match (structure, &prompt.schema) {
+        (Structure::Schema, Some(schema)) => body["format"] = schema.clone(),
+        (Structure::Json, Some(_)) => body["format"] = "json".into(),
+        _ => {}
+    }
+    body
+}
+
+/// What was said.
+pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
+    let text = body.pointer("/message/content").and_then(Value::as_str);
+    Ok(Completion {
+        text: text.ok_or_else(|| missing("message.content"))?.to_owned(),
+        input_tokens: tokens(body, "/prompt_eval_count"),
+        output_tokens: tokens(body, "/eval_count"),
+        cut: body["done_reason"] == "length",
+        calls: 1,
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,86 @@
+//! Who can be asked, where, and how often.
+
+use crate::post::Url;
+
+/// A provider of language models.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Provider {
+    /// Groq.
+    Groq,
+    /// Google's Gemini.
+    Gemini,
+    /// `OpenAI`, and every server that speaks its chat interface.
+    OpenAi,
+    /// Anthropic.
+    Anthropic,
+    /// Ollama, on this machine unless the line says otherwise.
+    Ollama,
+}
+
+impl Provider {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Groq, Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama];
+
+    /// Its name in `llm:NAME/MODEL`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Groq => "groq",
+            Self::Gemini => "gemini",
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// The provider of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// The variable that holds its key; Ollama has none.
+    #[must_use]
+    pub fn key_env(self) -> Option<&'static str> {
+        match self {
+            Self::Groq => Some("GROQ_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Ollama => None,
+        }
+    }
+
+    /// How many calls a minute it lets everybody make, where that is known.
+    #[must_use]
+    pub fn calls_per_minute(self) -> Option<u32> {
+        match self {
+            Self::Groq => Some(30),
+            Self::Gemini => Some(15),
+            Self::OpenAi | Self::Anthropic | Self::Ollama => None,
+        }
+    }
+
+    /// A model of it, for hints.
+    pub(crate) fn example(self) -> &'static str {
+        match self {
+            Self::Groq => "groq/llama-3.3-70b-versatile",
+            Self::Gemini => "gemini/gemini-2.5-flash",
+            Self::OpenAi => "openai/gpt-5-mini",
+            Self::Anthropic => "anthropic/claude-sonnet-4-5",
+            Self::Ollama => "ollama/llama3.1",
+        }
+    }
+
+    /// Its own address, without the last part of the path.
+    pub(crate) fn base(self) -> Url {
+        let (secure, host, port, target) = match self {
+            Self::Groq => (true, "api.groq.com", 443, "/openai/v1"),
+            Self::Gemini => (true, "generativelanguage.googleapis.com", 443, "/v1beta"),
+            Self::OpenAi => (true, "api.openai.com", 443, "/v1"),
+            Self::Anthropic => (true, "api.anthropic.com", 443, "/v1"),
+            Self::Ollama => (false, "127.0.0.1", 11434, "/"),
+        };
+        Url { secure, host: host.to_owned(), port, target: target.to_owned() }
+    }
+}

@@ -1,0 +1,155 @@
+//! The agreement that the contract review begins with, and the file of what is true of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_agents::contracts::{Clause, Problem, Recommendation, Severity};
+use serde::Deserialize;
+
+const AGREEMENT: &str = include_str!("../../../playbooks/contract-review/agreement.txt");
+const TRUTH: &str = include_str!("../../../playbooks/contract-review/agreement.truth.yaml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Truth {
+    clauses: BTreeMap<Clause, Vec<Quote>>,
+    absent: BTreeMap<Clause, Vec<Quote>>,
+    issues: Vec<Issue>,
+    disagreements: Vec<Disagreement>,
+    facts: Vec<StatedFact>,
+    #[serde(rename = "activation")]
+    _activation: BTreeMap<String, bool>,
+    risk_score: u32,
+    recommendation: Recommendation,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quote {
+    #[serde(rename = "in")]
+    section: String,
+    quote: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Issue {
+    problem: Problem,
+    severity: Severity,
+    places: Vec<Quote>,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Disagreement {
+    about: String,
+    places: Vec<Quote>,
+    one_side: String,
+    other_side: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StatedFact {
+    name: String,
+    value: String,
+    #[serde(rename = "in")]
+    section: String,
+    quote: String,
+}
+
+fn truth() -> Truth {
+    serde_saphyr::from_str(TRUTH).expect("the truth is read strictly")
+}
+
+/// The agreement by its sections, each in one line: `title`, `(C)`, `4.1`, `Schedule 2, 1`. What follows a definition's
+/// own blank line belongs to the section that it is in.
+fn sections() -> Vec<(String, String)> {
+    let mut sections = vec![("title".to_owned(), String::new())];
+    let mut schedule = None;
+    for paragraph in AGREEMENT.split("\n\n") {
+        let paragraph = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (first, rest) = paragraph.split_once(' ').unwrap_or((&paragraph, ""));
+        if first == "SCHEDULE" {
+            schedule = rest.split(':').next().map(str::to_owned);
+        }
+        let number = first.trim_end_matches('.');
+        let point = number.parse::<u32>().is_ok();
+        let name = match &schedule {
+            Some(schedule) if point => Some(format!("Schedule {schedule}, {number}")),
+            None if !point && number.starts_with(|char: char| char.is_ascii_digit()) => {
+                Some(number.to_owned())
+            }
+            None if matches!(first, "(A)" | "(B)" | "(C)" | "(D)") => Some(first.to_owned()),
+            _ => None,
+        };
+        sections.extend(name.map(|name| (name, String::new())));
+        if let Some((_, text)) = sections.last_mut() {
+            text.push_str(&paragraph);
+            text.push(' ');
+        }
+    }
+    sections
+}
+
+fn stands_in(sections: &[(String, String)], section: &str, quote: &str) {
+    let places: Vec<&str> =
+        sections.iter().flat_map(|(name, text)| text.matches(quote).map(|_| name.as_str())).collect();
+    assert_eq!(places, [section], "{quote:?}");
+}
+
+#[test]
+fn every_quote_of_the_truth_stands_once_and_where_it_says() {
+    let (truth, sections) = (truth(), sections());
+    let quotes = truth.clauses.values().chain(truth.absent.values()).flatten();
+    let issues = truth.issues.iter().flat_map(|issue| &issue.places);
+    let disagreements = truth.disagreements.iter().flat_map(|one| &one.places);
+    for Quote { section, quote } in quotes.chain(issues).chain(disagreements) {
+        stands_in(&sections, section, quote);
+    }
+    for StatedFact { name, value, section, quote } in &truth.facts {
+        assert!(!name.is_empty() && !value.is_empty());
+        let (_, text) = sections.iter().find(|(name, _)| name == section).unwrap();
+        assert!(text.contains(quote.as_str()), "{name}: {quote:?} is not in {section}");
+    }
+}
+
+#[test]
+fn every_type_of_clause_is_there_or_not_and_the_score_follows_the_rule() {
+    let truth = truth();
+    let told: BTreeSet<Clause> = truth.clauses.keys().chain(truth.absent.keys()).copied().collect();
+    assert_eq!(told.len(), truth.clauses.len() + truth.absent.len(), "a type is both there and not there");
+    assert!(Clause::all().all(|clause| told.contains(&clause)));
+    assert!(truth.clauses.values().all(|quotes| !quotes.is_empty()));
+    let score = 5 + truth.issues.iter().map(|issue| issue.severity.weight()).sum::<u32>();
+    assert_eq!(truth.risk_score, score);
+    assert_eq!(truth.recommendation, Recommendation::for_score(score));
+    let kinds: BTreeSet<Problem> = truth.issues.iter().map(|issue| issue.problem).collect();
+    assert_eq!(kinds.len(), truth.issues.len(), "an issue is listed twice");
+    assert!(truth.issues.iter().all(|issue| !issue.places.is_empty() && !issue.why.is_empty()));
+    let sides = |one: &Disagreement| [one.about.len(), one.one_side.len(), one.other_side.len()];
+    assert!(truth.disagreements.iter().all(|one| sides(one).into_iter().all(|length| length > 0)));
+}
+
+/// A reader that follows a reference must arrive.
+#[test]
+fn every_section_that_the_agreement_refers_to_is_there() {
+    let sections = sections();
+    let names: BTreeSet<&str> = sections.iter().map(|(name, _)| name.as_str()).collect();
+    let text = AGREEMENT.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut found = 0;
+    for (at, _) in text.match_indices("Section ") {
+        let rest = &text[at + "Section ".len()..];
+        let number: String = rest.chars().take_while(|char| char.is_ascii_digit() || *char == '.').collect();
+        let number = number.trim_end_matches('.');
+        let chapter = format!("{number}.1");
+        assert!(
+            number.is_empty() || names.contains(number) || names.contains(chapter.as_str()),
+            "Section {number}"
+        );
+        found += usize::from(!number.is_empty());
+    }
+    assert!(found >= 10, "{found} references");
+    let words = text.split(' ').count();
+    assert!((3_000..=4_500).contains(&words), "{words} words");
+}

@@ -1,0 +1,210 @@
+//! Agents that are programs: real processes, also those that behave as badly as they can.
+
+use std::time::Duration;
+
+use quorate_agents::{Agent, Failure, Kind, Outcome, Question, Reply, Settings, Surroundings, limits, probe};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+fn agent(line: &str) -> Agent {
+    Agent::declare("program", line, &Settings::default(), &Surroundings::new(env!("CARGO_MANIFEST_DIR")))
+        .unwrap()
+}
+
+fn python(script: &str) -> Agent {
+    agent(&format!("cmd:python3 -c {}", shell_words::quote(script)))
+}
+
+fn question() -> Question {
+    let mut question = Question::new("analyse", json!({ "text": "hello" }));
+    question.within = Duration::from_secs(30);
+    question.schema = Some(json!({ "type": "object", "required": ["summary"] }));
+    question
+}
+
+async fn ask(script: &str) -> Result<Reply, Failure> {
+    python(script).answer(&question()).await
+}
+
+/// A process that we started says its number here; when it ends, the connection does.
+struct Watch {
+    listener: TcpListener,
+}
+
+impl Watch {
+    async fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
+    }
+
+    /// Python that connects and stays connected as long as the process lives.
+    fn script(&self) -> String {
+        let port = self.listener.local_addr().unwrap().port();
+        format!(
+            "import os,socket,sys,signal,time; s=socket.create_connection(('127.0.0.1',{port})); s.sendall(b'x\\n')\n"
+        )
+    }
+
+    async fn one(&self) -> TcpStream {
+        let (stream, _) = within(self.listener.accept()).await.unwrap();
+        let mut stream = BufReader::new(stream);
+        within(stream.read_line(&mut String::new())).await.unwrap();
+        stream.into_inner()
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("it takes too long")
+}
+
+/// Waits until the process at the other end is gone.
+async fn gone(mut stream: TcpStream) {
+    let _ = within(stream.read(&mut [0; 1])).await;
+}
+
+#[tokio::test]
+async fn a_program_reads_the_question_and_answers_in_json() {
+    let script = "import json,sys; q=json.load(sys.stdin); \
+                  print(json.dumps({'summary': q['action'], 'said': q['payload']['text'], 'ms': q['limits']['milliseconds']}))";
+    let reply = ask(script).await.unwrap();
+    assert_eq!(reply.body, json!({ "summary": "analyse", "said": "hello", "ms": 30000 }));
+    assert_eq!((reply.usage.calls, reply.notes.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn it_runs_in_the_playbooks_directory_without_a_shell() {
+    let reply = agent("cmd:cat Cargo.toml").answer(&Question::new("analyse", json!(1))).await.unwrap();
+    assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
+    let reply = agent("cmd:echo '$HOME' ';' ls").answer(&Question::new("analyse", json!(1))).await.unwrap();
+    assert_eq!(reply.body["text"], "$HOME ; ls");
+}
+
+#[tokio::test]
+async fn plain_text_is_asked_once_for_its_shape_then_taken_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen");
+    let script =
+        format!("import sys; open({:?},'a').write(sys.stdin.read()); print('It looks fine to me.')", seen);
+    let reply = ask(&script).await.unwrap();
+    assert_eq!(reply.body, json!({ "text": "It looks fine to me.", "confidence": null }));
+    assert!(reply.notes[0].contains("plain text"), "{:?}", reply.notes);
+    assert_eq!(reply.usage.calls, 2);
+    let asked = std::fs::read_to_string(&seen).unwrap();
+    let second: serde_json::Value = serde_json::from_str(asked.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(second["again"]["answered"], "It looks fine to me.");
+    assert!(second["again"]["wrong"].as_str().unwrap().contains("no JSON"));
+}
+
+#[tokio::test]
+async fn json_of_another_shape_is_asked_again_then_fails() {
+    let repaired = "import json,sys; q=json.load(sys.stdin); \
+                    print(json.dumps({'summary': 'second'} if 'again' in q else {'sumary': 'first'}))";
+    assert_eq!(ask(repaired).await.unwrap().body["summary"], "second");
+    let failure = ask("print('{\"sumary\": 1}')").await.unwrap_err();
+    assert!(failure.kind == Kind::WrongShape && failure.what.contains("summary"), "{failure}");
+    assert_eq!(ask("pass").await.unwrap_err().kind, Kind::WrongShape);
+    let bytes = ask("import sys; sys.stdout.buffer.write(bytes(range(128, 256)) * 100)").await.unwrap();
+    assert!(bytes.body["text"].is_string(), "no text at all is still no crash");
+}
+
+#[tokio::test]
+async fn a8_a_program_that_prints_a_gigabyte_is_stopped_at_the_limit() {
+    let before = resident_kb();
+    let failure =
+        ask("import sys\nfor _ in range(1024): sys.stdout.write('x' * (1 << 20))").await.unwrap_err();
+    assert_eq!(failure.kind, Kind::TooLong);
+    assert!(failure.what.contains(&limits::ANSWER_BYTES_MAX.to_string()), "{failure}");
+    let grown = resident_kb().saturating_sub(before);
+    assert!(grown < 64 * 1024, "memory grew by {grown} KB");
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_gigabyte_on_stderr_is_read_and_its_end_is_kept() {
+    let script = "import sys\nfor _ in range(64): sys.stderr.write('x' * (1 << 20))\nsys.stderr.write('the last word'); sys.exit(3)";
+    let failure = ask(script).await.unwrap_err();
+    assert_eq!(failure.kind, Kind::Exited);
+    assert!(failure.what.contains("exit code 3") && failure.what.contains("the last word"), "{failure}");
+    assert!(failure.what.len() < 1000);
+}
+
+#[tokio::test]
+async fn a8_a_program_that_never_ends_is_ended_and_so_is_whoever_it_started() {
+    let watch = Watch::new().await;
+    // The child ignores SIGTERM; both would go on for ever.
+    let script = format!(
+        "{}if os.fork() == 0: signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('waiting')\nwhile True: time.sleep(9)",
+        watch.script().replace("s=socket", "os.fork(); s=socket")
+    );
+    let agent = python(&script);
+    let mut question = question();
+    question.within = Duration::from_secs(2);
+    let asked = tokio::spawn(async move { agent.answer(&question).await });
+    let (first, second) = (watch.one().await, watch.one().await);
+    let failure = within(asked).await.unwrap().unwrap_err();
+    assert_eq!(failure.kind, Kind::TimedOut);
+    assert!(failure.what.contains("stderr: waiting"), "{failure}");
+    gone(first).await;
+    gone(second).await;
+}
+
+#[tokio::test]
+async fn giving_up_the_question_ends_the_program() {
+    let watch = Watch::new().await;
+    let agent = python(&format!("{}while True: time.sleep(9)", watch.script()));
+    let asked = tokio::spawn(async move { agent.answer(&question()).await });
+    let process = watch.one().await;
+    asked.abort();
+    gone(process).await;
+}
+
+#[tokio::test]
+async fn a_child_that_outlives_its_parent_does_not_hold_the_answer_up() {
+    let watch = Watch::new().await;
+    let script = format!(
+        "import os,sys\nif os.fork() == 0:\n {}\n signal.signal(signal.SIGTERM, signal.SIG_IGN)\n while True: time.sleep(9)\n\
+         print('{{\"summary\": \"done\"}}')",
+        watch.script().replace('\n', "\n ").trim_end()
+    );
+    let reply = ask(&script).await.unwrap();
+    assert_eq!(reply.body["summary"], "done");
+    // The child may have been ended before it could say anything, which is as well.
+    if let Ok(Ok((process, _))) =
+        tokio::time::timeout(Duration::from_millis(200), watch.listener.accept()).await
+    {
+        gone(process).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_may_still_answer() {
+    let script = "import os; os.close(0); print('{\"summary\": \"deaf\"}')";
+    let mut question = question();
+    question.payload = json!({ "text": "x".repeat(4 << 20) });
+    let reply = python(script).answer(&question).await.unwrap();
+    assert_eq!(reply.body["summary"], "deaf");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named_with_what_to_do() {
+    let failure = agent("cmd:no-such-program-4711 -p").answer(&question()).await.unwrap_err();
+    assert_eq!(failure.kind, Kind::NotFound);
+    assert!(failure.what.contains("`no-such-program-4711` not found on PATH"), "{failure}");
+    let failure = agent("cmd:./Cargo.toml").answer(&question()).await.unwrap_err();
+    assert!(failure.kind == Kind::NotFound && failure.hint.contains("executable"), "{failure}");
+    let tried = probe(&agent("cmd:no-such-program-4711"), &question()).await;
+    assert_eq!((tried.is_good(), tried.checks[0].outcome), (false, Outcome::Failed));
+}
+
+#[tokio::test]
+async fn a_signal_and_an_exit_code_are_told_with_the_last_words() {
+    let failure = ask("import os; os.kill(os.getpid(), 9)").await.unwrap_err();
+    assert!(failure.kind == Kind::Exited && failure.what.contains("signal 9"), "{failure}");
+    let failure = ask("raise ValueError('no such clause')").await.unwrap_err();
+    assert!(failure.what.contains("exit code 1") && failure.what.contains("no such clause"), "{failure}");
+}

@@ -1,0 +1,246 @@
+//! A server on this machine that speaks each provider's language, and behaves as badly as a test tells it to.
+//!
+//! It checks what a provider would check (path, key, shape of the request) and answers as the provider would; so a request
+//! that a provider would refuse fails the test.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The key that the server wants.
+pub(crate) const KEY: &str = "test-key-4711-not-a-real-one";
+/// The variable that holds it.
+pub(crate) const KEY_ENV: &str = "SCRIPTED_KEY";
+
+/// Whose language it speaks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Speaks {
+    Chat,
+    Gemini,
+    Anthropic,
+    Ollama,
+    /// No provider at all: what was scripted is the body.
+    Plain,
+}
+
+/// What it does with one request.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    /// Says this, in the provider's shape.
+    Say(String),
+    /// Says this and that the limit of tokens ended it.
+    SayCut(String),
+    /// A status with headers and a body.
+    Status(u16, Vec<(&'static str, String)>, String),
+    /// Hangs up in the middle of the answer.
+    Cut,
+    /// Hangs up before it says anything.
+    HangUp,
+    /// An answer that is no JSON.
+    Garbage,
+    /// JSON that no such provider answers.
+    Other,
+    /// Never answers.
+    Slow,
+    /// Answers without end.
+    Huge,
+    /// Refuses a request with this word in it as a provider that does not know it, else says the text.
+    Without(&'static str, String),
+}
+
+/// One request that came in.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The server.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts; the last act is repeated for ever.
+    pub(crate) async fn start(speaks: Speaks, acts: Vec<Act>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&seen);
+        let running = tokio::spawn(async move {
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let act = acts[number.min(acts.len() - 1)].clone();
+                tokio::spawn(serve(stream, speaks, act, Arc::clone(&all)));
+            }
+        });
+        Self { port, seen, running }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/base", self.port)
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<Seen>>>) {
+    let mut stream = BufReader::new(stream);
+    let Some(seen) = read(&mut stream).await else { return };
+    all.lock().unwrap().push(seen.clone());
+    let stream = stream.into_inner();
+    if let Err((status, why)) = check(speaks, &seen) {
+        let body = json!({ "error": { "message": why } }).to_string();
+        return answer(stream, status, &[], &body).await;
+    }
+    match act {
+        Act::Say(text) => answer(stream, 200, &[], &said(speaks, &text, false)).await,
+        Act::SayCut(text) => answer(stream, 200, &[], &said(speaks, &text, true)).await,
+        Act::Status(status, headers, body) => answer(stream, status, &headers, &body).await,
+        Act::Garbage => answer(stream, 200, &[], "<html>502 from a proxy that says 200</html>").await,
+        Act::Other => answer(stream, 200, &[], r#"{"hello": "world"}"#).await,
+        Act::Without(word, text) => {
+            if seen.body.to_string().contains(word) {
+                let body =
+                    json!({ "error": { "message": format!("unknown parameter {word}: response_format") } });
+                answer(stream, 400, &[], &body.to_string()).await;
+            } else {
+                answer(stream, 200, &[], &said(speaks, &text, false)).await;
+            }
+        }
+        Act::Cut => cut(stream).await,
+        Act::HangUp => drop(stream),
+        Act::Slow => {
+            // Until the other side gives up.
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 1]).await;
+        }
+        Act::Huge => huge(stream).await,
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    let path = line.split(' ').nth(1)?.to_owned();
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.push((name.to_lowercase(), value.to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse().ok()?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Seen { path, headers, body: serde_json::from_slice(&body).ok()? })
+}
+
+/// What a provider would refuse.
+fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
+    let (path, key, needed): (_, _, &[&str]) = match speaks {
+        Speaks::Chat => (
+            "/base/chat/completions",
+            seen.header("authorization") == Some(&format!("Bearer {KEY}")),
+            &["model", "messages"],
+        ),
+        Speaks::Gemini => {
+            ("/base/models/m1:generateContent", seen.header("x-goog-api-key") == Some(KEY), &["contents"])
+        }
+        Speaks::Anthropic => {
+            let key = seen.header("x-api-key") == Some(KEY) && seen.header("anthropic-version").is_some();
+            ("/base/messages", key, &["model", "max_tokens", "messages"])
+        }
+        Speaks::Ollama => ("/base/api/chat", true, &["model", "messages"]),
+        Speaks::Plain => ("/base", true, &[]),
+    };
+    if seen.path != path {
+        return Err((404, format!("no such path: {}", seen.path)));
+    }
+    if !key {
+        return Err((401, "Incorrect API key provided".into()));
+    }
+    match needed.iter().find(|field| seen.body.get(**field).is_none()) {
+        Some(field) => Err((400, format!("missing required parameter: {field}"))),
+        None => Ok(()),
+    }
+}
+
+/// The provider's shape: 11 tokens in, 7 out.
+fn said(speaks: Speaks, text: &str, cut: bool) -> String {
+    let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
+    let body = match speaks {
+        Speaks::Chat => json!({
+            "id": "chatcmpl-1", "object": "chat.completion",
+            "choices": [{ "index": 0, "finish_reason": either("length", "stop"),
+                          "message": { "role": "assistant", "content": text } }],
+            "usage": { "prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18 }
+        }),
+        Speaks::Gemini => json!({
+            "candidates": [{ "finishReason": either("MAX_TOKENS", "STOP"), "content": { "role": "model", "parts": [
+                { "text": "let me think", "thought": true }, { "text": text } ] } }],
+            "usageMetadata": { "promptTokenCount": 11, "candidatesTokenCount": 4, "thoughtsTokenCount": 3 }
+        }),
+        Speaks::Anthropic => {
+            let block = match serde_json::from_str::<Value>(text) {
+                Ok(input) => json!({ "type": "tool_use", "id": "toolu_1", "name": "answer", "input": input }),
+                Err(_) => json!({ "type": "text", "text": text }),
+            };
+            json!({
+                "type": "message", "role": "assistant", "content": [block],
+                "stop_reason": either("max_tokens", "end_turn"),
+                "usage": { "input_tokens": 11, "output_tokens": 7 }
+            })
+        }
+        Speaks::Ollama => json!({
+            "model": "m1", "message": { "role": "assistant", "content": text },
+            "done": true, "done_reason": either("length", "stop"), "prompt_eval_count": 11, "eval_count": 7
+        }),
+        Speaks::Plain => return text.to_owned(),
+    };
+    body.to_string()
+}
+
+async fn answer(mut stream: TcpStream, status: u16, headers: &[(&'static str, String)], body: &str) {
+    let mut head = format!(
+        "HTTP/1.1 {status} Scripted\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    let _ = stream.write_all(format!("{head}connection: close\r\n\r\n{body}").as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+async fn cut(mut stream: TcpStream) {
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{\"choices\": [";
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+async fn huge(mut stream: TcpStream) {
+    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"a\": \"").await;
+    let piece = vec![b'x'; 1 << 16];
+    while stream.write_all(&piece).await.is_ok() {}
+}

@@ -1,0 +1,236 @@
+//! Playbooks: which procedure, which agents, which limits. Strict YAML: what nobody knows is an error with its place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use quorate_agents::{Agent, Price, Settings, Surroundings, Tape};
+use quorate_procedures::deliberation::{Limits, Member, Provider, Score, Spec};
+use quorate_procedures::finding::Vocabulary;
+use quorate_procedures::{conflict, count};
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use crate::config::nearest;
+use crate::exit::{Ended, USAGE};
+
+/// Larger than any that somebody writes.
+const BYTES_MAX: u64 = 1 << 20;
+/// The longest text that agents are given to read.
+const INPUT_BYTES_MAX: u64 = 256 * 1024;
+
+/// A playbook, read and checked.
+#[derive(Debug)]
+pub(crate) struct Playbook {
+    /// Where it was read.
+    pub(crate) path: PathBuf,
+    /// What is deliberated; its input may come from elsewhere.
+    pub(crate) spec: Spec,
+    /// Who takes part, in the order of the file.
+    pub(crate) agents: Vec<Agent>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlaybookIn {
+    procedure: Spanned<String>,
+    subject: String,
+    preset: Option<Spanned<String>>,
+    input: Option<Spanned<String>>,
+    agents: Spanned<InOrder<AgentIn>>,
+    conflicts: Option<Vec<conflict::Rule>>,
+    rule: Option<count::Rule>,
+    words: Option<Vocabulary>,
+    score: Option<Score>,
+    limits: Option<Limits>,
+    #[serde(default)]
+    providers: BTreeMap<String, Provider>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentIn {
+    r#use: Spanned<String>,
+    prompt: Option<Spanned<String>>,
+    key_env: Option<String>,
+    calls_a_minute: Option<u32>,
+    tokens_a_minute: Option<u64>,
+    record: Option<String>,
+    replay: Option<String>,
+}
+
+/// A mapping in the order of the file.
+struct InOrder<T>(Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Pairs<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
+            type Value = InOrder<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping of names")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(InOrder(pairs))
+            }
+        }
+        from.deserialize_map(Pairs(std::marker::PhantomData))
+    }
+}
+
+impl Playbook {
+    /// Reads a playbook; `input` stands in for what it names to read.
+    pub(crate) fn read(path: &Path, input: Option<&Path>) -> anyhow::Result<Self> {
+        let text = read_text(path, BYTES_MAX, "a playbook")?;
+        Self::of(path, &text, input)
+    }
+
+    /// The playbook in a text, as if it had been read there.
+    pub(crate) fn of(path: &Path, text: &str, input: Option<&Path>) -> anyhow::Result<Self> {
+        let place = Place(path);
+        let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+        let found: PlaybookIn =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| place.wrong(&error))?;
+        if found.procedure.value != "deliberation" {
+            let what = format!("procedure: there is no {:?}", found.procedure.value);
+            return Err(place.ended(found.procedure.referenced.line(), &what, "procedure: deliberation"));
+        }
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let text = match (input, &found.input) {
+            (Some(given), _) => Some(read_input(given)?),
+            (None, Some(named)) => Some(read_input(&directory.join(&named.value))?),
+            (None, None) => None,
+        };
+        let agents = place.agents(found.agents.value.0, directory)?;
+        let members = agents.iter().map(member).collect();
+        let input = text.map_or(Value::Null, |text| serde_json::json!({ "text": text }));
+        let mut spec = match &found.preset {
+            None => Spec::new(found.subject, input, members),
+            Some(preset) if preset.value == "contract" => Spec::contract(found.subject, input, members),
+            Some(preset) => {
+                let what = format!("preset: there is no {:?}", preset.value);
+                return Err(place.ended(preset.referenced.line(), &what, "preset: contract, or none"));
+            }
+        };
+        spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);
+        spec.rule = found.rule.unwrap_or(spec.rule);
+        spec.words = found.words.unwrap_or(spec.words);
+        spec.score = found.score.or(spec.score);
+        spec.limits = found.limits.unwrap_or(spec.limits);
+        spec.providers = found.providers;
+        spec.check().map_err(|wrong| {
+            Ended::new(
+                USAGE,
+                format!("{}: {wrong}", path.display()),
+                "docs/guides/deliberation.md has the settings",
+            )
+        })?;
+        Ok(Self { path: path.to_owned(), spec, agents })
+    }
+}
+
+fn member(agent: &Agent) -> Member {
+    let provider = match &agent.declared {
+        quorate_agents::Use::Model { provider, .. } => Some(provider.name().to_owned()),
+        _ => None,
+    };
+    Member { id: agent.name.clone(), provider }
+}
+
+/// A text that agents read; nothing else is one.
+fn read_input(path: &Path) -> anyhow::Result<String> {
+    let text = read_text(path, INPUT_BYTES_MAX, "what agents read")?;
+    if text.trim().is_empty() {
+        let what = format!("{} is empty: there is nothing to read", path.display());
+        return Err(Ended::new(USAGE, what, "name a file with text in it: --input FILE").into());
+    }
+    Ok(text)
+}
+
+fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let reading = || format!("failed to read {}", path.display());
+    let file = std::fs::File::open(path).with_context(reading)?;
+    file.take(most + 1).read_to_end(&mut bytes).with_context(reading)?;
+    if bytes.len() as u64 > most {
+        let what = format!("{} is longer than {most} bytes, the most for {what}", path.display());
+        return Err(Ended::new(USAGE, what, "give a shorter text, or a part of it").into());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let what = format!("{} is no text: byte {at} is not UTF-8", path.display());
+        Ended::new(USAGE, what, "give plain text; a PDF or a document must be turned into text first").into()
+    })
+}
+
+/// Says where in the file something is wrong.
+struct Place<'a>(&'a Path);
+
+impl Place<'_> {
+    fn ended(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
+        Ended::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
+    }
+
+    fn agents(&self, agents: Vec<(String, AgentIn)>, directory: &Path) -> anyhow::Result<Vec<Agent>> {
+        let surroundings =
+            Surroundings::new(if directory == Path::new("") { Path::new(".") } else { directory });
+        let declared = agents.into_iter().map(|(name, said)| {
+            let line = said.r#use.referenced.line();
+            quorate_core::AgentId::new(name.as_str()).map_err(|refused| {
+                self.ended(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
+            })?;
+            let instructions = match &said.prompt {
+                Some(prompt) => read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt")?,
+                None => String::new(),
+            };
+            let tape = match (said.record, said.replay) {
+                (None, None) => Tape::Live,
+                (Some(at), None) => Tape::Record(directory.join(at)),
+                (None, Some(at)) => Tape::Replay(directory.join(at)),
+                (Some(_), Some(_)) => {
+                    let what = format!("agents.{name}: record and replay at once");
+                    return Err(self.ended(line, &what, "say one of them"));
+                }
+            };
+            let settings = Settings {
+                instructions,
+                key_env: said.key_env,
+                calls_per_minute: said.calls_a_minute,
+                tokens_per_minute: said.tokens_a_minute,
+                price: None::<Price>,
+                tape,
+            };
+            Agent::declare(&name, &said.r#use.value, &settings, &surroundings)
+                .map_err(|refused| self.ended(line, &refused.detail, &refused.hint))
+        });
+        declared.collect()
+    }
+
+    /// What YAML or its reader found wrong.
+    fn wrong(&self, error: &serde_saphyr::Error) -> anyhow::Error {
+        let error = error.without_snippet();
+        let at =
+            error.location().map_or_else(|| "1".to_owned(), |at| format!("{}:{}", at.line(), at.column()));
+        let (what, hint) = match error {
+            serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
+                let hint = match nearest(field, expected.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("the keys are {}", expected.join(", ")),
+                };
+                (format!("{field:?} is no key"), hint)
+            }
+            other => (other.to_string(), "see docs/guides/your-first-playbook.md".to_owned()),
+        };
+        Ended::new(USAGE, format!("{}:{at}: {what}", self.0.display()), hint).into()
+    }
+}

@@ -1,0 +1,108 @@
+//! What came of a deliberation, for people and for programs. Whatever an agent wrote is escaped for where it goes.
+
+mod html;
+mod md;
+mod plain;
+
+use clap::ValueEnum;
+use quorate::deliberation::{Decision, Estimate, How, Outcome};
+use sha2::{Digest as _, Sha256};
+
+use crate::{hex, text};
+
+/// What a report looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// For a terminal.
+    Text,
+    /// Markdown.
+    Md,
+    /// A page of its own.
+    Html,
+    /// One JSON document.
+    Json,
+}
+
+/// Prints a report on stdout.
+pub(crate) fn print(outcome: &Outcome, id: &str, format: Format) -> anyhow::Result<()> {
+    let report = match format {
+        Format::Text => plain::report(outcome, id),
+        Format::Md => md::report(outcome, id),
+        Format::Html => html::report(outcome, id),
+        Format::Json => {
+            let mut document = serde_json::to_value(outcome)?;
+            document["id"] = id.into();
+            document["digest"] = digest(outcome)?.into();
+            text::clean_json(&document.to_string())
+        }
+    };
+    text::print(report.trim_end());
+    Ok(())
+}
+
+/// What tells one outcome from another: SHA-256 over it, without times. The same findings and messages, the same digest.
+pub(crate) fn digest(outcome: &Outcome) -> anyhow::Result<String> {
+    let mut timeless = outcome.clone();
+    timeless.gathered.actual = Default::default();
+    timeless.gathered.messages.iter_mut().for_each(|message| message.timestamp = 0);
+    Ok(hex::write(&Sha256::digest(serde_json::to_vec(&timeless)?)))
+}
+
+/// Prints what a deliberation would take.
+pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Result<()> {
+    if format == Format::Json {
+        text::print(serde_json::to_string(estimate)?);
+        return Ok(());
+    }
+    for (name, phase) in
+        [("analysis", &estimate.analysis), ("discussion", &estimate.discussion), ("total", &estimate.total)]
+    {
+        let seconds = format!("{:.0} to {:.0} s", phase.seconds.least, phase.seconds.most);
+        text::print(format!("{name:<11} {seconds}"));
+        for (provider, expected) in &phase.providers {
+            let money = expected.money.as_ref();
+            let money = money
+                .map_or(String::new(), |money| format!(", {:.4} to {:.4} in money", money.least, money.most));
+            text::print(format!(
+                "  {provider:<9} {} to {} calls, {} to {} tokens in, {} to {} out{money}",
+                expected.calls.least,
+                expected.calls.most,
+                expected.tokens_in.least,
+                expected.tokens_in.most,
+                expected.tokens_out.least,
+                expected.tokens_out.most,
+            ));
+        }
+    }
+    estimate.warnings.iter().for_each(|warning| text::say(format!("warning: {}", text::clean_line(warning))));
+    Ok(())
+}
+
+/// How a conflict was settled, in a word.
+fn how(decision: &Decision) -> String {
+    match decision.how {
+        How::Agreed { round } => format!("agreed in round {round}"),
+        How::Voted => "voted".to_owned(),
+        How::Tied => "a tie".to_owned(),
+        How::Merged => "merged".to_owned(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// What was decided, in a line: recommendation, score, confidence, agreement.
+fn headline(outcome: &Outcome) -> String {
+    let synthesis = &outcome.synthesis;
+    let mut parts = vec![synthesis.recommendation.clone().unwrap_or_else(|| "no recommendation".to_owned())];
+    if let Some(score) = &synthesis.score {
+        let level = score.level.as_ref().map_or(String::new(), |level| format!(" ({level})"));
+        parts.push(format!("{} {}{level}", score.name.replace('_', " "), score.value));
+    }
+    if let Some(confidence) = synthesis.confidence {
+        parts.push(format!("confidence {confidence:.2}"));
+    }
+    parts.push(format!("{} agreement", synthesis.agreement.level));
+    parts.join("   ")
+}

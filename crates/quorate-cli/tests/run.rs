@@ -1,0 +1,128 @@
+//! `quorate run` as people use it: real files, real programs, real reports.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use support::{QUORATE, works_as_it_is_written};
+
+#[test]
+fn a1_the_guide_to_the_first_playbook_works_as_it_is_written() {
+    works_as_it_is_written("your-first-playbook.md");
+}
+
+const PLAYBOOK: &str =
+    "procedure: deliberation\nsubject: Shall we?\nlimits: { analysis_ms: 2000, message_ms: 2000 }\nagents:\n";
+
+/// A finding of somebody who says this.
+fn finding(recommendation: &str) -> String {
+    format!("{{\"summary\":\"I looked.\",\"confidence\":0.6,\"recommendation\":\"{recommendation}\"}}")
+}
+
+fn says(answer: &str) -> String {
+    format!("{{ use: 'cmd:echo {}' }}", answer.replace('"', "\\\""))
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(QUORATE).arg("run").args(arguments).current_dir(directory).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn playbook(directory: &Path, agents: &[(&str, String)]) {
+    let agents: String = agents.iter().map(|(name, agent)| format!("  {name}: {agent}\n")).collect();
+    fs::write(directory.join("playbook.yaml"), format!("{PLAYBOOK}{agents}")).expect("written");
+}
+
+// Fails under: an agent that fails stops the others; a result that does not say who is missing.
+#[test]
+fn a8_an_agent_that_fails_is_left_out_and_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let failing = "{ use: 'cmd:sh -c \"echo broken >&2; exit 3\"' }".to_owned();
+    playbook(
+        path,
+        &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", says(&finding("yes")))],
+    );
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!(report["synthesis"]["recommendation"], "yes");
+    assert_eq!(report["missing"][0]["agent"], "ben");
+    assert!(report["missing"][0]["why"].to_string().contains('3'), "{}", report["missing"]);
+    assert_eq!(report["digest"].as_str().map(str::len), Some(64));
+    // Below the quorum it fails, says why, and keeps what there is.
+    playbook(path, &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", failing)]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("ben") && err.contains("cleo") && err.contains("kept"), "{err}");
+}
+
+// Fails under: escape codes or markup of agents that reach a terminal, Markdown or a page.
+#[test]
+fn what_an_agent_wrote_has_no_power_over_the_report() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let hostile = "{\"summary\":\"<script>alert(1)</script> \\\\u001b[31m\",\"confidence\":1,\
+                   \"issues\":[{\"topic\":\"<img src=x onerror=y>\",\"severity\":\"high\",\"detail\":\"\\\\u001b]0;x\\\\u0007\"}]}";
+    fs::write(path.join("hostile.json"), hostile.replace("\\\\", "\\")).expect("written");
+    playbook(path, &[("ada", "{ use: 'cmd:cat hostile.json' }".to_owned())]);
+    for format in ["text", "md", "html", "json"] {
+        let (code, out, err) = run(path, &["playbook.yaml", "--format", format]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{format}: {out}");
+        assert!(out.contains("script"), "{format}: {out}");
+        if format != "text" && format != "json" {
+            assert!(!out.contains("<script") && !out.contains("<img"), "{format}: {out}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_says_what_where_and_what_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let wrong = |text: &str, wanted: &[&str]| {
+        fs::write(path.join("wrong.yaml"), text).expect("written");
+        let (code, out, err) = run(path, &["wrong.yaml"]);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{text}\n{err}");
+        for word in wanted.iter().chain(&["wrong.yaml", "help:"]) {
+            assert!(err.contains(word), "{word} in\n{err}");
+        }
+    };
+    let agent = "agents:\n  ada: { use: 'cmd:true' }\n";
+    wrong(&format!("procedure: debate\nsubject: x\n{agent}"), &[":1", "debate", "deliberation"]);
+    wrong(&format!("procedure: deliberation\nsubjct: x\n{agent}"), &[":2:", "subjct", "subject"]);
+    wrong(
+        "procedure: deliberation\nsubject: x\nagents:\n  ada: { use: 'cmnd:true' }\n",
+        &[":4", "cmnd", "cmd"],
+    );
+    wrong("procedure: deliberation\nsubject: x\nagents: {}\n", &["agents"]);
+    wrong(&format!("procedure: deliberation\nsubject: x\nlimits: {{ rounds: many }}\n{agent}"), &[":3"]);
+    wrong("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b]\n", &[]);
+    // What agents are to read.
+    let good = format!("procedure: deliberation\nsubject: x\ninput: text.txt\n{agent}");
+    fs::write(path.join("good.yaml"), good).expect("written");
+    let refused = |arguments: &[&str], wanted: &str| {
+        let (code, _, err) = run(path, arguments);
+        assert!(
+            matches!(code, Some(1..=3)) && err.contains(wanted) && !path.join("quorate-data").exists(),
+            "{code:?} {err}"
+        );
+    };
+    refused(&["missing.yaml"], "missing.yaml");
+    refused(&["good.yaml"], "text.txt");
+    for (name, bytes, wanted) in [
+        ("empty.txt", &b" \n"[..], "empty"),
+        ("binary.bin", &[0x7f, b'E', b'L', b'F', 0xff, 0xfe][..], "UTF-8"),
+        ("long.txt", &vec![b'a'; 300 * 1024][..], "262144"),
+    ] {
+        fs::write(path.join(name), bytes).expect("written");
+        refused(&["good.yaml", "--input", name], wanted);
+    }
+}

@@ -1,0 +1,104 @@
+//! The end of the analysis: findings are published, the quorum is checked, conflicts are found.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::message::{self, COORDINATOR, Message, MessageType};
+use super::outcome::Failure;
+use super::state::Dispute;
+use super::{Out, Phase, Step};
+use crate::conflict;
+use crate::finding::Finding;
+use crate::tokens;
+
+/// How much of a finding is told as the reason of a position.
+const REASON_TOKENS: usize = 100;
+
+/// How many scores the message of a finding tells.
+const SCORES_TOLD: usize = 10;
+
+impl Step<'_> {
+    pub(super) fn close_analysis(&mut self) {
+        self.publish_findings();
+        let (needed, present) = (self.spec.quorum(), self.state.findings.len());
+        if present < needed {
+            self.begin(Phase::Failed);
+            let reason = format!(
+                "the quorum is not met: {needed} of {} agents must answer, and {present} did",
+                self.spec.agents.len()
+            );
+            self.outs.push(Out::Failed(Box::new(Failure { reason, gathered: self.gathered() })));
+            return;
+        }
+        let findings: Vec<(&str, &Finding)> = self
+            .spec
+            .agents
+            .iter()
+            .filter_map(|member| Some((member.id.as_str(), self.state.findings.get(&member.id)?)))
+            .collect();
+        let mut found = conflict::detect(&self.spec.conflicts, &self.spec.words, &findings);
+        for agent in conflict::unchecked(&self.spec.conflicts, &findings) {
+            self.state
+                .notes
+                .push(format!("what agents rely on was not checked: {agent} did not say what it found"));
+        }
+        // The whole is in the finding; every conflict holds its beginning, in a state that is written at every step.
+        for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {
+            if let Some(short) = tokens::cut(&position.reason, REASON_TOKENS, self.count) {
+                position.reason = short;
+            }
+        }
+        let most = (self.spec.limits.conflicts as usize).min(found.len());
+        self.state.further = found.split_off(most);
+        let dispute = |conflict: conflict::Conflict| Dispute {
+            positions: conflict.positions.clone(),
+            conflict,
+            rankings: BTreeMap::new(),
+            rounds: 0,
+            agreed: None,
+            changes: Vec::new(),
+            questions: Vec::new(),
+        };
+        self.state.disputes = found.into_iter().map(dispute).collect();
+        self.begin_round(1);
+    }
+
+    /// Nobody reads a finding before all have theirs.
+    fn publish_findings(&mut self) {
+        for (at, member) in self.spec.agents.iter().enumerate() {
+            let Some(finding) = self.state.findings.get(&member.id) else { continue };
+            let limit = self.spec.limits.message_tokens as usize;
+            let message = Message {
+                id: format!("F{}", at + 1),
+                round: 0,
+                sender: member.id.clone(),
+                recipients: vec![COORDINATOR.to_owned()],
+                message_type: MessageType::Finding,
+                content: message::fit(digest(finding), "summary", limit, self.count),
+                timestamp: self.now_ms,
+                reply_to: None,
+            };
+            self.publish(message);
+        }
+    }
+
+    pub(super) fn publish(&mut self, message: Message) {
+        self.state.messages.push(message.clone());
+        self.outs.push(Out::Publish(message));
+    }
+}
+
+/// What is told of a finding: the gist of it, and how many issues of which severity.
+fn digest(finding: &Finding) -> Map<String, Value> {
+    let mut issues: BTreeMap<&str, usize> = BTreeMap::new();
+    finding.issues.iter().for_each(|issue| *issues.entry(&issue.severity).or_default() += 1);
+    let content = json!({
+        "summary": finding.summary,
+        "confidence": finding.confidence,
+        "scores": finding.scores.iter().take(SCORES_TOLD).collect::<BTreeMap<_, _>>(),
+        "recommendation": finding.recommendation,
+        "issues": issues,
+    });
+    if let Value::Object(content) = content { content } else { Map::new() }
+}

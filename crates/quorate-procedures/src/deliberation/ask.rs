@@ -1,0 +1,85 @@
+//! Questions to agents: what is in them, and how they are told apart.
+
+use serde_json::{Map, Value, json};
+
+use super::schema;
+use super::state::{AskId, Asked, name_of};
+use super::{Out, Phase, Step};
+
+/// The action of the question for a finding.
+pub const ANALYSE: &str = "analyse";
+/// The action of the question on a conflict.
+pub const DISCUSS: &str = "discuss";
+
+/// A question to an agent.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ask {
+    /// What tells it from others; the answer names it.
+    pub id: AskId,
+    /// Whom to ask.
+    pub agent: String,
+    /// [`ANALYSE`] or [`DISCUSS`].
+    pub action: &'static str,
+    /// JSON.
+    pub payload: String,
+    /// How long is waited for the answer.
+    pub within_ms: u64,
+}
+
+impl Step<'_> {
+    /// Asks an agent for its finding, or on a conflict; once more if something was wrong.
+    pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, again: Option<String>) {
+        let mut id = match (conflict, self.state.phase) {
+            (Some(place), Phase::Discussion { round }) => {
+                format!("{DISCUSS}:{round}:{}:{agent}", name_of(place))
+            }
+            _ => format!("{ANALYSE}:{agent}"),
+        };
+        if again.is_some() {
+            id.push_str(":again");
+        }
+        let (id, within_ms) = (AskId(id), self.within_ms(conflict));
+        let payload = Value::Object(self.payload(agent, conflict, again.as_deref())).to_string();
+        let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
+        let due_ms = self.now_ms + within_ms;
+        self.state.asks.insert(id.clone(), Asked { agent: agent.to_owned(), conflict, again, due_ms });
+        self.outs.push(Out::Ask(Ask { id, agent: agent.to_owned(), action, payload, within_ms }));
+    }
+
+    pub(super) fn within_ms(&self, conflict: Option<usize>) -> u64 {
+        match conflict {
+            Some(_) => self.spec.limits.message_ms,
+            None => self.spec.limits.analysis_ms,
+        }
+    }
+
+    fn payload(&self, agent: &str, conflict: Option<usize>, wrong: Option<&str>) -> Map<String, Value> {
+        let mut payload = Map::new();
+        let mut put = |name: &str, value: Value| payload.insert(name.to_owned(), value);
+        put("subject", self.spec.subject.as_str().into());
+        put("input", self.spec.input.clone());
+        if let Some(wrong) = wrong {
+            put("wrong", wrong.into());
+        }
+        let Some(place) = conflict else {
+            put("answer", schema::finding(&self.spec.words));
+            return payload;
+        };
+        let dispute = &self.state.disputes[place];
+        let told = |one: &crate::conflict::Position| json!({"agent": one.agent, "position": one.position, "confidence": one.confidence, "reason": one.reason});
+        let (own, others): (Vec<_>, Vec<_>) = dispute.positions.iter().partition(|one| one.agent == agent);
+        let round = if let Phase::Discussion { round } = self.state.phase { round } else { 0 };
+        put(
+            "conflict",
+            json!({"id": name_of(place), "kind": dispute.conflict.kind, "topic": dispute.conflict.topic}),
+        );
+        put("round", round.into());
+        put("rounds", self.spec.limits.rounds.into());
+        put("your_position", own.first().map_or(Value::Null, |one| told(one)));
+        put("other_positions", others.into_iter().map(told).collect());
+        let questions = dispute.questions.iter().filter(|question| question.to == agent);
+        put("questions", questions.map(|one| json!({"from": one.from, "text": one.text})).collect());
+        put("answer", schema::reply(&dispute.conflict, &self.spec.words));
+        payload
+    }
+}

@@ -1,0 +1,172 @@
+//! What comes out: decisions with everything that led to them, or the reason why there are none.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::Figures;
+use super::message::Message;
+use super::state::{Change, Missing};
+use super::synthesis::Synthesis;
+use super::{Out, Phase, Step};
+use crate::conflict::{Conflict, Position};
+use crate::count::{Flip, Rule, Share};
+use crate::finding::Finding;
+
+/// What was decided, and on what grounds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The question that was put.
+    pub subject: String,
+    /// The whole in a few sentences.
+    pub synthesis: Synthesis,
+    /// The conflicts that could be discussed, the most critical first.
+    pub decisions: Vec<Decision>,
+    /// Those beyond the limit: put to the vote as they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Decision>,
+    /// How votes were counted.
+    pub rule: Rule,
+    /// All that was gathered.
+    #[serde(flatten)]
+    pub gathered: Gathered,
+}
+
+/// Why there is no outcome.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// In a sentence.
+    pub reason: String,
+    /// All that was gathered.
+    #[serde(flatten)]
+    pub gathered: Gathered,
+}
+
+/// All that was gathered.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Gathered {
+    /// How many had to answer, and how many did.
+    pub quorum: Quorum,
+    /// What each agent found.
+    pub findings: BTreeMap<String, Finding>,
+    /// What was published, in order.
+    pub messages: Vec<Message>,
+    /// Who did not answer, and why.
+    pub missing: Vec<Missing>,
+    /// What else is worth knowing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What it took.
+    pub actual: Figures,
+}
+
+/// How many had to answer, and how many did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Quorum {
+    /// Had to.
+    pub needed: usize,
+    /// Did.
+    pub present: usize,
+    /// Were asked.
+    pub asked: usize,
+}
+
+/// How a conflict was settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// In the discussion.
+    Agreed {
+        /// In which round.
+        round: u32,
+    },
+    /// By the vote.
+    Voted,
+    /// By the vote, which was a tie.
+    Tied,
+    /// Numbers were merged.
+    Merged,
+}
+
+/// A conflict and how it was settled.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Decision {
+    /// `C1` …
+    pub id: String,
+    /// The conflict as it was found.
+    #[serde(flatten)]
+    pub conflict: Conflict,
+    /// How it was settled.
+    pub how: How,
+    /// What stands.
+    pub position: String,
+    /// How that came, in a sentence.
+    pub resolution: String,
+    /// In how many rounds it was discussed.
+    pub rounds: u32,
+    /// Why it was not discussed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undiscussed: Option<String>,
+    /// Who holds what in the end: the ballots.
+    #[serde(rename = "ballots")]
+    pub positions: Vec<Position>,
+    /// Minds that changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// The share of what stands; of numbers, the part of the confidence that is no further from it than the allowed spread.
+    pub share: f64,
+    /// The shares, the greatest first; none for numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+    /// What would have stood without discussion.
+    pub before: String,
+    /// The shares without discussion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares_before: Vec<Share>,
+    /// Those who hold something else, with their reasons; of numbers, those further away than the allowed spread.
+    pub minority: Vec<Position>,
+    /// The fewest voters who, had they voted otherwise, would have changed the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would_change: Option<Flip>,
+}
+
+impl Step<'_> {
+    pub(super) fn finish(&mut self) {
+        let (decisions, further) = self.decide();
+        self.begin(Phase::Finished);
+        for dispute in &self.state.disputes {
+            for question in &dispute.questions {
+                let (from, to, text) = (&question.from, &question.to, &question.text);
+                self.state.notes.push(format!("{from}'s question came too late for {to} to answer: {text}"));
+            }
+        }
+        let outcome = Outcome {
+            subject: self.spec.subject.clone(),
+            synthesis: self.synthesis(&decisions, &further),
+            decisions,
+            further,
+            rule: self.spec.rule,
+            gathered: self.gathered(),
+        };
+        self.outs.push(Out::Finished(Box::new(outcome)));
+    }
+
+    pub(super) fn gathered(&self) -> Gathered {
+        let quorum = Quorum {
+            needed: self.spec.quorum(),
+            present: self.state.findings.len(),
+            asked: self.spec.agents.len(),
+        };
+        let mut missing = self.state.missing.clone();
+        // Who was given up first depends on who was slower; the list does not.
+        missing.sort_by(|a, b| a.asked.cmp(&b.asked));
+        Gathered {
+            quorum,
+            findings: self.state.findings.clone(),
+            messages: self.state.messages.clone(),
+            missing,
+            notes: self.state.notes.clone(),
+            actual: self.state.figures.clone().priced(self.spec),
+        }
+    }
+}

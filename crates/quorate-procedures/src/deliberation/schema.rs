@@ -1,0 +1,82 @@
+//! What an answer may look like, as a JSON schema that comes with the question: for agents that are told to follow one.
+
+use serde_json::{Value, json};
+
+use crate::conflict::{Conflict, Kind};
+use crate::finding::Vocabulary;
+
+fn confidence() -> Value {
+    json!({"type": "number", "minimum": 0, "maximum": 1})
+}
+
+fn texts() -> Value {
+    json!({"type": "array", "items": {"type": "string"}})
+}
+
+fn one_of(words: &[String]) -> Value {
+    if words.is_empty() { json!({"type": "string"}) } else { json!({"type": "string", "enum": words}) }
+}
+
+/// Of a finding.
+pub(super) fn finding(words: &Vocabulary) -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["summary"],
+        "properties": {
+            "summary": text,
+            "confidence": confidence(),
+            "scores": {"type": "object", "additionalProperties": {"type": "number"}},
+            "recommendation": one_of(&words.recommendations),
+            "issues": {"type": "array", "items": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["topic", "severity"],
+                "properties": {
+                    "topic": text,
+                    "severity": one_of(&words.severities),
+                    "detail": text,
+                    "evidence": text,
+                    "advice": text,
+                },
+            }},
+            "facts": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+            "relies_on": texts(),
+            "found": texts(),
+            "details": {"type": "object"},
+        },
+    })
+}
+
+/// Of an answer on a conflict.
+pub(super) fn reply(conflict: &Conflict, words: &Vocabulary) -> Value {
+    let text = json!({"type": "string"});
+    let position = match conflict.kind {
+        Kind::Numeric => json!({"type": "number"}),
+        Kind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
+        Kind::Severity => one_of(&words.severities),
+        Kind::Categorical => one_of(&words.recommendations),
+        Kind::Factual => json!({"type": ["string", "number", "boolean"]}),
+    };
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["revised_position", "confidence", "agrees_with_peer", "reasoning"],
+        "properties": {
+            "revised_position": position,
+            "confidence": confidence(),
+            "agrees_with_peer": {"type": "boolean"},
+            "reasoning": text,
+            "evidence": text,
+            "question": {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["to", "text"],
+                "properties": {"to": text, "text": text},
+            },
+            "clarification": text,
+            "ranking": {"type": "array", "items": position},
+        },
+    })
+}

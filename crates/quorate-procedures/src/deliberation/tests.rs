@@ -1,0 +1,189 @@
+//! Deliberations played from a script: who answers what, and what came of it.
+
+mod agreeing;
+mod failing;
+mod limits;
+mod phases;
+mod surviving;
+mod voting;
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Tokens, for those who cannot wait for the vocabulary: words.
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+fn members(names: &[&str]) -> Vec<Member> {
+    names.iter().map(|name| Member { id: (*name).to_owned(), provider: None }).collect()
+}
+
+fn spec(names: &[&str]) -> Spec {
+    let spec = Spec::contract("May we sign?", json!({"text": "…"}), members(names));
+    spec.check().expect("sound");
+    spec
+}
+
+/// What an agent does with a question.
+#[derive(Clone, PartialEq, Debug)]
+enum Act {
+    Answer(Value),
+    Raw(&'static str),
+    Fail(&'static str),
+    Silence,
+}
+
+/// In which way a play differs from the straight one.
+#[derive(Clone, Copy, Default)]
+struct Manner {
+    /// The state goes through the store after every step.
+    stored: bool,
+    /// Which of the questions that wait is answered next.
+    turn: usize,
+    /// Every answer comes twice, and some that nobody asked for.
+    twice: bool,
+}
+
+/// What came of it.
+struct Played {
+    lines: Vec<String>,
+    asks: Vec<Ask>,
+    outcome: Option<Outcome>,
+    failure: Option<Failure>,
+}
+
+impl Played {
+    fn text(&self) -> String {
+        self.lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    fn outcome(&self) -> &Outcome {
+        self.outcome.as_ref().unwrap_or_else(|| panic!("no outcome: {:?}", self.failure))
+    }
+
+    fn payload(&self, id: &str) -> Value {
+        let ask = self.asks.iter().find(|ask| ask.id.0 == id).unwrap_or_else(|| panic!("{id} was not asked"));
+        serde_json::from_str(&ask.payload).expect("JSON")
+    }
+}
+
+fn play(spec: &Spec, act: impl Fn(&Ask) -> Act) -> Played {
+    play_as(spec, Manner::default(), act)
+}
+
+fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
+    let machine = Deliberation::new(spec, words);
+    let (mut state, mut now_ms) = (State::default(), 1_000);
+    let mut played = Played { lines: Vec::new(), asks: Vec::new(), outcome: None, failure: None };
+    let mut waiting: VecDeque<Ask> = VecDeque::new();
+    let mut events: VecDeque<Event> = VecDeque::from([Event::Start]);
+    for _ in 0..2_000 {
+        while let Some(event) = events.pop_front() {
+            for out in machine.step(&mut state, event, now_ms) {
+                played.lines.extend(line(&out));
+                match out {
+                    Out::Ask(ask) => {
+                        played.asks.push(ask.clone());
+                        waiting.push_back(ask);
+                    }
+                    Out::Finished(outcome) => {
+                        let told = serde_json::to_vec(&outcome).expect("JSON");
+                        assert_eq!(serde_json::from_slice::<Outcome>(&told).expect("an outcome"), *outcome);
+                        played.outcome = Some(*outcome);
+                    }
+                    Out::Failed(failure) => played.failure = Some(*failure),
+                    Out::Publish(_) | Out::Noted(_) => {}
+                }
+            }
+            if manner.stored {
+                let stored = serde_json::to_vec(&state).expect("JSON");
+                let read: State = serde_json::from_slice(&stored).expect("a state");
+                assert_eq!(read, state, "what is stored is what was");
+                assert!(stored.len() < 100_000, "{} bytes are written at every step", stored.len());
+                state = read;
+            }
+        }
+        if state.is_over() {
+            assert_eq!(state.next_wakeup(), None);
+            return played;
+        }
+        if waiting.is_empty() {
+            now_ms = state.next_wakeup().expect("somebody is waited for");
+            events.push_back(Event::Time);
+            continue;
+        }
+        let at = manner.turn % waiting.len();
+        let ask = waiting.remove(at).expect("it is there");
+        now_ms += 10;
+        events.extend(event(&ask, act(&ask)));
+        if manner.twice {
+            let again: Vec<Event> = events.iter().cloned().collect();
+            events.extend(again);
+            events.push_back(Event::Failed { ask: AskId("nobody:asked".into()), why: "?".into() });
+            let stranger = Event::Answered {
+                ask: ask.id.clone(),
+                from: "stranger".into(),
+                body: b"{\"summary\":\"me too\"}".to_vec(),
+                usage: None,
+            };
+            events.push_front(stranger);
+        }
+    }
+    panic!("it does not end: {}", played.text());
+}
+
+fn event(ask: &Ask, act: Act) -> Option<Event> {
+    let answered = |body: String| {
+        let usage = Some(Usage { calls: 1, tokens_in: 100, tokens_out: 10 });
+        Event::Answered { ask: ask.id.clone(), from: ask.agent.clone(), body: body.into_bytes(), usage }
+    };
+    match act {
+        Act::Answer(value) => Some(answered(value.to_string())),
+        Act::Raw(text) => Some(answered(text.to_owned())),
+        Act::Fail(why) => Some(Event::Failed { ask: ask.id.clone(), why: why.to_owned() }),
+        Act::Silence => None,
+    }
+}
+
+fn line(out: &Out) -> Option<String> {
+    match out {
+        Out::Ask(ask) => Some(format!("ask {}", ask.id)),
+        Out::Publish(message) => {
+            let said =
+                ["position", "summary", "text"].iter().find_map(|field| message.content[*field].as_str());
+            let sure =
+                message.content["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure}"));
+            let to = message.recipients.join(", ");
+            let re = message.reply_to.as_ref().map_or(String::new(), |id| format!(" re {id}"));
+            let Message { id, round, sender, message_type, .. } = message;
+            Some(format!(
+                "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
+                said.unwrap_or_default()
+            ))
+        }
+        Out::Noted(_) => None,
+        Out::Finished(outcome) => Some(format!("finished: {}", outcome.synthesis.summary[0].text)),
+        Out::Failed(failure) => Some(format!("failed: {}", failure.reason)),
+    }
+}
+
+/// A finding with a recommendation.
+fn recommends(what: &str, confidence: f64) -> Value {
+    json!({"summary": format!("I say {what}."), "confidence": confidence, "recommendation": what})
+}
+
+fn reply(position: impl Into<Value>, confidence: f64, agrees: bool, reasoning: &str) -> Value {
+    let position: Value = position.into();
+    json!({"revised_position": position, "confidence": confidence, "agrees_with_peer": agrees, "reasoning": reasoning})
+}
+
+/// What was held when the question was put: the answer of somebody who stays as it is.
+fn stay(ask: &Ask) -> Value {
+    let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
+    let own = &payload["your_position"];
+    json!({"revised_position": own["position"], "confidence": own["confidence"], "agrees_with_peer": false, "reasoning": "I stay."})
+}

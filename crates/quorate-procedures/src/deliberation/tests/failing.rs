@@ -1,0 +1,113 @@
+//! Agents that fail, are late or talk nonsense.
+
+use expect_test::expect;
+
+use super::*;
+
+#[test]
+fn a8_who_answers_nonsense_is_asked_once_more_with_what_was_wrong() {
+    let spec = spec(&["a", "b", "c"]);
+    let played = play(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:b" => Act::Answer(json!({"summary": "s", "confidence": 7})),
+        _ => Act::Answer(recommends("sign as is", 0.5)),
+    });
+    assert_eq!(played.payload("analyse:b:again")["wrong"], "confidence: is 7, not between 0 and 1");
+    assert_eq!(played.payload("analyse:b").get("wrong"), None);
+    assert_eq!(played.outcome().gathered.missing, []);
+    assert_eq!(played.outcome().gathered.findings.len(), 3);
+}
+
+#[test]
+fn a8_who_fails_twice_is_left_out_and_the_others_go_on() {
+    let spec = spec(&["a", "b", "c", "d", "e"]);
+    let played = play(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:b" => Act::Silence,
+        "analyse:b:again" => Act::Fail("the command ended with 1"),
+        "analyse:c" | "analyse:c:again" => Act::Raw("As a language model I …"),
+        "analyse:a" => Act::Answer(recommends("do not sign", 0.9)),
+        _ if ask.action == DISCUSS => Act::Answer(stay(ask)),
+        _ => Act::Answer(recommends("sign as is", 0.5)),
+    });
+    let outcome = played.outcome();
+    let missing: Vec<String> = outcome
+        .gathered
+        .missing
+        .iter()
+        .map(|one| format!("{} {}: {}", one.agent, one.asked, one.why.join(" | ")))
+        .collect();
+    expect![[r#"
+        b analyse:b:again: no answer within 60 s | the command ended with 1
+        c analyse:c:again: answer: is no JSON object | answer: is no JSON object"#]]
+    .assert_eq(&missing.join("\n"));
+    let told: Vec<&str> = outcome.synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    assert!(
+        told.contains(&"b is missing: no answer within 60 s; then: the command ended with 1."),
+        "{told:#?}"
+    );
+    assert_eq!(outcome.synthesis.recommendation.as_deref(), Some("sign as is"));
+    let quorum = outcome.gathered.quorum;
+    assert_eq!((quorum.needed, quorum.present, quorum.asked), (3, 3, 5));
+}
+
+#[test]
+fn a8_who_falls_silent_in_the_discussion_keeps_its_position_and_is_not_asked_again() {
+    let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
+        (ANALYSE, "a") => Act::Answer(recommends("do not sign", 0.9)),
+        (ANALYSE, _) => Act::Answer(recommends("sign as is", 0.3)),
+        (_, "a") => Act::Fail("gone"),
+        _ => Act::Answer(stay(ask)),
+    });
+    let asked: Vec<&str> =
+        played.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
+    assert_eq!(asked, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
+    let outcome = played.outcome();
+    assert_eq!(outcome.decisions[0].position, "do not sign");
+    assert_eq!(outcome.gathered.missing[0].conflict.as_deref(), Some("C1"));
+    assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others go on");
+}
+
+#[test]
+fn a8_below_the_quorum_it_fails_with_a_reason_and_keeps_everything() {
+    let spec = spec(&["a", "b", "c"]);
+    let played = play(&spec, |ask| match ask.agent.as_str() {
+        "a" => Act::Answer(recommends("sign as is", 0.5)),
+        _ => Act::Fail("no key"),
+    });
+    let failure = played.failure.as_ref().expect("it failed");
+    assert_eq!(failure.reason, "the quorum is not met: 2 of 3 agents must answer, and 1 did");
+    assert_eq!(failure.gathered.findings["a"].recommendation.as_deref(), Some("sign as is"));
+    assert_eq!((failure.gathered.messages.len(), failure.gathered.missing.len()), (1, 2));
+    let mut one = spec.clone();
+    one.limits.quorum = Some(1);
+    let played = play(&one, |ask| match ask.agent.as_str() {
+        "a" => Act::Answer(recommends("sign as is", 0.5)),
+        _ => Act::Fail("no key"),
+    });
+    assert_eq!(played.outcome().synthesis.recommendation.as_deref(), Some("sign as is"));
+}
+
+#[test]
+fn a8_what_nobody_asked_is_passed_over_and_noted() {
+    let spec = spec(&["a", "b"]);
+    let machine = Deliberation::new(&spec, words);
+    let mut state = State::default();
+    machine.step(&mut state, Event::Start, 0);
+    let before = state.clone();
+    let answer = |ask: &str, from: &str| Event::Answered {
+        ask: AskId(ask.into()),
+        from: from.into(),
+        body: recommends("sign as is", 0.5).to_string().into_bytes(),
+        usage: None,
+    };
+    for event in [answer("analyse:c", "c"), answer("analyse:a", "b"), Event::Start] {
+        let outs = machine.step(&mut state, event, 1);
+        assert!(matches!(outs[..], [Out::Noted(_)]), "{outs:?}");
+        assert_eq!(state, before);
+    }
+    // Too late: a is asked again, and only the answer to that counts.
+    machine.step(&mut state, Event::Time, 60_000);
+    assert!(matches!(machine.step(&mut state, answer("analyse:a", "a"), 60_001)[..], [Out::Noted(_)]));
+    assert_eq!(state.waits_for().count(), 2);
+    machine.step(&mut state, answer("analyse:a:again", "a"), 60_002);
+    assert_eq!(state.waits_for().map(|(_, agent)| agent).collect::<Vec<_>>(), ["b"]);
+}

@@ -1,0 +1,267 @@
+//! How far it may go, and what it takes.
+
+use expect_test::expect;
+
+use super::*;
+use crate::tokens::MARK;
+
+/// An agent with an issue of each of so many topics, low or critical.
+fn issues(many: usize, severity: &str) -> Value {
+    let issues: Vec<Value> =
+        (0..many).map(|at| json!({"topic": format!("t{at}"), "severity": severity, "detail": "d"})).collect();
+    json!({"summary": "s", "confidence": 0.5, "issues": issues})
+}
+
+fn two_with_issues(ask: &Ask, many: usize) -> Act {
+    Act::Answer(match ask.id.0.as_str() {
+        "analyse:a" => issues(many, "low"),
+        "analyse:b" => issues(many, "critical"),
+        _ => stay(ask),
+    })
+}
+
+#[test]
+fn a6_five_conflicts_are_discussed_and_the_rest_are_listed() {
+    let played = play(&spec(&["a", "b"]), |ask| two_with_issues(ask, 7));
+    let outcome = played.outcome();
+    assert_eq!((outcome.decisions.len(), outcome.further.len()), (5, 2));
+    assert_eq!(outcome.further[0].undiscussed.as_deref(), Some("beyond the 5 most critical conflicts"));
+    assert_eq!((outcome.further[1].id.as_str(), outcome.further[1].how), ("C7", How::Tied));
+    assert!(
+        outcome.decisions.iter().all(|decision| decision.rounds == 2),
+        "10 messages are enough for 5 times 2"
+    );
+    assert!(played.asks.iter().all(|ask| !ask.id.0.contains("C6")));
+}
+
+#[test]
+fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
+    let names = ["a", "b", "c", "d"];
+    let played = play(&spec(&names), |ask| match (ask.action, ask.agent.as_str()) {
+        (ANALYSE, "a") => Act::Answer(issues(5, "low")),
+        (ANALYSE, _) => Act::Answer(issues(5, "critical")),
+        _ => {
+            let mut answer = stay(ask);
+            answer["evidence"] = json!("It is written.");
+            Act::Answer(answer)
+        }
+    });
+    let outcome = played.outcome();
+    for round in 1..=2 {
+        let asked =
+            played.asks.iter().filter(|ask| ask.id.0.starts_with(&format!("discuss:{round}:"))).count();
+        assert_eq!(asked, 8, "two conflicts of four agents");
+        let said = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
+        assert_eq!(said, 10, "and two pieces of evidence");
+    }
+    let rounds: Vec<u32> = outcome.decisions.iter().map(|decision| decision.rounds).collect();
+    assert_eq!(rounds, [2, 2, 0, 0, 0]);
+    let why = outcome.decisions[2].undiscussed.as_deref().unwrap_or_default();
+    assert!(why.starts_with("no room within 10 messages a round"), "{why}");
+    assert!(
+        outcome.gathered.notes[0].starts_with("round 1: 6 questions, clarifications"),
+        "{:?}",
+        outcome.gathered.notes
+    );
+}
+
+#[test]
+fn a6_a_conflict_of_more_agents_than_messages_is_discussed_by_the_surest() {
+    let names: Vec<String> = (0..12).map(|at| format!("a{at:02}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let spec = spec(&names);
+    let played = play(&spec, |ask| {
+        let at = spec.place(&ask.agent);
+        let what = if at == 0 { "sign as is" } else { "do not sign" };
+        let sure = if at < 2 { 0.1 } else { 0.9 };
+        if ask.action == ANALYSE { Act::Answer(recommends(what, sure)) } else { Act::Answer(stay(ask)) }
+    });
+    let asked: Vec<&str> = played
+        .asks
+        .iter()
+        .filter(|ask| ask.id.0.starts_with("discuss:1:"))
+        .map(|ask| ask.agent.as_str())
+        .collect();
+    assert_eq!(asked.len(), 10);
+    assert!(!asked.contains(&"a00") && !asked.contains(&"a01"));
+}
+
+#[test]
+fn a6_there_are_two_rounds_at_most_and_all_of_it_are_settings() {
+    let played = play(&spec(&["a", "b"]), |ask| two_with_issues(ask, 1));
+    assert_eq!(played.asks.last().map(|ask| ask.id.0.as_str()), Some("discuss:2:C1:b"));
+    let mut other = spec(&["a", "b"]);
+    other.limits =
+        serde_json::from_value(json!({"rounds": 3, "conflicts": 1, "messages": 4})).expect("limits");
+    let played = play(&other, |ask| two_with_issues(ask, 3));
+    assert_eq!(played.asks.last().map(|ask| ask.id.0.as_str()), Some("discuss:3:C1:b"));
+    assert_eq!(played.outcome().further.len(), 2);
+    other.limits.rounds = 0;
+    let played = play(&other, |ask| two_with_issues(ask, 1));
+    assert_eq!(played.outcome().decisions[0].undiscussed.as_deref(), Some("no rounds of discussion"));
+}
+
+#[test]
+fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
+    let long = "This sentence has six words here. ".repeat(100);
+    let played = play(&spec(&["a", "b"]), |ask| match ask.action {
+        ANALYSE => {
+            let mut finding = issues(1, if ask.agent == "a" { "low" } else { "critical" });
+            finding["issues"][0]["detail"] = long.clone().into();
+            Act::Answer(finding)
+        }
+        _ => {
+            let mut answer = stay(ask);
+            answer["reasoning"] = long.clone().into();
+            answer["evidence"] = long.clone().into();
+            Act::Answer(answer)
+        }
+    });
+    let said: Vec<&Message> =
+        played.outcome().gathered.messages.iter().filter(|message| message.round > 0).collect();
+    for message in &said {
+        let text =
+            ["reasoning", "text"].iter().find_map(|field| message.content[*field].as_str()).expect("a text");
+        assert!(text.ends_with(&format!("here.{MARK}")), "{text}");
+        assert!(words(&message.content.to_string()) <= 500);
+    }
+    assert_eq!(said.len(), 8);
+    let told = |id: &str| {
+        let reason = played.payload(id)["other_positions"][0]["reason"].clone();
+        words(reason.as_str().expect("a text"))
+    };
+    assert_eq!(told("discuss:1:C1:a"), 97, "of a finding, no more than 100 words");
+    assert_eq!(told("discuss:2:C1:a"), 499, "of an answer, all that is published");
+}
+
+#[test]
+fn a6_ten_seconds_are_waited_for_a_message() {
+    let played = play(&spec(&["a", "b"]), |ask| match (ask.action, ask.agent.as_str()) {
+        (DISCUSS, "b") => Act::Silence,
+        _ => two_with_issues(ask, 1),
+    });
+    let ask = played.asks.iter().find(|ask| ask.action == DISCUSS).expect("it was asked");
+    assert_eq!(ask.within_ms, 10_000);
+    let missing = &played.outcome().gathered.missing[0];
+    assert_eq!(missing.why, ["no answer within 10 s", "no answer within 10 s"]);
+    assert_eq!(played.outcome().gathered.actual.discussion.ms, 20_000, "twice ten seconds");
+}
+
+fn with_providers() -> Spec {
+    let mut spec = spec(&["a", "b", "c"]);
+    for (member, provider) in spec.agents.iter_mut().zip(["groq", "groq", "gemini"]) {
+        member.provider = Some(provider.to_owned());
+    }
+    let price = Provider { price_in: Some(2.0), price_out: Some(10.0), ..Provider::default() };
+    spec.providers.insert("groq".into(), price);
+    spec
+}
+
+#[test]
+fn a7_the_estimate_says_calls_tokens_seconds_and_money_before() {
+    let spec = with_providers();
+    assert_eq!(
+        (spec.provider("groq").calls_a_minute, spec.provider("gemini").calls_a_minute),
+        (Some(30), Some(15))
+    );
+    let found = estimate(&spec, words);
+    let groq = &found.analysis.providers["groq"];
+    assert_eq!((groq.calls, groq.tokens_out.least), (Range { least: 2, most: 4 }, 2 * FINDING_TOKENS));
+    assert_eq!(found.discussion.providers["gemini"].calls, Range { least: 0, most: 2 * 2 * 5 });
+    assert_eq!(found.total.seconds, Range { least: 0.0, most: 120.0 + 40.0 });
+    let money = groq.money.expect("prices are known");
+    assert!(money.most > money.least && money.least > 0.03, "{money:?}");
+    assert_eq!((found.total.providers["gemini"].money, found.warnings.len()), (None, 0));
+    let mut throttled = with_providers();
+    throttled.providers.insert("groq".into(), Provider { calls_a_minute: Some(1), ..Provider::default() });
+    assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
+    let mut slow = with_providers();
+    slow.providers.insert("gemini".into(), Provider { calls_a_minute: Some(2), ..Provider::default() });
+    expect![[r#"gemini takes 2 calls a minute, and up to 5 may be made at once"#]]
+        .assert_eq(&estimate(&slow, words).warnings[0]);
+}
+
+#[test]
+fn a7_the_actual_figures_are_within_the_estimate() {
+    let spec = with_providers();
+    let expected = estimate(&spec, words);
+    let worst = |ask: &Ask| match (ask.action, ask.id.0.ends_with(":again")) {
+        (_, false) => Act::Raw("nonsense"),
+        (ANALYSE, _) => Act::Answer(issues(7, if ask.agent == "a" { "low" } else { "critical" })),
+        _ => Act::Answer(stay(ask)),
+    };
+    let quick = |_: &Ask| Act::Answer(recommends("sign as is", 0.5));
+    for played in [play(&spec, worst), play(&spec, quick)] {
+        let actual = &played.outcome().gathered.actual;
+        for (phase, spent) in
+            [(&expected.analysis, &actual.analysis), (&expected.discussion, &actual.discussion)]
+        {
+            for (name, expected) in &phase.providers {
+                let calls = spent.providers.get(name).map_or(0, |used| used.calls);
+                assert!((expected.calls.least..=expected.calls.most).contains(&calls), "{name} {calls}");
+            }
+        }
+        assert_eq!(actual.calls(), played.asks.len() as u64);
+    }
+    let actual = play(&spec, quick).outcome().gathered.actual.clone();
+    let groq = &actual.analysis.providers["groq"];
+    assert_eq!((groq.calls, groq.tokens_in, groq.tokens_out), (2, 200, 20));
+    assert_eq!((groq.money, actual.analysis.providers["gemini"].money), (Some(0.0006), None));
+}
+
+#[test]
+fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
+    let wrong = |change: fn(&mut Spec)| {
+        let mut spec = spec(&["a", "b"]);
+        change(&mut spec);
+        spec.check().expect_err("refused").to_string()
+    };
+    let said = [
+        wrong(|spec| spec.agents.clear()),
+        wrong(|spec| spec.agents[1].id = "a".into()),
+        wrong(|spec| spec.subject = " ".into()),
+        wrong(|spec| spec.limits.quorum = Some(3)),
+        wrong(|spec| spec.limits.messages = 1),
+        wrong(|spec| spec.limits.message_ms = 0),
+        wrong(|spec| spec.words.severities.clear()),
+        wrong(|spec| spec.score.as_mut().expect("a score").levels.reverse()),
+    ];
+    expect![[r#"
+        agents: there are 0; 1 to 64 can take part
+        agents[1].id: is empty, has a colon, or is there twice
+        subject: is empty
+        limits.quorum: is 3; with 2 agents it can be 1 to 2
+        limits.messages: is 1, not 2 to 1000
+        limits.message_ms: is 0, not 1 to 86400000
+        words.severities: is empty
+        score.levels[1].from: is not above the one before"#]]
+    .assert_eq(&said.join("\n"));
+    let read = |value: Value| Spec::read(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
+    let unknown = read(json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}})).expect_err("refused");
+    assert!(unknown.starts_with("limts: unknown field `limts`"), "{unknown}");
+    let deep = read(json!({"subject": "s", "agents": [{"id": "a"}], "limits": {"rounds": "two"}}))
+        .expect_err("refused");
+    assert!(deep.starts_with("limits.rounds: invalid type"), "{deep}");
+    let other =
+        read(json!({"subject": "s", "agents": [{"id": "a"}], "preset": "poem"})).expect_err("refused");
+    assert_eq!(other, "preset: is \"poem\"; it may be \"contract\"");
+}
+
+#[test]
+fn a3_the_preset_for_contracts_can_be_changed_in_part() {
+    let body = json!({"preset": "contract", "subject": "s", "input": {"text": "t"}, "agents": [{"id": "a", "provider": "groq"}],
+        "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
+    let spec = Spec::read(body.to_string().as_bytes()).expect("sound");
+    assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
+    assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
+    let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
+    assert!(
+        Spec::read(long.to_string().as_bytes()).is_ok(),
+        "what is looked at may be longer than an answer"
+    );
+    let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
+    assert_eq!(
+        Spec::read(whole.to_string().as_bytes()),
+        Ok(Spec::contract("s", Value::Null, members(&["a"])))
+    );
+}

@@ -1,0 +1,91 @@
+//! How long a text is for a model, and how to make it shorter without breaking a sentence.
+
+/// Counts tokens. A plain function, so that tests can count words instead.
+pub type Count = fn(&str) -> usize;
+
+/// What stands where something was cut off.
+pub const MARK: &str = " […]";
+
+/// Tokens of OpenAI's `o200k_base`, for all models: other vendors' differ by some 10 to 30 %. The first call loads the vocabulary.
+#[must_use]
+pub fn o200k(text: &str) -> usize {
+    tiktoken_rs::o200k_base_singleton().count_ordinary(text)
+}
+
+/// Loads the vocabulary, which takes a few tenths of a second and some 46 MB: for whoever wants that behind it before it counts.
+pub fn prepare() {
+    let _ = o200k("");
+}
+
+/// Whether a text has at most `limit` tokens. A token has at least one byte, so short texts are not counted.
+#[must_use]
+pub fn fits(text: &str, limit: usize, count: Count) -> bool {
+    text.len() <= limit || count(text) <= limit
+}
+
+/// Nothing if the text has at most `limit` tokens; else as many of its first sentences as fit, with [`MARK`]. Where not even one fits, words.
+#[must_use]
+pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
+    if fits(text, limit, count) {
+        return None;
+    }
+    let fits = |end: &usize| fits(&marked(&text[..*end]), limit, count);
+    let ends = sentence_ends(text);
+    // Longer beginnings have more tokens, so the last that fits is found by halving.
+    let sentences = ends.partition_point(fits);
+    if sentences > 0 {
+        return Some(marked(&text[..ends[sentences - 1]]));
+    }
+    let words: Vec<usize> =
+        text.char_indices().filter(|(_, letter)| letter.is_whitespace()).map(|(at, _)| at).collect();
+    let found = words.partition_point(fits);
+    let end = if found > 0 { words[found - 1] } else { 0 };
+    Some(marked(&text[..end]))
+}
+
+fn marked(text: &str) -> String {
+    format!("{}{MARK}", text.trim_end())
+}
+
+/// Where sentences end: after a full stop and the like that a space follows, and at the end of lines.
+fn sentence_ends(text: &str) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let next = letters.peek().map(|(_, next)| *next);
+        let stops = matches!(letter, '.' | '!' | '?' | '…') && next.is_none_or(char::is_whitespace);
+        if stops || next == Some('\n') && letter != '\n' {
+            ends.push(at + letter.len_utf8());
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+
+    #[test]
+    fn a6_a_long_text_is_cut_at_a_sentence_and_marked() {
+        let text = "One two three. Four five! Six seven eight nine";
+        assert_eq!(cut(text, 9, words), None);
+        assert_eq!(cut(text, 8, words).as_deref(), Some("One two three. Four five! […]"));
+        assert_eq!(cut(text, 5, words).as_deref(), Some("One two three. […]"));
+        assert_eq!(cut(text, 3, words).as_deref(), Some("One two […]"), "not even a sentence fits");
+        assert_eq!(cut("1.5 is no end. Two\nthree", 6, words), None);
+        assert_eq!(cut("1.5 is no end. Two\nthree", 5, words).as_deref(), Some("1.5 is no end. […]"));
+    }
+
+    #[test]
+    fn a6_tokens_are_those_of_a_real_tokenizer() {
+        assert_eq!(o200k("hello world"), 2);
+        let text = "The supplier shall indemnify the customer. ".repeat(200);
+        let cut = cut(&text, 500, o200k).expect("it is too long");
+        assert!(o200k(&cut) <= 500 && o200k(&cut) > 480, "{}", o200k(&cut));
+        assert!(cut.ends_with("customer. […]"), "{cut}");
+    }
+}
