@@ -293,9 +293,9 @@ pub enum Op {
     /// `procedure.step`: go on with one.
     StepProcedure(StepProcedure),
     /// `approval.request`: propose an action.
-    RequestApproval(RequestApproval),
+    RequestApproval(Box<RequestApproval>),
     /// `approval.decide`: approve, reject or modify one.
-    DecideApproval(DecideApproval),
+    DecideApproval(Box<DecideApproval>),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -443,9 +443,12 @@ impl Op {
             Self::StartProcedure(start) => maybe("spec", &start.spec),
             Self::StepProcedure(step) => [maybe("state", &step.state)[0], maybe("result", &step.result)[0]],
             Self::RequestApproval(ask) => one("action", &ask.document),
-            Self::DecideApproval(DecideApproval { verdict: Verdict::Modify { patch, document }, .. }) => {
-                [Some(("modification", patch)), maybe("action", document)[0]]
-            }
+            Self::DecideApproval(decide) => match &decide.verdict {
+                Verdict::Approve | Verdict::Reject => [None, None],
+                Verdict::Modify { patch, document } => {
+                    [Some(("modification", patch)), maybe("action", document)[0]]
+                }
+            },
             _ => [None, None],
         };
         brought.into_iter().flatten()

@@ -49,9 +49,11 @@ pub(crate) fn check_document(action: Option<&str>, document: &Payload) -> Result
         .hint("send the payload as it is: the hub makes the canonical bytes"))
 }
 
-/// Refuses a patch that is no JSON.
-pub(crate) fn check_patch(patch: &Payload) -> Result<(), Refused> {
-    canonical::read("modification", &patch.bytes).map(drop)
+/// Refuses a change that is no JSON, and what claims to come of it and is no action.
+pub(crate) fn check_verdict(verdict: &Verdict) -> Result<(), Refused> {
+    let Verdict::Modify { patch, document } = verdict else { return Ok(()) };
+    canonical::read("modification", &patch.bytes)?;
+    document.as_ref().map_or(Ok(()), |document| check_document(None, document))
 }
 
 /// An approval with the actions themselves.
@@ -83,7 +85,8 @@ impl Space {
         for (index, op) in commit.ops.iter_mut().enumerate() {
             // Whoever may not decide learns nothing about what fits.
             let may = commit.principal.check_right(op).is_ok();
-            let Op::DecideApproval(DecideApproval { approval, verdict, digest, .. }) = op else { continue };
+            let Op::DecideApproval(decide) = op else { continue };
+            let DecideApproval { approval, verdict, digest, .. } = &mut **decide;
             let Verdict::Modify { patch, document } = verdict else { continue };
             // What comes of a change nobody else says.
             *document = None;
@@ -115,7 +118,8 @@ impl Space {
         principal: &quorate_core::Principal,
         ask: RequestApproval,
     ) -> Result<ApprovalId, Error> {
-        let receipt = self.commit(Commit::new(principal.clone(), vec![Op::RequestApproval(ask)])).await?;
+        let receipt =
+            self.commit(Commit::new(principal.clone(), vec![Op::RequestApproval(Box::new(ask))])).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::ApprovalRequested { id, .. }) => Ok(id),
             _ => Err(unanswered()),
@@ -131,7 +135,7 @@ impl Space {
         principal: &quorate_core::Principal,
         decide: DecideApproval,
     ) -> Result<Receipt, Error> {
-        self.commit(Commit::new(principal.clone(), vec![Op::DecideApproval(decide)])).await
+        self.commit(Commit::new(principal.clone(), vec![Op::DecideApproval(Box::new(decide))])).await
     }
 
     /// Where an approval is, without the action.

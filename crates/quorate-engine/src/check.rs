@@ -1,9 +1,7 @@
 //! What is declared to be JSON must be JSON. Behind the door payloads are opaque bytes.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
-use quorate_core::{
-    Code, Commit, CreateTasks, DecideApproval, Message, Op, Payload, Policy, Refused, Verdict,
-};
+use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -26,11 +24,7 @@ pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
             }
             Op::FailTask(fail) => json_or_none("details", fail.details.as_ref()),
             Op::RequestApproval(ask) => approvals::check_document(Some(&ask.action), &ask.document),
-            Op::DecideApproval(DecideApproval { verdict: Verdict::Modify { patch, document }, .. }) => {
-                approvals::check_patch(patch).and_then(|()| {
-                    document.as_ref().map_or(Ok(()), |document| approvals::check_document(None, document))
-                })
-            }
+            Op::DecideApproval(decide) => approvals::check_verdict(&decide.verdict),
             Op::StartProcedure(start) => json_or_none("spec", start.spec.as_ref()),
             Op::StepProcedure(step) => json_or_none("state", step.state.as_ref())
                 .and_then(|()| json_or_none("result", step.result.as_ref())),

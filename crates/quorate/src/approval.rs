@@ -80,7 +80,7 @@ impl ApprovalDraft {
     fn op(self, link: &dyn Link) -> Result<Op, Error> {
         let document = canonical_action(&self.action, &self.payload?)?;
         let then = |(to, action): (String, String)| Ok((AgentId::new(to)?, action));
-        Ok(Op::RequestApproval(RequestApproval {
+        Ok(Op::RequestApproval(Box::new(RequestApproval {
             id: self.id.map(ApprovalId::new).transpose()?,
             agent: None,
             action: self.action,
@@ -92,7 +92,7 @@ impl ApprovalDraft {
             default: self.default,
             session: self.session,
             then: self.then.into_iter().map(then).collect::<Result<_, Error>>()?,
-        }))
+        })))
     }
 }
 
@@ -169,7 +169,7 @@ impl Approver {
     ) -> Result<(), Error> {
         let decide = DecideApproval { approval: id.clone(), verdict, digest, reason: reason.to_owned() };
         self.link
-            .commit(Commit::new(self.principal.clone(), vec![Op::DecideApproval(decide)]))
+            .commit(Commit::new(self.principal.clone(), vec![Op::DecideApproval(Box::new(decide))]))
             .await
             .map(drop)
     }

@@ -68,7 +68,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
                 message(None),
             ],
         ),
-        ("approve", vec![Op::DecideApproval(decide)]),
+        ("approve", vec![Op::DecideApproval(Box::new(decide))]),
         ("hub", vec![Op::Sweep, Op::BringHistory(history)]),
     ]
 }

@@ -193,7 +193,7 @@ impl DecisionIn<'_> {
 
 pub(crate) async fn request(call: Call) -> Answer {
     let ask = body::parse::<RequestIn<'_>>(&call.body)?.read(&call.sealing())?;
-    let receipt = call.commit(vec![Op::RequestApproval(ask)]).await?;
+    let receipt = call.commit(vec![Op::RequestApproval(Box::new(ask))]).await?;
     match receipt.results.first() {
         Some(OpResult::ApprovalRequested { id, .. }) => {
             let approval = call.space.approval(id).await?;
@@ -206,7 +206,7 @@ pub(crate) async fn request(call: Call) -> Answer {
 pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
     let decide = body::parse::<DecisionIn<'_>>(&call.body)?.read(&call.sealing(), Some(&id))?;
     let id = decide.approval.clone();
-    call.commit(vec![Op::DecideApproval(decide)]).await?;
+    call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
     let approval = call.space.approval(&id).await?;
     shown(&call, StatusCode::OK, approval).await
 }

@@ -158,10 +158,10 @@ const KNOWN: &[Known] = &[
         Ok(Op::CancelRequest { request: fields.read::<RequestOnly>()?.request.parse()? })
     }),
     known!("approval.request", RequestIn<'_>, |fields, reading| {
-        Ok(Op::RequestApproval(fields.read::<RequestIn<'_>>()?.read(reading.sealing)?))
+        Ok(Op::RequestApproval(Box::new(fields.read::<RequestIn<'_>>()?.read(reading.sealing)?)))
     }),
     known!("approval.decide", DecisionIn<'_>, |fields, reading| {
-        Ok(Op::DecideApproval(fields.read::<DecisionIn<'_>>()?.read(reading.sealing, None)?))
+        Ok(Op::DecideApproval(Box::new(fields.read::<DecisionIn<'_>>()?.read(reading.sealing, None)?)))
     }),
     known!("procedure.start", StartIn<'_>, |fields, reading| {
         Ok(Op::StartProcedure(fields.read::<StartIn<'_>>()?.read(reading.sealing)?))

@@ -79,7 +79,7 @@ impl ApprovalDo {
     pub(super) fn op(&self, digests: &Digests) -> Op {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {
-                Op::RequestApproval(RequestApproval {
+                Op::RequestApproval(Box::new(RequestApproval {
                     id: name.map(named),
                     agent: agent.map(id),
                     action: "mail".into(),
@@ -91,7 +91,7 @@ impl ApprovalDo {
                     default: if *content == 0 { String::new() } else { "wait".into() },
                     session: session.then(|| "s1".to_owned()),
                     then: then.map(|to| (id(to), "work".to_owned())).into_iter().collect(),
-                })
+                }))
             }
             Self::Decide { name, verdict, other } => {
                 let known = digests.0.get(NAMES[*name]).copied();
@@ -104,12 +104,12 @@ impl ApprovalDo {
                         document: Some(payload("{\"action\":\"mail\",\"payload\":1}")),
                     },
                 };
-                Op::DecideApproval(DecideApproval {
+                Op::DecideApproval(Box::new(DecideApproval {
                     approval: named(*name),
                     verdict,
                     digest,
                     reason: "so".into(),
-                })
+                }))
             }
         }
     }

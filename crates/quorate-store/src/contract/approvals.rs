@@ -39,7 +39,7 @@ fn asking(name: Option<&str>) -> RequestApproval {
 }
 
 fn ask(name: &str) -> Op {
-    Op::RequestApproval(asking(Some(name)))
+    Op::RequestApproval(Box::new(asking(Some(name))))
 }
 
 fn deciding(name: &str, verdict: Verdict) -> DecideApproval {
@@ -47,7 +47,7 @@ fn deciding(name: &str, verdict: Verdict) -> DecideApproval {
 }
 
 fn decide(name: &str, verdict: Verdict) -> Op {
-    Op::DecideApproval(deciding(name, verdict))
+    Op::DecideApproval(Box::new(deciding(name, verdict)))
 }
 
 fn modify(text: &str) -> Verdict {
@@ -99,7 +99,7 @@ async fn asked(bench: &Bench) {
 
 pub async fn e3_an_approval_says_what_is_proposed_by_whom_and_until_when(bench: Bench) {
     bench.start_all(&["alice"]).await;
-    let receipt = bench.ok(agent("alice"), vec![Op::RequestApproval(asking(None)), ask("a")]).await;
+    let receipt = bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(asking(None))), ask("a")]).await;
     let made = named(&format!("apr_0-{}-0", receipt.seq.expect("a record")));
     let expires_at = Timestamp(START_MS + 60_000);
     assert_eq!(
@@ -115,7 +115,7 @@ pub async fn e3_an_approval_says_what_is_proposed_by_whom_and_until_when(bench: 
 pub async fn i14_a_decision_names_the_very_bytes_that_are_pending(bench: Bench) {
     asked(&bench).await;
     let other = DecideApproval { digest: digest(OTHER), ..deciding("a", Verdict::Approve) };
-    let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(other)];
+    let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
     bench.refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
     assert_eq!(state(&bench, "a").await, "pending");
     let receipt = bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
@@ -153,7 +153,7 @@ pub async fn e3_an_approved_action_goes_to_whom_it_shall_go(bench: Bench) {
     let then = vec![(id("bob"), "letter.send".to_owned())];
     for name in ["a", "b", "c"] {
         let with = RequestApproval { then: then.clone(), ..asking(Some(name)) };
-        bench.ok(agent("alice"), vec![Op::RequestApproval(with)]).await;
+        bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with))]).await;
     }
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
     assert_eq!(bench.claim("bob", 1).await, vec![], "nothing follows from a rejection");
@@ -198,7 +198,7 @@ pub async fn i14_nobody_decides_what_it_asked_for(bench: Bench) {
         let name = format!("a{number}");
         // Also for an agent.
         let ask = RequestApproval { agent: Some(id("alice")), ..asking(Some(&name)) };
-        bench.ok(asker, vec![Op::RequestApproval(ask)]).await;
+        bench.ok(asker, vec![Op::RequestApproval(Box::new(ask))]).await;
         bench.refused_with(Code::Forbidden, decider, vec![decide(&name, Verdict::Approve)]).await;
         bench.ok(holder(TokenRole::Approver, "otto"), vec![decide(&name, Verdict::Approve)]).await;
     }
@@ -288,7 +288,7 @@ pub async fn e3_the_same_request_again_is_the_same_approval(bench: Bench) {
         RequestApproval { then: vec![(id("bob"), "x".into())], ..asking(Some("a")) },
     ];
     for other in others {
-        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::RequestApproval(other)]).await;
+        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
     }
     bench.refused_with(Code::Duplicate, agent("bob"), vec![ask("a")]).await;
 }
@@ -304,14 +304,18 @@ pub async fn i14_what_was_erased_is_not_approved(bench: Bench) {
 pub async fn c1_an_approval_is_no_way_around_the_policy(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let with = RequestApproval { then: vec![(id("bob"), "work".into())], ..asking(Some("a")) };
-    bench.ok(agent("alice"), vec![Op::RequestApproval(with.clone())]).await;
+    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with.clone()))]).await;
     bench.ok(Principal::System, vec![Op::SetPolicy(Policy::supervised())]).await;
     bench.refused_with(Code::PolicyViolation, anna(), vec![decide("a", Verdict::Approve)]).await;
     let another = RequestApproval { id: Some(named("b")), ..with };
-    bench.refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(another)]).await;
+    bench
+        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(another))])
+        .await;
     // E6: under supervision whoever asks says how sure it is, and why.
     let silent = RequestApproval { confidence: None, ..asking(Some("c")) };
-    bench.refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(silent)]).await;
+    bench
+        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(silent))])
+        .await;
     bench.ok(agent("alice"), vec![ask("d")]).await;
 }
 
@@ -329,16 +333,16 @@ pub async fn e3_what_no_approval_may_be(bench: Bench) {
         (Code::LimitExceeded, RequestApproval { then: vec![(id("bob"), "x".into()); 17], ..asking(None) }),
     ];
     for (code, ask) in asks {
-        let commit = Commit::new(agent("alice"), vec![Op::RequestApproval(ask)]);
+        let commit = Commit::new(agent("alice"), vec![Op::RequestApproval(Box::new(ask))]);
         assert_eq!(commit.check().expect_err("it is refused").code, code);
     }
     let silent = DecideApproval { reason: " ".into(), ..deciding("a", Verdict::Reject) };
-    let commit = Commit::new(anna(), vec![Op::DecideApproval(silent)]);
+    let commit = Commit::new(anna(), vec![Op::DecideApproval(Box::new(silent))]);
     assert_eq!(commit.check().expect_err("it is refused").code, Code::Invalid);
     let nobody = RequestApproval { then: vec![(id("nobody"), "x".into())], ..asking(None) };
-    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(nobody)]).await;
+    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(nobody))]).await;
     let other = RequestApproval { agent: Some(id("bob")), ..asking(None) };
-    bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(other)]).await;
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
     assert_eq!(ApprovalState::WORDS.len(), 5);
 }
 
@@ -365,7 +369,7 @@ pub async fn d8_whoever_waits_for_a_person_is_in_no_circle(bench: Bench) {
     bench.ok(agent("alice"), vec![lock("alice", "x", Waiting::No)]).await;
     bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;
     let long = RequestApproval { timeout_ms: 120_000, ..asking(Some("a")) };
-    bench.ok(agent("alice"), vec![Op::RequestApproval(long)]).await;
+    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(long))]).await;
     // bob waits for alice, who waits for a person: that can end.
     bench.ok(agent("bob"), vec![lock("bob", "x", Waiting::Once(ConsumerId(1)))]).await;
     bench.pass(2);
