@@ -1,6 +1,7 @@
 //! The binary `quorate`. stdout is data, stderr is everything else.
 
 mod agent;
+mod approval;
 mod audit;
 mod backup;
 mod bench;
@@ -76,6 +77,8 @@ enum Command {
     Agent(agent::AgentArgs),
     /// Count ballots by the rules that deliberations use. [ro]
     Vote(vote::VoteArgs),
+    /// Approvals: what agents may do only if a person lets them. [rw]
+    Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
@@ -151,6 +154,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Session(args) => session::run(args).await,
         Command::Agent(args) => agent::run(args).await,
         Command::Vote(args) => vote::run(args),
+        Command::Approval(args) => approval::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,

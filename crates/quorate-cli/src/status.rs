@@ -6,7 +6,7 @@ use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, HubArgs};
-use crate::shape::{Format, Shape, Table, field, plain, shortened};
+use crate::shape::{Format, Shape, Table, field, plain, shortened, time};
 use crate::text;
 
 /// How many of each are named.
@@ -81,6 +81,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
         queue: state["deliveries"].clone(),
         tasks: state["tasks"].clone(),
     };
+    status.needs_you.extend(pending(hub).await?);
     status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
     status.stuck.extend(dead_letters(hub, &status.queue).await?);
     status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
@@ -130,6 +131,24 @@ fn absent(agent: &Value) -> Option<Line> {
         what: format!("{open} messages wait for {id}, which is offline{since}"),
         next: format!("start {id} again, or quorate msg list --to {id}"),
     })
+}
+
+/// What waits for a person to decide.
+async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
+    let query = [("state", Some("pending".to_owned())), ("limit", Some(NAMED_MAX.to_string()))];
+    let answer = hub.look("/v1/approvals", &query).await?;
+    let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
+    let line = |approval: &Value| {
+        let (id, action, agent) =
+            (field(approval, "id"), field(approval, "action"), field(approval, "agent"));
+        let who = if agent.is_empty() { field(approval, "askedBy") } else { agent };
+        let until = time(&approval["expiresAt"]);
+        Line {
+            what: format!("{id} {action}, asked by {who}, expires {until}"),
+            next: format!("quorate approval show {id}"),
+        }
+    };
+    Ok(approvals.iter().map(line).collect())
 }
 
 async fn waiting_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {

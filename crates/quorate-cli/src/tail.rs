@@ -46,6 +46,18 @@ pub(crate) struct TailArgs {
     shape: Shape,
 }
 
+impl TailArgs {
+    /// Follows effects of these kinds, from a record on and for so many records.
+    pub(crate) fn about(
+        kinds: &str,
+        hub: HubArgs,
+        shape: Shape,
+        (from, limit): (Option<u64>, Option<u64>),
+    ) -> Self {
+        Self { chosen: vec![format!("kind={kinds}")], from, limit, hub, shape }
+    }
+}
+
 pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
     let mut query = vec![];
     for choice in &args.chosen {

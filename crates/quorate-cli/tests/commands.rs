@@ -557,3 +557,62 @@ fn the_guide_to_the_command_line_works_as_it_is_written() {
     let said = place.shell(&format!("set -eu\n{commands}\necho all went well\n"));
     assert!(said.code == Some(0) && said.out.ends_with("all went well\n"), "{}\n{}", said.out, said.err);
 }
+
+/// alice asks whether a letter may be sent.
+fn asks(place: &Place, id: &str, to: &str) {
+    let body = format!(
+        r#"{{"id":"{id}","agent":"alice","action":"letter.send","payload":{{"to":"{to}","page": 2.0}},
+            "rationale":"the term ends on Friday","confidence":0.8,"default":"keep the draft"}}"#
+    );
+    place.call("POST", "/v1/approvals", &body);
+}
+
+// Fails under: a decision about bytes that were not printed; a rejection without a reason; a second decision that counts.
+#[test]
+fn e3_approvals_are_shown_and_decided() {
+    let place = Place::with_hub();
+    place.call("PUT", "/v1/agents/alice", "{}");
+    place.call("POST", "/v1/tokens", r#"{"role":"operator","name":"desk"}"#);
+    for (id, to) in [("a1", "b@x"), ("a2", "c@x"), ("a3", "d@x")] {
+        asks(&place, id, to);
+    }
+    fs::write(place.work().join("patch.json"), r#"[{"op":"remove","path":"/page"}]"#).expect("written");
+    // Whoever asked does not decide: the calls above were an admin's, and so is the token that commands find.
+    let made = place.call("POST", "/v1/tokens", r#"{"role":"approver","name":"anna"}"#);
+    fs::write(place.work().join("anna"), made["token"].as_str().expect("a token")).expect("written");
+    fs::set_permissions(place.work().join("anna"), fs::Permissions::from_mode(0o600)).expect("private");
+    let story = place.story(&[
+        "quorate approval list",
+        "quorate status | head -3",
+        "quorate approval approve a1",
+        "quorate approval show a1 --token-file anna",
+        "quorate approval show a1 --token-file anna --json | grep -o '\"document\":.*[}],\"mod' | head -c 300",
+        "quorate approval why a1 --token-file anna",
+        "quorate approval approve a1 --token-file anna --digest 0000000000000000000000000000000000000000000000000000000000000000",
+        "quorate approval approve a1 --token-file anna --dry-run",
+        "quorate approval approve a1 --token-file anna --reason 'as agreed'",
+        "quorate approval approve a1 --token-file anna",
+        "quorate approval reject a2 --token-file anna",
+        "quorate approval reject a2 --token-file anna --reason 'not yet'",
+        "quorate approval modify a3 --token-file anna",
+        "quorate approval modify a3 --token-file anna --set nothing",
+        "quorate approval modify a3 --token-file anna --set cc.deep=x",
+        "quorate approval modify a3 --token-file anna --set to=legal@x --set cc='[\"e@x\"]' --reason 'wrong address'",
+        "quorate approval show a3 --token-file anna",
+        "quorate approval show a3 --token-file anna --at 7 | head -2",
+        "quorate approval list --state all --format compact | cut -f1,2",
+        "quorate approval list",
+        "quorate approval watch --from 1 --limit 6 --token-file anna | cut -c1-90",
+        "quorate approval show nothing --token-file anna",
+    ]);
+    expect_file!["golden/approvals.txt"].assert_eq(&story);
+    asks(&place, "a4", "f@x");
+    let said = place.shell("quorate approval modify a4 --token-file anna --patch patch.json --json");
+    let over: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((said.code, &over["state"]), (Some(0), &Value::from("modified")), "{}", said.err);
+    assert!(
+        said.out.contains(r#""approvedDocument":{"action":"letter.send","payload":{"to":"f@x"}}"#),
+        "{}",
+        said.out
+    );
+}

@@ -4,6 +4,7 @@
 //! A body is: the number of payload parts, and for each its length and digest; then the number of effects, and for
 //! each its tag, its length and its fields. Numbers are LEB128, texts and byte strings have their length before them.
 
+mod approval;
 mod effect;
 pub mod fingerprint;
 mod item;

@@ -5,6 +5,7 @@ mod answer;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::ids::{
@@ -291,6 +292,10 @@ pub enum Op {
     StartProcedure(StartProcedure),
     /// `procedure.step`: go on with one.
     StepProcedure(StepProcedure),
+    /// `approval.request`: propose an action.
+    RequestApproval(Box<RequestApproval>),
+    /// `approval.decide`: approve, reject or modify one.
+    DecideApproval(Box<DecideApproval>),
 }
 
 /// What a claim does when fewer deliveries are there than it may take.
@@ -437,6 +442,13 @@ impl Op {
             Self::FailTask(fail) => maybe("details", &fail.details),
             Self::StartProcedure(start) => maybe("spec", &start.spec),
             Self::StepProcedure(step) => [maybe("state", &step.state)[0], maybe("result", &step.result)[0]],
+            Self::RequestApproval(ask) => one("action", &ask.document),
+            Self::DecideApproval(decide) => match &decide.verdict {
+                Verdict::Approve | Verdict::Reject => [None, None],
+                Verdict::Modify { patch, document } => {
+                    [Some(("modification", patch)), maybe("action", document)[0]]
+                }
+            },
             _ => [None, None],
         };
         brought.into_iter().flatten()
@@ -490,6 +502,8 @@ impl Op {
             Self::CreateToken(create) => create.check(),
             Self::StartProcedure(start) => start.check(),
             Self::StepProcedure(step) => step.check(),
+            Self::RequestApproval(ask) => ask.check(),
+            Self::DecideApproval(decide) => decide.check(),
             Self::RemoveAgent { .. }
             | Self::Grant { .. }
             | Self::Close { .. }

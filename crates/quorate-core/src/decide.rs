@@ -4,6 +4,7 @@
 //! the ones before it, and a refusal puts everything back.
 
 mod agents;
+mod approvals;
 mod chains;
 mod deliver;
 mod inspect;
@@ -348,6 +349,8 @@ impl<'a> Draft<'a> {
             Op::Heard { agents } => Ok(self.heard(agents)),
             Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
+            Op::RequestApproval(ask) => self.request_approval(ask),
+            Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms).map_err(No::Refused),

@@ -1,5 +1,6 @@
 //! What the log says, in words and numbers, for reading: for the audit and for whoever follows. Never the content of a payload.
 
+mod approval;
 mod budget;
 mod lock;
 mod procedure;
@@ -162,6 +163,7 @@ pub fn item(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Item::Request(request) => requests::request(request, agents),
         Item::Token(token) => token::fields(token),
         Item::Procedure(procedure) => procedure::fields(procedure),
+        Item::Approval(approval) => approval::fields(approval, agents),
     }
 }
 

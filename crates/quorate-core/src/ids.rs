@@ -266,6 +266,30 @@ impl ProcedureId {
     }
 }
 
+text_id!(
+    /// The id of an approval: the client's, or `apr_GENERATION-SEQ-N`. Unique in the space for ever.
+    ApprovalId,
+    "approval id",
+    ID_BYTES_MAX
+);
+
+impl ApprovalId {
+    /// The id of an approval whose asker gave it none: its record, and which approval of that record it is.
+    #[must_use]
+    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+        Self(format!("{APPROVAL_PREFIX}{generation}-{seq}-{n}").into())
+    }
+
+    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    #[must_use]
+    pub fn is_made_by_hub(&self) -> bool {
+        self.0.starts_with(APPROVAL_PREFIX)
+    }
+}
+
+/// How the id of an approval begins that the hub made.
+const APPROVAL_PREFIX: &str = "apr_";
+
 /// How the id of a procedure begins that the hub made.
 const PROCEDURE_PREFIX: &str = "prc_";
 

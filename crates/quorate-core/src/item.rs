@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::approval::Approval;
 use crate::budget::Budget;
 use crate::lock::Lock;
 use crate::policy::InForce;
@@ -44,6 +45,8 @@ pub enum ItemKind {
     Token,
     /// A protocol of several steps.
     Procedure,
+    /// A proposed action.
+    Approval,
 }
 
 impl ItemKind {
@@ -60,6 +63,7 @@ impl ItemKind {
         Self::Request,
         Self::Token,
         Self::Procedure,
+        Self::Approval,
     ];
 
     /// The frozen number.
@@ -77,6 +81,7 @@ impl ItemKind {
             Self::Request => 3,
             Self::Token => 9,
             Self::Procedure => 10,
+            Self::Approval => 11,
         }
     }
 
@@ -101,6 +106,7 @@ impl ItemKind {
             Self::Request => "request",
             Self::Token => "token",
             Self::Procedure => "procedure",
+            Self::Approval => "approval",
         }
     }
 }
@@ -160,6 +166,8 @@ pub enum Item {
     Token(Arc<AccessToken>),
     /// A protocol of several steps.
     Procedure(Procedure),
+    /// A proposed action.
+    Approval(Box<Approval>),
 }
 
 /// Where an item is kept.
@@ -208,6 +216,7 @@ impl Item {
             Self::Request(request) => ItemKey::new(ItemKind::Request, request.id.to_string()),
             Self::Token(token) => ItemKey::new(ItemKind::Token, token.id.to_string()),
             Self::Procedure(procedure) => ItemKey::new(ItemKind::Procedure, procedure.id.as_str()),
+            Self::Approval(approval) => ItemKey::new(ItemKind::Approval, approval.id.as_str()),
         }
     }
 
@@ -237,6 +246,8 @@ impl Item {
             },
             Self::Procedure(procedure) if procedure.status.is_over() => Keep::Stored,
             Self::Procedure(_) => Keep::AtHand,
+            Self::Approval(approval) if approval.is_pending() => Keep::AtHand,
+            Self::Approval(_) => Keep::Stored,
         }
     }
 
@@ -255,6 +266,7 @@ impl Item {
             | Self::Procedure(_) => Vec::new(),
             Self::Task(task) => task.alarms(),
             Self::Token(token) => token.alarms(),
+            Self::Approval(approval) => approval.alarms(),
         }
     }
 }
@@ -352,6 +364,16 @@ pub enum Verb {
     ProcedureDone,
     /// A procedure is over, without one.
     ProcedureFailed,
+    /// Somebody proposes an action.
+    ApprovalRequested,
+    /// A person lets it happen.
+    ApprovalApproved,
+    /// A person does not.
+    ApprovalRejected,
+    /// A person lets it happen with a change.
+    ApprovalModified,
+    /// Nobody decided in time.
+    ApprovalExpired,
 }
 
 impl Verb {
@@ -402,6 +424,11 @@ impl Verb {
         Self::ProcedureStepped,
         Self::ProcedureDone,
         Self::ProcedureFailed,
+        Self::ApprovalRequested,
+        Self::ApprovalApproved,
+        Self::ApprovalRejected,
+        Self::ApprovalModified,
+        Self::ApprovalExpired,
     ];
 
     /// The frozen number. Each noun has a range of its own, in tens.
@@ -453,6 +480,11 @@ impl Verb {
             Self::ProcedureStepped => 111,
             Self::ProcedureDone => 112,
             Self::ProcedureFailed => 113,
+            Self::ApprovalRequested => 120,
+            Self::ApprovalApproved => 121,
+            Self::ApprovalRejected => 122,
+            Self::ApprovalModified => 123,
+            Self::ApprovalExpired => 124,
         }
     }
 
@@ -511,6 +543,11 @@ impl Verb {
             Self::ProcedureStepped => "procedure.stepped",
             Self::ProcedureDone => "procedure.done",
             Self::ProcedureFailed => "procedure.failed",
+            Self::ApprovalRequested => "approval.requested",
+            Self::ApprovalApproved => "approval.approved",
+            Self::ApprovalRejected => "approval.rejected",
+            Self::ApprovalModified => "approval.modified",
+            Self::ApprovalExpired => "approval.expired",
         }
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and chance come in as arguments.
 
+mod approval;
 mod budget;
 pub mod chain;
 pub mod codec;
@@ -47,6 +48,9 @@ mod waits;
 mod why;
 mod working;
 
+pub use approval::{
+    ActionDigest, Approval, ApprovalState, DecideApproval, Decision, RequestApproval, Then, Verdict,
+};
 pub use budget::{Budget, SetBudget};
 pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Locked, Nack, NackThen, Op, OpResult, Principal,
@@ -58,9 +62,9 @@ pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, 
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{
-    AgentId, AgentNo, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch, Era, Eras,
-    Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, ProcedureId, Seq, SessionId,
-    SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
+    AgentId, AgentNo, ApprovalId, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch,
+    Era, Eras, Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, ProcedureId, Seq,
+    SessionId, SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};

@@ -26,6 +26,18 @@ pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
 pub const SESSIONS_OPEN_MAX: usize = 10_000;
 /// Procedures of one space that are running.
 pub const PROCEDURES_OPEN_MAX: usize = 10_000;
+/// Approvals of one space that nobody has decided.
+pub const APPROVALS_PENDING_MAX: usize = 10_000;
+/// Bytes of an action to be approved: a person has to read it, and it is sent on with the decision.
+pub const APPROVAL_BYTES_MAX: usize = 256 * 1024;
+/// Messages that follow an approval.
+pub const APPROVAL_THEN_MAX: usize = 16;
+/// The shortest time for a person to decide.
+pub const APPROVAL_MS_MIN: u64 = 1_000;
+/// How long a person has to decide when nobody says otherwise: 72 hours.
+pub const APPROVAL_MS_DEFAULT: u64 = 72 * 60 * 60 * 1000;
+/// The longest time for a person to decide: 90 days.
+pub const APPROVAL_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 /// Entries that one rollback changes.
 pub const ROLLBACK_KEYS_MAX: usize = 4096;
 /// Entries that a rollback looks through.

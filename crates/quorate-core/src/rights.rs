@@ -19,6 +19,8 @@ pub enum Deed {
     Review,
     /// What agents do for themselves, and operators for any agent.
     Work,
+    /// Deciding what others propose.
+    Approve,
     /// Keeping the hub's work going.
     Run,
     /// Laying down what holds for everybody.
@@ -27,12 +29,12 @@ pub enum Deed {
     Hub,
 }
 
-use Deed::{Hub, Look, Read, Review, Rule, Run, Work};
+use Deed::{Approve, Hub, Look, Read, Review, Rule, Run, Work};
 
 /// The table.
 fn deeds_of(principal: &Principal) -> &'static [Deed] {
     match principal {
-        Principal::System => &[Read, Look, Review, Work, Run, Rule, Hub],
+        Principal::System => &[Read, Look, Review, Work, Approve, Run, Rule, Hub],
         Principal::Agent(_) => OF_AGENTS,
         Principal::Holder { role, .. } => deeds_of_role(*role),
     }
@@ -42,10 +44,11 @@ const OF_AGENTS: &[Deed] = &[Read, Work];
 
 fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
     match role {
-        TokenRole::Admin => &[Read, Look, Review, Work, Run, Rule],
+        TokenRole::Admin => &[Read, Look, Review, Work, Approve, Run, Rule],
         TokenRole::Operator => &[Read, Look, Review, Work, Run],
         TokenRole::Moderator => &[Read, Look, Review],
-        TokenRole::Approver | TokenRole::Viewer => &[Read, Look],
+        TokenRole::Approver => &[Read, Look, Approve],
+        TokenRole::Viewer => &[Read, Look],
     }
 }
 
@@ -96,6 +99,8 @@ fn deed_of(op: &Op) -> (Deed, &'static str) {
         Op::ClaimTasks(_) | Op::HeartbeatTask(_) | Op::CompleteTask(_) => (Work, "work on tasks"),
         Op::FailTask(_) | Op::ReleaseTask(_) => (Work, "work on tasks"),
         Op::AwaitTask(_) => (Work, "wait for tasks"),
+        Op::RequestApproval(_) => (Work, "ask for approvals"),
+        Op::DecideApproval(_) => (Approve, "decide approvals"),
         Op::StartProcedure(_) | Op::StepProcedure(_) => (Work, "change procedures"),
         Op::Resume { .. } => (Work, "take messages"),
     }

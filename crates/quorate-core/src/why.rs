@@ -11,6 +11,7 @@ use crate::refused::Code;
 use crate::time::Timestamp;
 use crate::working::{Open, OpenState};
 
+mod approval;
 mod procedure;
 mod task;
 

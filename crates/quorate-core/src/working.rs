@@ -4,6 +4,7 @@
 //! by one function that keeps every index in step and remembers what was there, so that a refused commit is undone.
 
 mod apply;
+mod approvals;
 mod chains;
 mod inbox;
 mod items;

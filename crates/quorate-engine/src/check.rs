@@ -5,6 +5,8 @@ use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refu
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::approvals;
+
 /// Refuses a commit in which something is declared to be JSON and is not, and what only the door can see that the policy
 /// forbids: behind it nobody reads payloads.
 pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
@@ -21,6 +23,8 @@ pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
                 json_or_none("result", complete.result.as_ref())
             }
             Op::FailTask(fail) => json_or_none("details", fail.details.as_ref()),
+            Op::RequestApproval(ask) => approvals::check_document(Some(&ask.action), &ask.document),
+            Op::DecideApproval(decide) => approvals::check_verdict(&decide.verdict),
             Op::StartProcedure(start) => json_or_none("spec", start.spec.as_ref()),
             Op::StepProcedure(step) => json_or_none("state", step.state.as_ref())
                 .and_then(|()| json_or_none("result", step.result.as_ref())),
@@ -67,7 +71,7 @@ fn actions(message: &Message, policy: &Policy) -> Result<(), Refused> {
 }
 
 /// Refuses what is not JSON, or nested deeper than anybody may read.
-fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
+pub(crate) fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
             Code::Invalid,

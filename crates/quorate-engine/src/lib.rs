@@ -4,6 +4,7 @@
 //! the caller's thread, lets the store commit it, hands deliveries to those who wait, and lets time pass: leases that
 //! lapse, messages that expire, deliveries that fall due.
 
+mod approvals;
 mod budget;
 mod check;
 mod consistency;
@@ -36,6 +37,7 @@ mod topics;
 mod watch;
 mod why;
 
+pub use approvals::{ApprovalPage, ApprovalView, canonical_action};
 pub use consistency::{Check, Finding};
 pub use door::Options;
 pub use engine::Engine;

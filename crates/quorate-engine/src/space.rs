@@ -86,8 +86,9 @@ impl Space {
     ///
     /// # Errors
     /// The refusal, or a failure of the storage.
-    pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
+    pub async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
         let principal = commit.principal.clone();
+        self.work_out(&mut commit).await?;
         let policy = Arc::clone(&self.published.borrow().policy);
         let admitted = self.engine.door.admit(commit, policy).await?;
         let commit = self.noting(&principal, admitted)?;

@@ -1,8 +1,8 @@
 //! Why a message or a task is where it is: what it waits for, what happens next, and when.
 
 use quorate_core::{
-    AgentNo, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, ProcedureId, Recipient, Refused,
-    Request, RequestState, TaskId, Timestamp, Why,
+    AgentNo, ApprovalId, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, ProcedureId, Recipient,
+    Refused, Request, RequestState, TaskId, Timestamp, Why,
 };
 use quorate_store::{DeliveryState, Read, Rows};
 
@@ -11,7 +11,8 @@ use crate::reads::{MessageView, unexpected};
 use crate::space::Space;
 
 impl Space {
-    /// Why something is where it is: a message by its id or the one its sender gave it, a task, or a procedure.
+    /// Why something is where it is: a message by its id or the one its sender gave it, a task, an
+    /// approval, or a procedure.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
@@ -21,6 +22,12 @@ impl Space {
         }
         if let Ok(task) = id.parse::<TaskId>() {
             match self.why_task(&task).await {
+                Err(error) if error.code() == Code::NotFound => {}
+                found => return found,
+            }
+        }
+        if let Ok(approval) = id.parse::<ApprovalId>() {
+            match self.why_approval(&approval).await {
                 Err(error) if error.code() == Code::NotFound => {}
                 found => return found,
             }
@@ -37,10 +44,11 @@ impl Space {
         };
         match found {
             Ok(view) => self.why_message(view).await,
-            Err(error) if matches!(error.code(), Code::NotFound | Code::Invalid) => {
-                Err(Refused::new(Code::NotFound, format!("there is no message, task or procedure {id}"))
-                    .into())
-            }
+            Err(error) if matches!(error.code(), Code::NotFound | Code::Invalid) => Err(Refused::new(
+                Code::NotFound,
+                format!("there is no message, task, approval or procedure {id}"),
+            )
+            .into()),
             Err(error) => Err(error),
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 mod agents;
 mod answers;
+pub(crate) mod approvals;
 mod commit;
 mod context;
 mod dead_letters;
@@ -108,6 +109,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         budgets::routes(),
         guidance::routes(),
         procedures::routes(),
+        approvals::routes(),
     ]
     .into_iter()
     .flatten()

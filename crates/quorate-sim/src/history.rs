@@ -202,6 +202,8 @@ impl Answer {
                 | OpResult::RolledBack { .. }
                 | OpResult::TokenCreated { .. }
                 | OpResult::ProcedureStarted { .. }
+                | OpResult::ApprovalRequested { .. }
+                | OpResult::ApprovalDecided { .. }
                 | OpResult::ProcedureStepped { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
                     answer.sent.push((id.to_string(), first.0, *count));

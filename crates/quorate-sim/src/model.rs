@@ -4,6 +4,7 @@
 //! old"), so that a plan still means something after it was shrunk. [`chance`] draws plans. [`pair`] carries a plan out on
 //! both stores and compares them after every step. [`replay`] folds the log of the real store and compares that too.
 
+mod approvals;
 mod asking;
 mod chains;
 pub mod chance;

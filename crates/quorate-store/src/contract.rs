@@ -12,6 +12,8 @@ pub mod agents;
 #[allow(missing_docs)]
 pub mod apart;
 #[allow(missing_docs)]
+pub mod approvals;
+#[allow(missing_docs)]
 pub mod chains;
 #[allow(missing_docs)]
 pub mod keys;
@@ -292,6 +294,24 @@ macro_rules! contract_tests {
                 a_repeated_acquire_is_answered_the_same,
                 fences_go_on_after_a_restart,
                 at_most_1_000_waits_for_locks_of_one_agent,
+            }
+            approvals {
+                e3_an_approval_says_what_is_proposed_by_whom_and_until_when,
+                i14_a_decision_names_the_very_bytes_that_are_pending,
+                e3_the_decision_and_its_delivery_are_one_commit,
+                e3_an_approved_action_goes_to_whom_it_shall_go,
+                e3_a_modification_is_approved_as_modified,
+                i14_nobody_decides_what_it_asked_for,
+                i14_only_approvers_and_admins_decide,
+                i14_what_is_decided_never_changes,
+                i3_a_repeated_decision_has_one_effect_and_one_answer,
+                i14_a_timeout_is_expired_and_no_refusal,
+                e3_a_pending_approval_survives_a_restart,
+                e3_the_same_request_again_is_the_same_approval,
+                i14_what_was_erased_is_not_approved,
+                c1_an_approval_is_no_way_around_the_policy,
+                e3_what_no_approval_may_be,
+                d8_whoever_waits_for_a_person_is_in_no_circle,
             }
             procedures {
                 a_procedure_goes_on_one_version_after_the_other,

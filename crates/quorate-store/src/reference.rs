@@ -6,6 +6,7 @@
 //! it, and random work on a real backend is compared with it step by step. It is not for production and keeps nothing.
 
 mod agents;
+mod approvals;
 mod chains;
 mod inbox;
 mod inspect;

@@ -26,6 +26,7 @@
 //! ```
 
 mod agent;
+mod approval;
 mod ask;
 mod budget;
 #[cfg(feature = "embedded")]
@@ -47,6 +48,7 @@ mod topics;
 mod view;
 
 pub use agent::{Agent, AgentBuilder, Received};
+pub use approval::{ApprovalDraft, Approver};
 pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
@@ -64,14 +66,15 @@ pub use topics::Subscribing;
 pub use view::{AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, Letter, Load, MessageInfo};
 
 pub use quorate_core::{
-    AddKind, AgentFilter, Code, Counts, DeliveryId, EndState, Fence, FenceRef, Health, IfUnavailable,
-    MessageId, MessageType, OnDependencyFailure, Participant, Pattern, Policy, Preset, Priority, ProcedureId,
-    ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId,
-    TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AddKind, AgentFilter, Approval, ApprovalId, ApprovalState, Code, Counts, DeliveryId,
+    EndState, Fence, FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure,
+    Participant, Pattern, Policy, Preset, Priority, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo,
+    Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp, Token,
+    Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
-    RolledBack, Secrets, TaskFilter, Turned,
+    ApprovalPage, ApprovalView, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage,
+    OutboxPage, Remote, RolledBack, Secrets, TaskFilter, Turned,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};

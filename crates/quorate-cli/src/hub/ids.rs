@@ -25,6 +25,7 @@ pub(crate) enum Noun {
     Session,
     Agent,
     Token,
+    Approval,
 }
 
 impl Noun {
@@ -36,6 +37,7 @@ impl Noun {
             Self::Session => "session",
             Self::Agent => "agent",
             Self::Token => "token",
+            Self::Approval => "approval",
         }
     }
 
@@ -47,6 +49,7 @@ impl Noun {
             Self::Session => ("session", "/v1/sessions", "sessions", "openedAt"),
             Self::Agent => ("agent", "/v1/agents", "agents", "heardAt"),
             Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
+            Self::Approval => ("approval", "/v1/approvals", "approvals", "askedAt"),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use quorate::{Code, Error, Refused};
 use quorate_core::{
-    AddKind, ChangeSession, CompleteTask, DeliveryId, DeliveryNo, Epoch, FenceRef, LeaseRef, MessageId,
-    NackThen, Op, OpResult, Payload, ProcedureId, Seq, SessionChange, SessionId, StepProcedure, TaskLeaseRef,
-    TaskStatus, Token, Version,
+    AddKind, ApprovalId, ApprovalState, ChangeSession, CompleteTask, DecideApproval, DeliveryId, DeliveryNo,
+    Epoch, FenceRef, LeaseRef, MessageId, NackThen, Op, OpResult, Payload, ProcedureId, RequestApproval, Seq,
+    SessionChange, SessionId, StepProcedure, TaskLeaseRef, TaskStatus, Token, Verdict, Version,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use super::entry::{FenceOut, PutOut};
 use super::message::MessageOut;
 use super::rules::policy_out;
 use super::task::TasksOut;
-use super::{raw, strange, write};
+use super::{raw, strange, time_in, write};
 
 /// A commit on its way out.
 #[derive(Serialize)]
@@ -64,6 +64,8 @@ fn out(op: &Op, key: &str) -> Result<Box<RawValue>, Error> {
             with(named, "spec", start.spec.as_ref(), None)
         }
         Op::StepProcedure(step) => stepped(step),
+        Op::RequestApproval(ask) => asked(ask),
+        Op::DecideApproval(decide) => decided(decide),
         Op::OpenSession(open) => {
             let participants: Vec<_> = open.participants.iter().map(ToString::to_string).collect();
             let mut named = json!({"op": "session.open", "title": open.title, "participants": participants});
@@ -240,6 +242,52 @@ fn stepped(step: &StepProcedure) -> Result<String, Error> {
     and(with(named, "state", step.state.as_ref(), None)?, "result", step.result.as_ref(), None)
 }
 
+/// The hub makes the canonical bytes anew of the payload in them.
+fn asked(ask: &RequestApproval) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    struct Document<'a> {
+        #[serde(borrow)]
+        payload: &'a RawValue,
+    }
+    let document: Document<'_> =
+        serde_json::from_slice(&ask.document.bytes).map_err(|error| strange(&error))?;
+    let then: Vec<_> =
+        ask.then.iter().map(|(to, action)| json!({"to": to.to_string(), "action": action})).collect();
+    let mut named = json!({
+        "op": "approval.request",
+        "action": ask.action,
+        "priority": ask.priority.level,
+        "timeoutMs": ask.timeout_ms,
+        "default": ask.default,
+        "then": then,
+    });
+    put_if(&mut named, "id", ask.id.as_ref().map(|id| id.to_string().into()));
+    put_if(&mut named, "agent", ask.agent.as_ref().map(|id| id.to_string().into()));
+    put_if(&mut named, "rationale", ask.rationale.clone().map(Into::into));
+    put_if(&mut named, "confidence", ask.confidence.map(Into::into));
+    put_if(&mut named, "sessionId", ask.session.clone().map(Into::into));
+    let mut text = write(&named)?;
+    text.pop();
+    Ok(format!("{text},\"payload\":{}}}", document.payload.get()))
+}
+
+fn decided(decide: &DecideApproval) -> Result<String, Error> {
+    let (word, patch) = match &decide.verdict {
+        Verdict::Approve => ("approve", None),
+        Verdict::Reject => ("reject", None),
+        Verdict::Modify { patch, .. } => ("modify", Some(patch)),
+    };
+    let named = json!({
+        "op": "approval.decide",
+        "approval": decide.approval.to_string(),
+        "decision": word,
+        "digest": decide.digest.to_string(),
+        "reason": decide.reason,
+    });
+    let Value::Object(named) = named else { return Err(strange(&"an approval")) };
+    with(named, "modification", patch, None)
+}
+
 /// What a commit came to, as it is told.
 #[derive(Deserialize)]
 pub(crate) struct CommittedIn {
@@ -258,6 +306,9 @@ struct ResultIn {
     count: Option<u32>,
     n: Option<u64>,
     accepted_token: Option<u64>,
+    digest: Option<String>,
+    expires_at: Option<String>,
+    state: Option<String>,
 }
 
 impl CommittedIn {
@@ -291,6 +342,20 @@ impl ResultIn {
             Op::MakeSnapshot(_) => OpResult::SnapshotMade { seq: Seq(self.seq.ok_or_else(missing)?) },
             Op::OpenSession(_) => {
                 OpResult::SessionOpened { id: SessionId::new(self.id.ok_or_else(missing)?)? }
+            }
+            Op::RequestApproval(_) => OpResult::ApprovalRequested {
+                id: ApprovalId::new(self.id.ok_or_else(missing)?)?,
+                digest: self.digest.ok_or_else(missing)?.parse()?,
+                expires_at: time_in(&self.expires_at.ok_or_else(missing)?)?,
+            },
+            Op::DecideApproval(_) => {
+                let word = self.state.ok_or_else(missing)?;
+                let known = ApprovalState::WORDS.into_iter().find(|known| *known == word);
+                OpResult::ApprovalDecided {
+                    seq: Seq(self.seq.ok_or_else(missing)?),
+                    state: known.ok_or_else(|| strange(&word))?,
+                    digest: self.digest.ok_or_else(missing)?.parse()?,
+                }
             }
             Op::StartProcedure(_) => {
                 OpResult::ProcedureStarted { id: ProcedureId::new(self.id.ok_or_else(missing)?)? }

@@ -6,7 +6,7 @@ mod task;
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, item, message, procedure, session, snapshot};
+use crate::codec::{Writer, approval, item, message, procedure, session, snapshot};
 use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
 use crate::effect::Effect;
 use crate::ids::{AgentId, MessageId};
@@ -201,6 +201,8 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
+        Op::RequestApproval(ask) => approval::print_request(out, ask),
+        Op::DecideApproval(decide) => approval::print_decide(out, decide),
         Op::StartProcedure(start) => procedure::print_start(out, start),
         Op::StepProcedure(step) => procedure::print_step(out, step),
         Op::Resume { agent, lease_ms } => {

@@ -1,5 +1,6 @@
 //! The bytes of each item, the same in the log and in its row.
 
+mod approval;
 mod budget;
 mod lock;
 mod policy;
@@ -33,6 +34,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
         Item::Request(request) => request::write(out, request),
         Item::Token(token) => token::write(out, token),
         Item::Procedure(procedure) => procedure::write(out, procedure),
+        Item::Approval(approval) => approval::write(out, approval),
     }
 }
 
@@ -50,6 +52,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
         ItemKind::Request => Item::Request(request::read(input)?),
         ItemKind::Token => Item::Token(Arc::new(token::read(input)?)),
         ItemKind::Procedure => Item::Procedure(procedure::read(input)?),
+        ItemKind::Approval => Item::Approval(Box::new(approval::read(input)?)),
     })
 }
 

@@ -1,5 +1,6 @@
 //! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
 
+use crate::approval::{ActionDigest, ApprovalState};
 use crate::codec::{Reader, Unreadable, Writer, item};
 use crate::commit::{Locked, OpResult};
 use crate::decide::Handed;
@@ -103,6 +104,17 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.text(id);
         }
         OpResult::ProcedureStepped { version } => out.numbers(&[33, version.0]),
+        OpResult::ApprovalRequested { id, digest, expires_at } => {
+            out.number(34);
+            out.text(id);
+            out.0.extend_from_slice(&digest.0);
+            out.number(expires_at.0);
+        }
+        OpResult::ApprovalDecided { seq, state, digest } => {
+            out.numbers(&[35, seq.0]);
+            out.text(state);
+            out.0.extend_from_slice(&digest.0);
+        }
     }
 }
 
@@ -198,8 +210,32 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         31 => OpResult::TokenCreated { id: item::read_token_id(input)?, digest: TokenDigest(input.array()?) },
         32 => OpResult::ProcedureStarted { id: input.id()? },
         33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
+        34 => read_requested(input)?,
+        35 => read_decided(input)?,
         _ => return input.wrong("a result that this release knows"),
     })
+}
+
+fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+    Ok(OpResult::ApprovalRequested {
+        id: input.id()?,
+        digest: ActionDigest(input.array()?),
+        expires_at: Timestamp(input.number()?),
+    })
+}
+
+fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+    Ok(OpResult::ApprovalDecided {
+        seq: Seq(input.number()?),
+        state: read_state(input)?,
+        digest: ActionDigest(input.array()?),
+    })
+}
+
+fn read_state(input: &mut Reader<'_>) -> Result<&'static str, Unreadable> {
+    let word = input.text()?;
+    let known = ApprovalState::WORDS.into_iter().find(|known| *known == word);
+    known.map_or_else(|| input.wrong("the state of an approval"), Ok)
 }
 
 fn read_wanted(input: &mut Reader<'_>) -> Result<Option<History>, Unreadable> {

@@ -1,6 +1,7 @@
 //! The bytes of the log. A change of what these tests expect breaks every log that was ever written.
 #![allow(clippy::unwrap_used)]
 
+mod approvals;
 mod chains;
 mod locks;
 mod procedures;

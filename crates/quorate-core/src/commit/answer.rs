@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::approval::ActionDigest;
 use crate::decide::Handed;
 use crate::ids::{
-    DeliveryNo, Epoch, Generation, MessageId, ProcedureId, Seq, SessionId, TaskId, Token, TokenId, Version,
+    ApprovalId, DeliveryNo, Epoch, Generation, MessageId, ProcedureId, Seq, SessionId, TaskId, Token,
+    TokenId, Version,
 };
 use crate::inspect::Inspected;
 use crate::lock::FenceRef;
@@ -215,5 +217,23 @@ pub enum OpResult {
     ProcedureStepped {
         /// Its version now.
         version: Version,
+    },
+    /// The action is proposed.
+    ApprovalRequested {
+        /// The id of the approval.
+        id: ApprovalId,
+        /// The digest of the canonical action.
+        digest: ActionDigest,
+        /// Until when somebody may decide.
+        expires_at: Timestamp,
+    },
+    /// The approval is decided.
+    ApprovalDecided {
+        /// By this record.
+        seq: Seq,
+        /// Where it is now: `approved`, `rejected` or `modified`.
+        state: &'static str,
+        /// The digest of what may happen; of what was proposed, if it was rejected.
+        digest: ActionDigest,
     },
 }

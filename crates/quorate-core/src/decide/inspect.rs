@@ -81,7 +81,9 @@ impl Draft<'_> {
     fn look_at_agent(&self, number: AgentNo, agent: &Agent) -> AgentLook {
         let inbox = self.working.inbox(number);
         let asking = self.working.items().requests.count_of(number);
-        let waits = self.working.locks().waits_of(number) + self.working.tasks().awaited().count_of(number);
+        let waits = self.working.locks().waits_of(number)
+            + self.working.tasks().awaited().count_of(number)
+            + self.working.items().approvals.count_of(number);
         let tasks = self.working.tasks().held(number);
         let first = tasks.first().and_then(|no| self.working.tasks().by_number(*no));
         let status = match agent.presence.status {

@@ -44,6 +44,7 @@ impl Draft<'_> {
                 ItemKind::Task => self.sweep_task(&key, part)?,
                 ItemKind::Request => self.time_out(&key),
                 ItemKind::Token => self.expire_token(&key),
+                ItemKind::Approval => self.expire_approval(&key)?,
             }
         }
         Ok(())

@@ -47,8 +47,8 @@ impl Draft<'_> {
                 self.working.set_awaiting(*id, None, self.now);
                 self.told.push((*id, Told::Refused(refused)));
             }
-            // Nobody waits here; a circle always has somebody who does.
-            WaitId::Blocked => {}
+            // Nobody waits here; a circle always has somebody who does, and goes through no person.
+            WaitId::Blocked | WaitId::Approval => {}
         }
     }
 
@@ -68,7 +68,7 @@ impl Draft<'_> {
                 let awaiting = self.working.tasks().awaited().get(*id);
                 awaiting.map_or(String::new(), |awaiting| format!("task {}", awaiting.task))
             }
-            WaitId::Blocked => String::new(),
+            WaitId::Blocked | WaitId::Approval => String::new(),
         }
     }
 

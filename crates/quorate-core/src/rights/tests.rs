@@ -1,6 +1,7 @@
 //! The table, said once more in full.
 
 use super::*;
+use crate::approval::{ActionDigest, DecideApproval, Verdict};
 use crate::commit::{DeleteEntry, ErasePayload};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Generation, Seq, TokenId};
 use crate::inspect::{AgentFilter, Inspect};
@@ -16,7 +17,7 @@ fn message(from: Option<&str>) -> Op {
 }
 
 /// Operations of every kind: those that change nothing, work, run, rule, and what the hub does.
-fn ops() -> [(&'static str, Vec<Op>); 5] {
+fn ops() -> [(&'static str, Vec<Op>); 6] {
     let agent: AgentId = "bob".parse().unwrap();
     let bob = agent.clone();
     let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
@@ -31,6 +32,12 @@ fn ops() -> [(&'static str, Vec<Op>); 5] {
         next: Seq(1),
     };
     let delete = DeleteEntry { key: "k".parse().unwrap(), expect: None, fence: None };
+    let decide = DecideApproval {
+        approval: "a".parse().unwrap(),
+        verdict: Verdict::Approve,
+        digest: ActionDigest([0; 32]),
+        reason: String::new(),
+    };
     let token = TokenId { generation: Generation(0), seq: Seq(1), n: 0 };
     [
         ("look", vec![Op::Inspect(Inspect::Agents { filter, after: Default::default(), limit: 1 })]),
@@ -61,6 +68,7 @@ fn ops() -> [(&'static str, Vec<Op>); 5] {
                 message(None),
             ],
         ),
+        ("approve", vec![Op::DecideApproval(Box::new(decide))]),
         ("hub", vec![Op::Sweep, Op::BringHistory(history)]),
     ]
 }
@@ -73,11 +81,11 @@ fn holder(role: TokenRole) -> Principal {
 #[test]
 fn i19_every_role_may_do_what_the_table_says_and_nothing_else() {
     let who = [
-        (Principal::System, "look work run rule hub"),
+        (Principal::System, "look work run rule approve hub"),
         (Principal::Agent("bob".parse().unwrap()), "work"),
-        (holder(TokenRole::Admin), "look work run rule"),
+        (holder(TokenRole::Admin), "look work run rule approve"),
         (holder(TokenRole::Operator), "look work run"),
-        (holder(TokenRole::Approver), "look"),
+        (holder(TokenRole::Approver), "look approve"),
         (holder(TokenRole::Moderator), "look"),
         (holder(TokenRole::Viewer), "look"),
     ];
@@ -98,7 +106,7 @@ fn i19_a_refusal_names_the_role_that_is_needed() {
         let no = principal.check_right(op).unwrap_err();
         (no.code, no.detail, no.hint)
     };
-    let [_, (_, work), _, (_, rule), (_, hub)] = ops();
+    let [_, (_, work), _, (_, rule), _, (_, hub)] = ops();
     assert_eq!(
         said(&holder(TokenRole::Viewer), &work[0]),
         (

@@ -8,6 +8,7 @@ use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
 use crate::policy::{InForce, Policy};
 use crate::procedure::Procedure;
 use crate::time::{Mono, Now, Timestamp};
+use crate::working::approvals::Approvals;
 use crate::working::locks::Locks;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
@@ -29,6 +30,7 @@ pub(crate) struct Items {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) requests: Requests,
     pub(crate) tokens: TokensAtHand,
+    pub(crate) approvals: Approvals,
     /// Procedures that are running.
     pub(crate) procedures: Map<Arc<str>, Procedure>,
     /// When each running part ends by the monotonic clock.
@@ -96,6 +98,13 @@ impl Items {
                 };
                 self.tokens.place(&key.id, new).map(Item::Token)
             }
+            ItemKind::Approval => {
+                let new = match new {
+                    Some(Item::Approval(approval)) => Some(*approval),
+                    _ => None,
+                };
+                self.approvals.place(&key.id, new).map(|old| Item::Approval(Box::new(old)))
+            }
             ItemKind::Procedure => {
                 let old = match new {
                     Some(Item::Procedure(new)) => self.procedures.insert(Arc::clone(&key.id), new),
@@ -123,6 +132,9 @@ impl Items {
             ItemKind::Request => self.requests.by_id(&key.id).cloned().map(Item::Request),
             ItemKind::Token => self.tokens.get(&key.id).cloned().map(Item::Token),
             ItemKind::Procedure => self.procedures.get(&key.id).cloned().map(Item::Procedure),
+            ItemKind::Approval => {
+                self.approvals.get(&key.id).cloned().map(|approval| Item::Approval(Box::new(approval)))
+            }
         }
     }
 

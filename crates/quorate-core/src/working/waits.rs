@@ -11,7 +11,7 @@ use crate::waits::{Age, Hands, Need, Source, Wait};
 use crate::working::{Map, OpenState, Working};
 
 /// Questions are part of their record; all other waits begin after theirs, in their turn.
-const AFTER_QUESTIONS: u64 = 1 << 32;
+pub(super) const AFTER_QUESTIONS: u64 = 1 << 32;
 
 /// Which wait it is, to call it off.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub(crate) enum WaitId {
     Task(ConsumerId),
     /// Not somebody, but a task that others block.
     Blocked,
+    /// For a person to decide.
+    Approval,
 }
 
 impl Working {
@@ -59,6 +61,7 @@ impl Working {
         self.lock_waits(&mut waits);
         self.request_waits(now, &mut waits);
         self.task_waits(now, &mut waits);
+        self.approval_waits(&mut waits);
         in_order(waits)
     }
 

@@ -37,6 +37,7 @@ fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Chance) -> Opti
         Op::HeartbeatTask(heartbeat) => heartbeat.partial.as_mut()?,
         Op::CompleteTask(complete) => complete.result.as_mut()?,
         Op::FailTask(fail) => fail.details.as_mut()?,
+        Op::RequestApproval(ask) => &mut ask.document,
         Op::StartProcedure(start) => start.spec.as_mut()?,
         Op::StepProcedure(step) if field == "state" => step.state.as_mut()?,
         Op::StepProcedure(step) => step.result.as_mut()?,
@@ -75,6 +76,9 @@ fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
         (Op::AddToSession(add), "rationale") => Some(&mut add.rationale),
         (Op::CompleteTask(complete), "rationale") => complete.rationale.as_mut(),
         (Op::FailTask(fail), "reason") => Some(&mut fail.reason),
+        (Op::RequestApproval(ask), "rationale") => ask.rationale.as_mut(),
+        (Op::RequestApproval(ask), "default") => Some(&mut ask.default),
+        (Op::DecideApproval(decide), "reason") => Some(&mut decide.reason),
         (Op::CancelTask(cancel), "reason") => Some(&mut cancel.reason),
         _ => None,
     }

@@ -2,8 +2,8 @@
 //! way to end.
 
 use quorate_core::{
-    ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry, RegisterAgent,
-    RollbackWhat, SessionId, TaskId,
+    ApprovalId, ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry,
+    RegisterAgent, RequestApproval, RollbackWhat, SessionId, TaskId,
 };
 
 /// Shows every text of a commit: the number of its operation, its field, its bytes. Ends with the first error.
@@ -65,6 +65,8 @@ fn words<'a, E>(op: &'a Op, see: See<'_, 'a, E>) -> Result<(), E> {
             named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), see)
         }
         Op::StepProcedure(step) => see("phase", &step.phase),
+        Op::RequestApproval(ask) => of_approval(ask, see),
+        Op::DecideApproval(decide) => see("reason", &decide.reason),
         // These name what is there already, or nothing.
         Op::RemoveAgent { .. }
         | Op::Claim { .. }
@@ -139,6 +141,14 @@ fn of_entry<'a, E>(put: &'a PutEntry, see: See<'_, 'a, E>) -> Result<(), E> {
     see("type", &put.entry_type)?;
     see("contentType", put.content_type.as_deref().unwrap_or_default())?;
     put.depends_on.iter().try_for_each(|key| see("dependsOn", key.as_str()))
+}
+
+fn of_approval<'a, E>(ask: &'a RequestApproval, see: See<'_, 'a, E>) -> Result<(), E> {
+    named(ask.id.as_ref().map(ApprovalId::as_str), ("action", &ask.action), see)?;
+    see("rationale", ask.rationale.as_deref().unwrap_or_default())?;
+    see("default", &ask.default)?;
+    see("session", ask.session.as_deref().unwrap_or_default())?;
+    ask.then.iter().try_for_each(|(_, action)| see("then", action))
 }
 
 fn of_task<'a, E>(task: &'a NewTask, see: See<'_, 'a, E>) -> Result<(), E> {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{ProcedureStatus, Status, TaskStatus};
+use quorate_core::{ApprovalState, ProcedureStatus, Status, TaskStatus};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// No control characters, and not empty.
@@ -118,6 +118,14 @@ word!(
 word!(
     /// Where a procedure is.
     ProcedureWord => one_of(&ProcedureStatus::ALL.map(ProcedureStatus::as_str))
+);
+word!(
+    /// Where an approval is.
+    ApprovalWord => one_of(&ApprovalState::WORDS)
+);
+word!(
+    /// A SHA-256 in hexadecimal.
+    Sha256 => made("^[0-9a-fA-F]{64}$")
 );
 word!(
     /// A word by which a list goes on where the page before ended: from the answer, as it is.

@@ -197,14 +197,14 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
 
 /// Why a message or a task is where it is.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
-    ok(&shown(&call.space.why(&id).await?))
+    ok(&why_shown(&call.space.why(&id).await?))
 }
 
 /// Where something is.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Why")]
-struct WhyOut {
+pub(crate) struct WhyOut {
     id: String,
     state: String,
     /// Whose turn it is, or was.
@@ -228,7 +228,7 @@ struct WhyOut {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 #[schemars(rename = "Wait")]
-enum WaitOut {
+pub(crate) enum WaitOut {
     Time,
     Claim { agent: String },
     Ack { agent: String },
@@ -241,7 +241,7 @@ enum WaitOut {
     Step { agent: String },
 }
 
-fn shown(why: &Why) -> WhyOut {
+pub(crate) fn why_shown(why: &Why) -> WhyOut {
     let next = match why.next {
         WhyNext::Nothing => None,
         WhyNext::GivenOut => Some("given out"),
@@ -263,7 +263,7 @@ fn shown(why: &Why) -> WhyOut {
         next,
         next_at: why.next_at.map(time::shown),
         sentence: why.sentence.clone(),
-        parts: why.parts.iter().map(shown).collect(),
+        parts: why.parts.iter().map(why_shown).collect(),
     }
 }
 

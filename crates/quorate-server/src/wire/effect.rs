@@ -58,6 +58,7 @@ fn is_for_all(effect: &Effect) -> bool {
             Item::Lock(_) | Item::Session(_) | Item::Task(_) | Item::Snapshot(_) => true,
             Item::Policy(_) | Item::Pool(_) | Item::Procedure(_) => true,
             Item::Budget(_) | Item::Subscription(_) | Item::Request(_) | Item::Token(_) => false,
+            Item::Approval(_) => false,
         },
         _ => false,
     }
@@ -93,6 +94,9 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
                 task.spec.agent.is_some_and(is) || task.lease().is_some_and(|lease| is(lease.by))
             }
             Item::Procedure(procedure) => procedure.driver.as_ref() == Some(agent),
+            Item::Approval(approval) => {
+                approval.agent.is_some_and(is) || approval.then.iter().any(|then| is(then.to))
+            }
             Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
         },
         _ => false,
@@ -105,6 +109,7 @@ fn session_of(effect: &Effect) -> Option<&str> {
         Effect::Sent { message, .. } => message.session_id.as_deref(),
         Effect::SessionAdded { session, .. } => Some(session.as_str()),
         Effect::Changed { item: Item::Session(session), .. } => Some(session.id.as_str()),
+        Effect::Changed { item: Item::Approval(approval), .. } => approval.session.as_deref(),
         Effect::Changed { item: Item::Task(task), .. } => task.spec.session.as_ref().map(AsRef::as_ref),
         _ => None,
     }

@@ -21,6 +21,7 @@ use super::task::{GraphIn, HolderIn, Say, TaskIn};
 use crate::api::words;
 use crate::body::Fields;
 use crate::routes::admin::TokenIn;
+use crate::routes::approvals::{DecisionIn, RequestIn};
 use crate::routes::budgets::BudgetIn;
 use crate::routes::going_back::{RollbackIn, SnapshotIn};
 use crate::routes::locks::{AcquireIn, LocksIn};
@@ -155,6 +156,12 @@ const KNOWN: &[Known] = &[
     }),
     known!("request.cancel", RequestOnly, |fields, _| {
         Ok(Op::CancelRequest { request: fields.read::<RequestOnly>()?.request.parse()? })
+    }),
+    known!("approval.request", RequestIn<'_>, |fields, reading| {
+        Ok(Op::RequestApproval(Box::new(fields.read::<RequestIn<'_>>()?.read(reading.sealing)?)))
+    }),
+    known!("approval.decide", DecisionIn<'_>, |fields, reading| {
+        Ok(Op::DecideApproval(Box::new(fields.read::<DecisionIn<'_>>()?.read(reading.sealing, None)?)))
     }),
     known!("procedure.start", StartIn<'_>, |fields, reading| {
         Ok(Op::StartProcedure(fields.read::<StartIn<'_>>()?.read(reading.sealing)?))

@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::time;
+
 /// What changed something: the record of it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Changed")]
@@ -58,6 +60,12 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
             json!({"ttlMs": locked.ttl_ms, "locks": locks.collect::<Vec<_>>()})
         }
         OpResult::Subscribed { since, .. } => json!({"since": since.0}),
+        OpResult::ApprovalRequested { id, digest, expires_at } => json!({
+            "id": id.to_string(), "digest": digest.to_string(), "expiresAt": time::shown(*expires_at)
+        }),
+        OpResult::ApprovalDecided { seq, state, digest } => {
+            json!({"seq": seq.0, "state": state, "digest": digest.to_string()})
+        }
         OpResult::ProcedureStarted { id } => json!({"id": id.to_string(), "version": 1}),
         OpResult::ProcedureStepped { version } => json!({"version": version.0}),
         OpResult::TokenCreated { id, .. } => json!({"id": id.to_string()}),

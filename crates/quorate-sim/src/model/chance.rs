@@ -5,10 +5,10 @@ use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::TokenRole;
 
-use super::asking;
 use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
+use super::{approvals, asking};
 use super::{chains, locks, procedures, rollback, sessions, tasks, tokens, topics};
 
 /// Plans of up to so many steps.
@@ -106,6 +106,7 @@ fn work(agent: usize) -> BoxedStrategy<Do> {
         30 => tasks::work(agent).prop_map(Do::Task),
         2 => chains::spend(),
         5 => procedures::acts(expect()).prop_map(Do::Procedure),
+        5 => approvals::asks().prop_map(Do::Approval),
         14 => asking::work(agent).prop_map(Do::Asking),
     ]
     .boxed()
@@ -129,6 +130,8 @@ fn hub_work() -> BoxedStrategy<Do> {
         5 => asking::hub_work().prop_map(Do::Asking),
         4 => tokens::acts().prop_map(Do::Token),
         2 => procedures::acts(expect()).prop_map(Do::Procedure),
+        5 => approvals::decisions().prop_map(Do::Approval),
+        1 => approvals::asks().prop_map(Do::Approval),
     ]
     .boxed()
 }

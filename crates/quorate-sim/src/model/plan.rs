@@ -4,6 +4,7 @@ use std::fmt;
 
 use quorate_core::TokenRole;
 
+use super::approvals::ApprovalDo;
 use super::asking::Asking;
 use super::chains::{Chain, Spend};
 use super::locks::{Fenced, Wanted};
@@ -141,6 +142,7 @@ pub(super) enum Do {
     Asking(Asking),
     Token(TokenDo),
     Procedure(ProcedureDo),
+    Approval(ApprovalDo),
 }
 
 #[derive(Clone, Debug)]
@@ -334,6 +336,7 @@ impl fmt::Display for Do {
             Self::Asking(asking) => asking.fmt(f),
             Self::Token(what) => what.fmt(f),
             Self::Procedure(what) => what.fmt(f),
+            Self::Approval(what) => what.fmt(f),
         }
     }
 }

@@ -10,6 +10,7 @@ use quorate_core::{
     Version, Waiting,
 };
 
+use super::approvals::Digests;
 use super::asking::Question;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::procedures::Versions;
@@ -39,6 +40,7 @@ pub(super) struct Told {
     /// Every token that was made.
     tokens: Vec<TokenId>,
     procedures: Versions,
+    approvals: Digests,
 }
 
 /// How a space looks before a step.
@@ -68,6 +70,7 @@ impl Told {
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             self.tasks.learn(op, result);
             self.procedures.learn(op, result);
+            self.approvals.learn(result);
             match (op, result) {
                 (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
                     let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
@@ -229,6 +232,7 @@ impl Told {
             Do::Asking(asking) => asking.op(self, who, sight),
             Do::Token(what) => what.op(&self.tokens, sight),
             Do::Procedure(what) => what.op(&self.procedures),
+            Do::Approval(what) => what.op(&self.approvals),
         }
     }
 

@@ -164,6 +164,7 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
         Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
         Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
         Read::Items { kind: ItemKind::Procedure, after: None, limit: 1000 },
+        Read::Items { kind: ItemKind::Approval, after: None, limit: 1000 },
     ]
 }
 

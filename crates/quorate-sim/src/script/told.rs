@@ -91,6 +91,7 @@ impl Stage {
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
             OpResult::TokenCreated { .. } => None,
             OpResult::ProcedureStarted { .. } | OpResult::ProcedureStepped { .. } => None,
+            OpResult::ApprovalRequested { .. } | OpResult::ApprovalDecided { .. } => None,
         }
     }
 

@@ -208,6 +208,7 @@ impl Step<'_> {
         self.sweep_tasks();
         self.time_out_requests();
         self.sweep_tokens();
+        self.expire_approvals();
         self.look_for_the_silent();
         self.look_at_waits();
         Ok(OpResult::Done)

@@ -101,7 +101,8 @@ impl Step<'_> {
         let held = self.space.held_by(number);
         let asking = self.space.open_requests().iter().filter(|request| request.from == number).count();
         let waits = self.space.lock_waiters.iter().any(|one| one.agent == number)
-            || self.space.task_waiters.iter().any(|one| one.agent == number);
+            || self.space.task_waiters.iter().any(|one| one.agent == number)
+            || self.space.pending_approvals().any(|one| one.agent == Some(number));
         let holds = |task: &&&Task| task.lease().is_some_and(|lease| lease.by == number);
         let tasks: Vec<TaskId> =
             self.space.tasks().iter().filter(holds).map(|task| task.spec.id.clone()).collect();

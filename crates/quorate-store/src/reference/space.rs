@@ -382,7 +382,7 @@ impl Space {
         if !self.displaced().is_empty() {
             wake.mono = Some(Mono(0));
         }
-        if let Some(at) = self.next_expiry() {
+        for at in [self.next_expiry(), self.next_approval_expiry()].into_iter().flatten() {
             wake.wall = sooner(wake.wall, at);
         }
         // What became ready under a commit that was refused is handed out by the next one, which should come at once.

@@ -32,6 +32,8 @@ pub(super) struct Step<'a> {
     pub(super) tokens: u32,
     /// Procedures started so far.
     pub(super) started: u32,
+    /// Approvals asked for so far.
+    pub(super) asked: u32,
     /// What whoever asked is told when its question is lost.
     pub(super) lost_with: Code,
 }
@@ -119,6 +121,7 @@ impl<'a> Step<'a> {
             tasks: 0,
             tokens: 0,
             started: 0,
+            asked: 0,
             lost_with: Code::Cancelled,
         }
     }
@@ -213,6 +216,8 @@ impl<'a> Step<'a> {
             Op::Heard { agents } => self.heard(agents),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
+            Op::RequestApproval(ask) => self.request_approval(ask),
+            Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
             Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms),

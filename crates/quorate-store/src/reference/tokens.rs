@@ -37,6 +37,7 @@ impl Step<'_> {
             Op::CreateToken(new) => matches!(new.bearer, Bearer::Agent(_)),
             _ => false,
         };
+        let decides = matches!(op, Op::DecideApproval(_));
         let rules = match op {
             Op::SetPolicy(_) | Op::Erase(_) | Op::RevokeToken { .. } => true,
             Op::CreateToken(_) => !keeps_going,
@@ -46,9 +47,10 @@ impl Step<'_> {
         };
         let may = match &self.commit.principal {
             Principal::System => true,
-            Principal::Agent(_) => !(by_itself || looks || keeps_going || rules),
+            Principal::Agent(_) => !(by_itself || looks || keeps_going || rules || decides),
             Principal::Holder { role: TokenRole::Admin, .. } => !by_itself,
-            Principal::Holder { role: TokenRole::Operator, .. } => !(by_itself || rules),
+            Principal::Holder { role: TokenRole::Operator, .. } => !(by_itself || rules || decides),
+            Principal::Holder { role: TokenRole::Approver, .. } => looks || decides,
             Principal::Holder { .. } => looks,
         };
         if may { Ok(()) } else { Err(Refused::new(Code::Forbidden, "this is for others")) }

@@ -1,8 +1,8 @@
 //! Who waits for whom, looked at again and again until nothing changes any more.
 
 use quorate_core::{
-    AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, Home, Item, MessageId, Refused, Reply, RequestState,
-    Seq, Task, TaskId, TaskState, Timestamp, Told, Waits, limits,
+    AgentNo, ApprovalId, Code, ConsumerId, DeliveryId, DeliveryNo, Home, Item, MessageId, Refused, Reply,
+    RequestState, Seq, Task, TaskId, TaskState, Timestamp, Told, Waits, limits,
 };
 
 use crate::reference::locks::LockWaiter;
@@ -30,6 +30,8 @@ enum Who {
     Task(ConsumerId),
     /// A task that others block: nobody waits here.
     Blocked(TaskId),
+    /// A person has to decide.
+    Person(ApprovalId),
 }
 
 /// Somebody who waits, the oldest first.
@@ -91,7 +93,7 @@ impl Step<'_> {
                     self.stop_waiting_for_task(id);
                     self.told.push((id, Told::Refused(refused)));
                 }
-                Who::Blocked(_) => {}
+                Who::Blocked(_) | Who::Person(_) => {}
             }
         }
     }
@@ -231,6 +233,15 @@ fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
         let wait = Wait { who, agent, within: listener.within, since: id.seq, needs, ends: false };
         waits.push(((id.seq, false, u64::from(id.n)), wait));
     }
+    for approval in space.pending_approvals() {
+        // Nobody here can do anything about it: it never ends by itself.
+        let (who, since) = (Who::Person(approval.id.clone()), approval.seq);
+        let needs = vec![(String::new(), Vec::new())];
+        if approval.agent.is_some() {
+            let wait = Wait { who, agent: approval.agent, within: None, since, needs, ends: false };
+            waits.push(((since, false, u64::MAX), wait));
+        }
+    }
     waits.sort_by_key(|(age, _)| *age);
     let mut all: Vec<Wait> = blocked_tasks(space, now);
     all.extend(waits.into_iter().map(|(_, wait)| wait));
@@ -313,15 +324,15 @@ impl Look<'_> {
         }
     }
 
-    /// Whom a wait that cannot end waits for.
-    fn next(&self, wait: usize) -> usize {
+    /// Whom a wait that cannot end waits for; `None` if that is a person.
+    fn next(&self, wait: usize) -> Option<usize> {
         let need = self.lacks(wait).expect("a wait that cannot end lacks something");
-        let (agent, within) = match &self.waits[wait].needs[need].1[0] {
-            Source::Ahead(other) => return self.place_of(other),
+        let (agent, within) = match self.waits[wait].needs[need].1.first()? {
+            Source::Ahead(other) => return Some(self.place_of(other)),
             Source::Held { agent, within, .. } => (*agent, *within),
             Source::Lies(agent) => (*agent, None),
         };
-        *self.holding_up(agent, within).0.last().expect("something holds it up")
+        Some(*self.holding_up(agent, within).0.last().expect("something holds it up"))
     }
 
     /// Each circle once, the youngest first.
@@ -329,10 +340,10 @@ impl Look<'_> {
         let mut circles: Vec<Vec<usize>> = Vec::new();
         for start in (0..self.waits.len()).filter(|wait| !self.waits[*wait].ends) {
             // After as many steps as there are waits, it goes round in the circle that it leads to.
-            let inside = self.waits.iter().fold(start, |at, _| self.next(at));
+            let Some(inside) = self.waits.iter().try_fold(start, |at, _| self.next(at)) else { continue };
             let mut circle = vec![inside];
-            while self.next(circle[circle.len() - 1]) != inside {
-                circle.push(self.next(circle[circle.len() - 1]));
+            while let Some(next) = self.next(circle[circle.len() - 1]).filter(|next| *next != inside) {
+                circle.push(next);
             }
             let youngest = circle.iter().max().copied().unwrap_or(inside);
             let at = circle.iter().position(|wait| *wait == youngest).unwrap_or(0);

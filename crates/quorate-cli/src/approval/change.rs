@@ -1,0 +1,95 @@
+//! A change of a proposed action, as people type it: a JSON patch, or members and what they shall be.
+
+use std::path::PathBuf;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::exit::{Ended, USAGE};
+use crate::hub::read_file;
+use crate::shape::plain;
+use crate::text;
+
+/// What somebody wants to be changed.
+pub(super) enum Change {
+    /// Pointers and values.
+    Set(Vec<(String, Value)>),
+    /// A patch as it was given.
+    Patch(Box<RawValue>),
+}
+
+/// A change that is ready to be sent.
+pub(super) struct Patch {
+    pub(super) json: Box<RawValue>,
+    /// What it changes, to be read.
+    pub(super) lines: Vec<String>,
+}
+
+impl Change {
+    pub(super) fn read(set: &[String], patch: Option<PathBuf>) -> anyhow::Result<Self> {
+        if let Some(file) = patch {
+            let json = RawValue::from_string(read_file(&file)?.trim().to_owned());
+            return json.map(Self::Patch).map_err(|error| {
+                let hint = "write a JSON patch: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"c@x\"}]";
+                Ended::new(USAGE, format!("{} is no JSON: {error}", file.display()), hint).into()
+            });
+        }
+        set.iter().map(|one| member(one)).collect::<anyhow::Result<_>>().map(Self::Set)
+    }
+
+    /// The JSON patch of an action that looks like this.
+    pub(super) fn patch(self, document: &str) -> anyhow::Result<Patch> {
+        let members = match self {
+            Self::Patch(json) => return Ok(Patch { lines: vec![json.get().to_owned()], json }),
+            Self::Set(members) => members,
+        };
+        let mut whole: Value = serde_json::from_str(document).unwrap_or_default();
+        let before = whole["payload"].take();
+        let (mut changes, mut lines) = (Vec::new(), Vec::new());
+        for (path, value) in members {
+            let old = before.pointer(&path);
+            lines.extend(old.map(|old| format!("- {path}: {}", plain(old))));
+            lines.push(format!("+ {path}: {}", plain(&value)));
+            let op = if old.is_some() { "replace" } else { "add" };
+            changes.push(json!({"op": op, "path": path, "value": value}));
+        }
+        Ok(Patch { json: serde_json::value::to_raw_value(&changes)?, lines })
+    }
+}
+
+/// `to.0=x` and `/to/0=x`: a pointer, and JSON or text.
+fn member(typed: &str) -> anyhow::Result<(String, Value)> {
+    let Some((path, value)) = typed.split_once('=').filter(|(path, _)| !path.is_empty()) else {
+        let message = format!("--set {:?} changes nothing", text::clean_line(typed));
+        return Err(Ended::new(USAGE, message, "write PATH=VALUE, such as to=legal@example.com").into());
+    };
+    let pointer = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        path.split('.').map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
+    };
+    Ok((pointer, serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: text that is sent as JSON; a dot that is not a step; `add` where `replace` is meant.
+    #[test]
+    fn e3_members_are_named_as_people_do() {
+        let set = ["to=c@x", "list.0=7", "/a~1b=true", "new.deep={\"x\":1}"].map(str::to_owned);
+        let document = r#"{"action":"mail","payload":{"a/b":false,"list":[1],"new":{},"to":"b@x"}}"#;
+        let patch = Change::read(&set, None).unwrap().patch(document).unwrap();
+        let json: Value = serde_json::from_str(patch.json.get()).unwrap();
+        let told = json!([
+            {"op": "replace", "path": "/to", "value": "c@x"},
+            {"op": "replace", "path": "/list/0", "value": 7},
+            {"op": "replace", "path": "/a~1b", "value": true},
+            {"op": "add", "path": "/new/deep", "value": {"x": 1}},
+        ]);
+        assert_eq!(json, told);
+        assert_eq!(patch.lines[..2], ["- /to: b@x", "+ /to: c@x"]);
+        assert!(Change::read(&["nothing".to_owned()], None).is_err());
+    }
+}

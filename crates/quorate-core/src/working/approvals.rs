@@ -1,0 +1,68 @@
+//! Approvals that nobody has decided, and who waits for them.
+
+use std::sync::Arc;
+
+use crate::approval::Approval;
+use crate::ids::AgentNo;
+use crate::waits::{Need, Wait};
+use crate::working::waits::WaitId;
+use crate::working::{Map, Working};
+
+/// Pending approvals by id.
+#[derive(Debug, Default)]
+pub(crate) struct Approvals {
+    pending: Map<Arc<str>, Approval>,
+    of_agent: Map<AgentNo, usize>,
+}
+
+impl Approvals {
+    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Approval>) -> Option<Approval> {
+        if let Some(agent) = new.as_ref().and_then(|new| new.agent) {
+            *self.of_agent.entry(agent).or_default() += 1;
+        }
+        let old = match new {
+            Some(new) => self.pending.insert(Arc::clone(id), new),
+            None => self.pending.remove(id),
+        };
+        if let Some(agent) = old.as_ref().and_then(|old| old.agent)
+            && let Some(count) = self.of_agent.get_mut(&agent)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.of_agent.remove(&agent);
+            }
+        }
+        old
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Approval> {
+        self.pending.get(id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many an agent asked for.
+    pub(crate) fn count_of(&self, agent: AgentNo) -> usize {
+        self.of_agent.get(&agent).copied().unwrap_or(0)
+    }
+}
+
+impl Working {
+    /// Whoever asked for an approval waits for a person, whom nobody here can hold up or hurry: a wait that only time or a
+    /// decision ends. So it is in no circle, and never the one to be called off; but what its agent holds is held up by it,
+    /// as by any wait.
+    pub(super) fn approval_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
+        for approval in self.items().approvals.pending.values() {
+            let Some(agent) = approval.agent else { continue };
+            waits.push(Wait {
+                id: WaitId::Approval,
+                agent,
+                within: None,
+                age: (approval.seq, super::waits::AFTER_QUESTIONS - 1),
+                needs: vec![Need { what: 0, sources: Vec::new() }],
+            });
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The canonical bytes of JSON: the one way to write a value, so that its SHA-256 says which value it is. RFC 8785:
+//!
+//! - UTF-8, no white space, no byte order mark.
+//! - The members of an object stand in the order of their names, compared by UTF-16 code units. A name that stands twice
+//!   is refused: readers would not agree on what it means.
+//! - In texts only `"`, `\` and what is below U+0020 are escaped, the latter as `\b \t \n \f \r` or `\u00xx` in small
+//!   letters. A lone half of a surrogate pair is refused.
+//! - Numbers are what a double is, written as ECMAScript does. Stricter than the RFC: an integer beyond ±(2^53 − 1) is
+//!   refused, since writing it as a double would approve another number than the one that was proposed.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use quorate_core::limits::{JSON_DEPTH_MAX, NUMBER_MAX};
+use quorate_core::{Code, Refused};
+use serde::de::{Deserialize, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::check;
+
+/// Reads JSON of which only one meaning is possible.
+pub(super) fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
+    check::json(what, bytes)?;
+    let strict: Result<Strict, _> = serde_json::from_slice(bytes);
+    strict.map(|strict| strict.0).map_err(|error| {
+        Refused::new(Code::Invalid, format!("the {what} has no canonical form: {error}"))
+            .hint("name each member once, and write numbers beyond 2^53 - 1 as texts")
+    })
+}
+
+/// The canonical bytes of a value.
+pub(super) fn write(value: &Value) -> Vec<u8> {
+    let mut out = String::new();
+    put(value, &mut out);
+    out.into_bytes()
+}
+
+fn put(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => put_number(number, out),
+        Value::String(text) => put_text(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                put(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|one, other| by_units(one.0, other.0));
+            out.push('{');
+            for (index, (name, value)) in members.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                put_text(name, out);
+                out.push(':');
+                put(value, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// As UTF-16 sorts: what lies beyond the first plane comes before its last letters.
+fn by_units(one: &str, other: &str) -> Ordering {
+    one.encode_utf16().cmp(other.encode_utf16())
+}
+
+fn put_text(text: &str, out: &mut String) {
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{8}' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\u{c}' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            letter if letter < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+}
+
+fn put_number(number: &Number, out: &mut String) {
+    match (number.as_i64(), number.as_f64()) {
+        (Some(integer), _) => out.push_str(&integer.to_string()),
+        (None, Some(double)) => out.push_str(&ecmascript(double)),
+        (None, None) => out.push_str("null"),
+    }
+}
+
+/// A finite number as ECMAScript writes it: the shortest digits that are read back as the same number.
+fn ecmascript(number: f64) -> String {
+    if number == 0.0 {
+        return "0".into();
+    }
+    let sign = if number < 0.0 { "-" } else { "" };
+    let shortest = format!("{:e}", number.abs());
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    // The point stands behind so many digits.
+    let point = exponent.parse::<i32>().unwrap_or(0) + 1;
+    let count = digits.len() as i32;
+    let text = match point {
+        _ if count <= point && point <= 21 => format!("{digits}{}", "0".repeat((point - count) as usize)),
+        1..=21 => format!("{}.{}", &digits[..point as usize], &digits[point as usize..]),
+        -5..=0 => format!("0.{}{digits}", "0".repeat(-point as usize)),
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let point_and_rest = if rest.is_empty() { String::new() } else { format!(".{rest}") };
+            format!("{first}{point_and_rest}e{}{}", if point > 0 { "+" } else { "" }, point - 1)
+        }
+    };
+    format!("{sign}{text}")
+}
+
+/// A value in which no member is named twice and no integer is too large.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Deep(JSON_DEPTH_MAX).deserialize(deserializer).map(Self)
+    }
+}
+
+/// Reads a value with so many levels left.
+#[derive(Clone, Copy)]
+struct Deep(usize);
+
+impl<'de> DeserializeSeed<'de> for Deep {
+    type Value = Value;
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Deep {
+    fn one_less<E: serde::de::Error>(self) -> Result<Self, E> {
+        self.0.checked_sub(1).map(Self).ok_or_else(|| E::custom("too deep"))
+    }
+}
+
+impl<'de> Visitor<'de> for Deep {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        if value > NUMBER_MAX {
+            return Err(E::custom(format!("{value} is beyond 2^53 - 1")));
+        }
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        if value.unsigned_abs() > NUMBER_MAX {
+            return Err(E::custom(format!("{value} is beyond -(2^53 - 1)")));
+        }
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        // An integer that is too long for 64 bits comes here as well; so does 1e30, which nobody takes for exact.
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number beyond what a double holds"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.one_less()?;
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inner = self.one_less()?;
+        let mut all = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let value = members.next_value_seed(inner)?;
+            if all.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format!("the member {name:?} stands twice")));
+            }
+        }
+        Ok(Value::Object(all))
+    }
+}
+
+#[cfg(test)]
+mod tests;

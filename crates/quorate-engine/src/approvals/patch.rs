@@ -1,0 +1,200 @@
+//! JSON patch (RFC 6902): changes of a value, all of them or none.
+
+use quorate_core::limits::{APPROVAL_BYTES_MAX, LIST_MAX};
+use quorate_core::{Code, Refused};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One change.
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+enum Change {
+    Add { path: String, value: Value },
+    Remove { path: String },
+    Replace { path: String, value: Value },
+    Move { from: String, path: String },
+    Copy { from: String, path: String },
+    Test { path: String, value: Value },
+}
+
+/// The value with the changes of a patch.
+pub(super) fn apply(mut value: Value, patch: &Value) -> Result<Value, Refused> {
+    let changes = patch.as_array().ok_or_else(|| wrong("it is no list of changes"))?;
+    if changes.len() > LIST_MAX {
+        return Err(Refused::new(
+            Code::LimitExceeded,
+            format!("the modification has {} changes", changes.len()),
+        )
+        .limit(LIST_MAX as u64)
+        .hint("replace what contains them"));
+    }
+    for (index, change) in changes.iter().enumerate() {
+        let change =
+            Change::deserialize(change).map_err(|error| wrong(&format!("change {index}: {error}")))?;
+        make(&mut value, change).map_err(|why| wrong(&format!("change {index}: {why}")))?;
+    }
+    Ok(value)
+}
+
+fn wrong(why: &str) -> Refused {
+    Refused::new(Code::Invalid, format!("the modification does not fit: {why}"))
+        .hint("give a JSON patch (RFC 6902) of the payload: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"…\"}]")
+}
+
+fn make(value: &mut Value, change: Change) -> Result<(), String> {
+    match change {
+        Change::Add { path, value: new } => add(value, &path, new),
+        Change::Remove { path } => remove(value, &path).map(drop),
+        Change::Replace { path, value: new } => {
+            *at(value, &path)? = new;
+            Ok(())
+        }
+        Change::Move { from, path } => {
+            if path.starts_with(&format!("{from}/")) {
+                return Err(format!("{from} cannot be moved into itself"));
+            }
+            let moved = remove(value, &from)?;
+            add(value, &path, moved)
+        }
+        Change::Copy { from, path } => {
+            let copied = at(value, &from)?.clone();
+            add(value, &path, copied)?;
+            // Copies of copies double each time.
+            if value.to_string().len() > 2 * APPROVAL_BYTES_MAX {
+                return Err(format!("copying {from} makes it too large"));
+            }
+            Ok(())
+        }
+        Change::Test { path, value: expected } => {
+            if *at(value, &path)? == expected {
+                Ok(())
+            } else {
+                Err(format!("{path} is not what is expected"))
+            }
+        }
+    }
+}
+
+/// The names on the way to a place; none for the whole.
+fn names(path: &str) -> Result<Vec<String>, String> {
+    if path.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rest = path.strip_prefix('/').ok_or_else(|| format!("the path {path:?} does not begin with /"))?;
+    Ok(rest.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+fn at<'a>(value: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
+    names(path)?
+        .iter()
+        .try_fold(value, |value, name| inside(value, name))
+        .map_err(|why| format!("{path}: {why}"))
+}
+
+fn inside<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Value, String> {
+    let missing = || format!("there is no {name}");
+    match value {
+        Value::Object(members) => members.get_mut(name).ok_or_else(missing),
+        Value::Array(items) => {
+            let index = index(name)?;
+            items.get_mut(index).ok_or_else(missing)
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// The place of an item: no sign, no leading zero.
+fn index(name: &str) -> Result<usize, String> {
+    let plain = name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    name.parse().ok().filter(|_| plain).ok_or_else(|| format!("{name} is no place in a list"))
+}
+
+fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
+    let mut way = names(path)?;
+    let Some(last) = way.pop() else {
+        *value = new;
+        return Ok(());
+    };
+    let parent = way
+        .iter()
+        .try_fold(value, |value, name| inside(value, name))
+        .map_err(|why| format!("{path}: {why}"))?;
+    match parent {
+        Value::Object(members) => drop(members.insert(last, new)),
+        Value::Array(items) if last == "-" => items.push(new),
+        Value::Array(items) => {
+            let index = index(&last).map_err(|why| format!("{path}: {why}"))?;
+            if index > items.len() {
+                return Err(format!("{path}: the list has {} items", items.len()));
+            }
+            items.insert(index, new);
+        }
+        _ => return Err(format!("{path}: there is nothing to put it into")),
+    }
+    Ok(())
+}
+
+fn remove(value: &mut Value, path: &str) -> Result<Value, String> {
+    let mut way = names(path)?;
+    let Some(last) = way.pop() else { return Ok(std::mem::take(value)) };
+    let parent = way
+        .iter()
+        .try_fold(value, |value, name| inside(value, name))
+        .map_err(|why| format!("{path}: {why}"))?;
+    let missing = || format!("{path}: there is no {last}");
+    match parent {
+        Value::Object(members) => members.remove(&last).ok_or_else(missing),
+        Value::Array(items) => {
+            let index = index(&last).map_err(|why| format!("{path}: {why}"))?;
+            if index < items.len() { Ok(items.remove(index)) } else { Err(missing()) }
+        }
+        _ => Err(missing()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // Fails under: a change that is left out; `-` that does not append; `~1` before `~0`.
+    #[test]
+    fn e3_a_patch_changes_what_it_says_and_nothing_else() {
+        let before = json!({"to": "b@x", "list": [1, 2], "a/b": {"~": 0}, "gone": true});
+        let patch = json!([
+            {"op": "test", "path": "/to", "value": "b@x"},
+            {"op": "replace", "path": "/to", "value": "c@x"},
+            {"op": "add", "path": "/list/-", "value": 4},
+            {"op": "add", "path": "/list/2", "value": 3},
+            {"op": "replace", "path": "/a~1b/~0", "value": 1},
+            {"op": "move", "from": "/gone", "path": "/kept"},
+            {"op": "copy", "from": "/list", "path": "/copy"},
+            {"op": "remove", "path": "/list/0"},
+        ]);
+        let after =
+            json!({"to": "c@x", "list": [2, 3, 4], "a/b": {"~": 1}, "kept": true, "copy": [1, 2, 3, 4]});
+        assert_eq!(apply(before, &patch).unwrap(), after);
+    }
+
+    #[test]
+    fn e3_a_patch_that_does_not_fit_is_refused_whole() {
+        let wrong = [
+            json!({"op": "add"}),
+            json!([{"op": "add", "path": "to", "value": 1}]),
+            json!([{"op": "remove", "path": "/none"}]),
+            json!([{"op": "replace", "path": "/none", "value": 1}]),
+            json!([{"op": "add", "path": "/list/9", "value": 1}]),
+            json!([{"op": "add", "path": "/list/01", "value": 1}]),
+            json!([{"op": "test", "path": "/list/0", "value": 2}]),
+            json!([{"op": "move", "from": "/list", "path": "/list/0"}]),
+            json!([{"op": "turn", "path": "/list"}]),
+        ];
+        for patch in wrong {
+            let refused = apply(json!({"list": [1]}), &patch).unwrap_err();
+            assert_eq!(refused.code, Code::Invalid, "{patch}");
+        }
+        let doubling = vec![json!({"op": "copy", "from": "", "path": "/a"}); 200];
+        assert!(apply(json!({"text": "x".repeat(1000)}), &Value::Array(doubling)).is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Approvals in plans: asked for, decided by the wrong one, about other bytes, too late, twice.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use proptest::option::weighted;
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{
+    ActionDigest, ApprovalId, DecideApproval, Op, OpResult, Priority, RequestApproval, Verdict,
+};
+
+use super::plan::AGENTS;
+use super::resolve::{id, payload};
+
+const NAMES: [&str; 3] = ["a1", "a2", "a3"];
+
+/// What is done with an approval.
+#[derive(Clone, Debug)]
+pub(super) enum ApprovalDo {
+    Ask {
+        name: Option<usize>,
+        agent: Option<usize>,
+        content: u8,
+        timeout_ms: u64,
+        then: Option<usize>,
+        session: bool,
+    },
+    Decide {
+        name: usize,
+        verdict: u8,
+        other: bool,
+    },
+}
+
+pub(super) fn asks() -> BoxedStrategy<ApprovalDo> {
+    let timeout = prop_oneof![Just(1_000u64), Just(30_000), Just(61_000)];
+    (
+        weighted(0.9, 0..NAMES.len()),
+        weighted(0.15, 0..AGENTS.len()),
+        0..2u8,
+        timeout,
+        weighted(0.4, 0..AGENTS.len()),
+        proptest::bool::weighted(0.2),
+    )
+        .prop_map(|(name, agent, content, timeout_ms, then, session)| ApprovalDo::Ask {
+            name,
+            agent,
+            content,
+            timeout_ms,
+            then,
+            session,
+        })
+        .boxed()
+}
+
+pub(super) fn decisions() -> BoxedStrategy<ApprovalDo> {
+    (0..NAMES.len(), prop_oneof![2 => Just(0u8), 1 => Just(1), 2 => Just(2)], proptest::bool::weighted(0.1))
+        .prop_map(|(name, verdict, other)| ApprovalDo::Decide { name, verdict, other })
+        .boxed()
+}
+
+/// The digests of what was asked for, as far as somebody was told.
+#[derive(Default)]
+pub(super) struct Digests(BTreeMap<String, ActionDigest>);
+
+impl Digests {
+    pub(super) fn learn(&mut self, result: &OpResult) {
+        if let OpResult::ApprovalRequested { id, digest, .. } = result {
+            self.0.insert(id.to_string(), *digest);
+        }
+    }
+}
+
+fn named(name: usize) -> ApprovalId {
+    ApprovalId::new(NAMES[name]).expect("a good id")
+}
+
+impl ApprovalDo {
+    pub(super) fn op(&self, digests: &Digests) -> Op {
+        match self {
+            Self::Ask { name, agent, content, timeout_ms, then, session } => {
+                Op::RequestApproval(Box::new(RequestApproval {
+                    id: name.map(named),
+                    agent: agent.map(id),
+                    action: "mail".into(),
+                    document: payload(&format!("{{\"action\":\"mail\",\"payload\":{content}}}")),
+                    rationale: Some("why not".into()),
+                    confidence: Some(0.5),
+                    priority: Priority::default(),
+                    timeout_ms: *timeout_ms,
+                    default: if *content == 0 { String::new() } else { "wait".into() },
+                    session: session.then(|| "s1".to_owned()),
+                    then: then.map(|to| (id(to), "work".to_owned())).into_iter().collect(),
+                }))
+            }
+            Self::Decide { name, verdict, other } => {
+                let known = digests.0.get(NAMES[*name]).copied();
+                let digest = known.filter(|_| !other).unwrap_or(ActionDigest([1; 32]));
+                let verdict = match verdict {
+                    0 => Verdict::Approve,
+                    1 => Verdict::Reject,
+                    _ => Verdict::Modify {
+                        patch: payload("[]"),
+                        document: Some(payload("{\"action\":\"mail\",\"payload\":1}")),
+                    },
+                };
+                Op::DecideApproval(Box::new(DecideApproval {
+                    approval: named(*name),
+                    verdict,
+                    digest,
+                    reason: "so".into(),
+                }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ApprovalDo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ask { name, agent, content, timeout_ms, then, session } => {
+                let name = name.map_or("-", |name| NAMES[name]);
+                write!(f, "asks for {name} as {agent:?} about {content} for {timeout_ms}ms then {then:?}")?;
+                if *session { write!(f, " in s1") } else { Ok(()) }
+            }
+            Self::Decide { name, verdict, other } => {
+                write!(f, "decides {} with verdict {verdict} other {other}", NAMES[*name])
+            }
+        }
+    }
+}

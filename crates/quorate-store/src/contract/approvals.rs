@@ -1,0 +1,385 @@
+//! Approvals: proposed by one, decided by another about the very same bytes, once; what follows is in the same commit.
+
+use quorate_core::{
+    AcquireLocks, ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, ConsumerId,
+    DecideApproval, Handed, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Policy, Principal, Priority,
+    RequestApproval, Seq, Timestamp, TokenRole, Told, Verdict, Waiting, limits,
+};
+
+use super::bench::{Bench, START_MS};
+use super::words::{ack, agent, deliver_to, erase, id, payload, put, repeat_key, send};
+use crate::{Read, Rows};
+
+/// The canonical bytes of an action. Whether they are canonical is a question for the door.
+const LETTER: &str = "{\"action\":\"letter.send\",\"payload\":{\"to\":\"b@x\"}}";
+const OTHER: &str = "{\"action\":\"letter.send\",\"payload\":{\"to\":\"c@x\"}}";
+
+fn named(name: &str) -> ApprovalId {
+    ApprovalId::new(name).expect("a good id")
+}
+
+fn digest(text: &str) -> ActionDigest {
+    ActionDigest::of(text.as_bytes())
+}
+
+fn asking(name: Option<&str>) -> RequestApproval {
+    RequestApproval {
+        id: name.map(named),
+        agent: None,
+        action: "letter.send".into(),
+        document: payload(LETTER),
+        rationale: Some("it is due".into()),
+        confidence: Some(0.9),
+        priority: Priority::default(),
+        timeout_ms: 60_000,
+        default: "keep the draft".into(),
+        session: None,
+        then: Vec::new(),
+    }
+}
+
+fn ask(name: &str) -> Op {
+    Op::RequestApproval(Box::new(asking(Some(name))))
+}
+
+fn deciding(name: &str, verdict: Verdict) -> DecideApproval {
+    DecideApproval { approval: named(name), verdict, digest: digest(LETTER), reason: "so".into() }
+}
+
+fn decide(name: &str, verdict: Verdict) -> Op {
+    Op::DecideApproval(Box::new(deciding(name, verdict)))
+}
+
+fn modify(text: &str) -> Verdict {
+    Verdict::Modify { patch: payload("[]"), document: Some(payload(text)) }
+}
+
+fn holder(role: TokenRole, name: &str) -> Principal {
+    Principal::Holder { role, name: name.parse().expect("a plain word") }
+}
+
+fn anna() -> Principal {
+    holder(TokenRole::Approver, "anna")
+}
+
+async fn found(bench: &Bench, name: &str) -> Approval {
+    match bench.read(Read::Item(ItemKey::new(ItemKind::Approval, name))).await {
+        Rows::Item(Some(Item::Approval(approval))) => *approval,
+        other => panic!("not an approval: {other:?}"),
+    }
+}
+
+async fn state(bench: &Bench, name: &str) -> &'static str {
+    found(bench, name).await.state.as_str()
+}
+
+async fn text(bench: &Bench, PartRef { seq, part }: PartRef) -> String {
+    match bench.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
+        Rows::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
+        other => panic!("not a part: {other:?}"),
+    }
+}
+
+/// What a message says, which action it has, and in which record it is.
+async fn told(bench: &Bench, handed: &Handed) -> (String, String, Seq) {
+    match bench.read(Read::Message { seq: handed.seq, n: handed.n }).await {
+        Rows::Message(Some(stored)) => {
+            let said = String::from_utf8(stored.message.payload.bytes.to_vec()).expect("text");
+            (stored.message.action.clone(), said, stored.seq)
+        }
+        other => panic!("not a message: {other:?}"),
+    }
+}
+
+/// alice asks for approval a.
+async fn asked(bench: &Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![ask("a")]).await;
+}
+
+pub async fn e3_an_approval_says_what_is_proposed_by_whom_and_until_when(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    let receipt = bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(asking(None))), ask("a")]).await;
+    let made = named(&format!("apr_0-{}-0", receipt.seq.expect("a record")));
+    let expires_at = Timestamp(START_MS + 60_000);
+    assert_eq!(
+        receipt.results[0],
+        OpResult::ApprovalRequested { id: made.clone(), digest: digest(LETTER), expires_at }
+    );
+    let approval = found(&bench, made.as_str()).await;
+    assert_eq!((approval.asked_by.as_str(), approval.state.as_str()), ("agent:alice", "pending"));
+    assert_eq!((approval.expires_at, approval.digest), (expires_at, digest(LETTER)));
+    assert_eq!(text(&bench, approval.document).await, LETTER);
+}
+
+pub async fn i14_a_decision_names_the_very_bytes_that_are_pending(bench: Bench) {
+    asked(&bench).await;
+    let other = DecideApproval { digest: digest(OTHER), ..deciding("a", Verdict::Approve) };
+    let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
+    bench.refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
+    assert_eq!(state(&bench, "a").await, "pending");
+    let receipt = bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
+    let seq = receipt.seq.expect("a record");
+    assert_eq!(
+        receipt.results,
+        [OpResult::ApprovalDecided { seq, state: "approved", digest: digest(LETTER) }]
+    );
+    let approval = found(&bench, "a").await;
+    let decision = approval.state.decision().expect("somebody decided");
+    assert_eq!((decision.by.as_str(), decision.reason.as_str()), ("approver:anna", "so"));
+    bench.refused_with(Code::NotFound, anna(), vec![decide("never", Verdict::Approve)]).await;
+}
+
+pub async fn e3_the_decision_and_its_delivery_are_one_commit(bench: Bench) {
+    asked(&bench).await;
+    let admin = holder(TokenRole::Admin, "root");
+    let receipt = bench.ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
+    let handed = bench.claim_one("alice").await;
+    let (action, said, seq) = told(&bench, &handed).await;
+    assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
+    let (digest, expected) = (digest(LETTER), LETTER);
+    let words = format!(
+        "{{\"approval\":\"a\",\"state\":\"approved\",\"digest\":\"{digest}\",\"agent\":\"alice\",\
+         \"decidedBy\":\"admin:root\",\"reason\":\"so\",\"action\":{expected}}}"
+    );
+    assert_eq!(said, words);
+    // What is taken in once happens once.
+    bench.ok(agent("alice"), vec![ack(&handed)]).await;
+    assert_eq!(bench.claim("alice", 1).await, vec![]);
+}
+
+pub async fn e3_an_approved_action_goes_to_whom_it_shall_go(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let then = vec![(id("bob"), "letter.send".to_owned())];
+    for name in ["a", "b", "c"] {
+        let with = RequestApproval { then: then.clone(), ..asking(Some(name)) };
+        bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with))]).await;
+    }
+    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    assert_eq!(bench.claim("bob", 1).await, vec![], "nothing follows from a rejection");
+    let receipt = bench.ok(anna(), vec![decide("b", modify(OTHER))]).await;
+    let (action, said, seq) = told(&bench, &bench.claim_one("bob").await).await;
+    assert_eq!((action.as_str(), Some(seq)), ("letter.send", receipt.seq));
+    assert!(said.ends_with(&format!("\"action\":{OTHER}}}")), "{said}");
+    assert_eq!(bench.claim("alice", 5).await.len(), 2);
+    // Where it cannot go, it is not approved.
+    bench.ok(agent("bob"), vec![Op::Purge { agent: id("bob") }]).await;
+    let taken = bench.claim("bob", 5).await;
+    assert_eq!(taken, vec![]);
+    bench.ok(Principal::System, vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    bench.refused_with(Code::UnknownRecipient, anna(), vec![decide("c", Verdict::Approve)]).await;
+    assert_eq!(state(&bench, "c").await, "pending");
+    bench.ok(anna(), vec![decide("c", Verdict::Reject)]).await;
+}
+
+pub async fn e3_a_modification_is_approved_as_modified(bench: Bench) {
+    asked(&bench).await;
+    bench.refused_with(Code::Invalid, anna(), vec![decide("a", modify(LETTER))]).await;
+    let nothing = Verdict::Modify { patch: payload("[]"), document: None };
+    bench.refused_with(Code::Invalid, anna(), vec![decide("a", nothing)]).await;
+    bench.ok(anna(), vec![decide("a", modify(OTHER))]).await;
+    let approval = found(&bench, "a").await;
+    let (part, now) = approval.approved().expect("it is approved");
+    assert_eq!((text(&bench, part).await.as_str(), now), (OTHER, digest(OTHER)));
+    assert_eq!((approval.digest, approval.state.as_str()), (digest(LETTER), "modified"));
+}
+
+pub async fn i14_nobody_decides_what_it_asked_for(bench: Bench) {
+    bench.start_all(&["alice"]).await;
+    let own = |principal: Principal| (principal.clone(), principal);
+    // The same person has other tokens too; the hub itself is no exception.
+    let pairs = [
+        own(holder(TokenRole::Admin, "root")),
+        own(Principal::System),
+        (holder(TokenRole::Operator, "anna"), anna()),
+        (holder(TokenRole::Admin, "anna"), anna()),
+    ];
+    for (number, (asker, decider)) in pairs.into_iter().enumerate() {
+        let name = format!("a{number}");
+        // Also for an agent.
+        let ask = RequestApproval { agent: Some(id("alice")), ..asking(Some(&name)) };
+        bench.ok(asker, vec![Op::RequestApproval(Box::new(ask))]).await;
+        bench.refused_with(Code::Forbidden, decider, vec![decide(&name, Verdict::Approve)]).await;
+        bench.ok(holder(TokenRole::Approver, "otto"), vec![decide(&name, Verdict::Approve)]).await;
+    }
+}
+
+pub async fn i14_only_approvers_and_admins_decide(bench: Bench) {
+    asked(&bench).await;
+    let others = [
+        agent("alice"),
+        agent("bob"),
+        holder(TokenRole::Operator, "olga"),
+        holder(TokenRole::Moderator, "mia"),
+        holder(TokenRole::Viewer, "vera"),
+    ];
+    for other in others {
+        bench.refused_with(Code::Forbidden, other, vec![decide("a", Verdict::Approve)]).await;
+    }
+    bench.refused_with(Code::Forbidden, anna(), vec![ask("b")]).await;
+    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+}
+
+pub async fn i14_what_is_decided_never_changes(bench: Bench) {
+    asked(&bench).await;
+    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    let before = found(&bench, "a").await;
+    for verdict in [Verdict::Approve, Verdict::Reject, modify(OTHER)] {
+        bench.refused_with(Code::Conflict, anna(), vec![decide("a", verdict)]).await;
+    }
+    bench.pass(120);
+    bench.sweep().await;
+    assert_eq!(found(&bench, "a").await, before);
+}
+
+pub async fn i3_a_repeated_decision_has_one_effect_and_one_answer(bench: Bench) {
+    asked(&bench).await;
+    let keyed = |verdict| Commit::new(anna(), vec![decide("a", verdict)]).keyed(repeat_key("k"));
+    let first = bench.commit(keyed(Verdict::Approve)).await.expect("it is accepted");
+    let again = bench.commit(keyed(Verdict::Approve)).await.expect("it is accepted");
+    assert_eq!(first, again);
+    let other = bench.commit(keyed(Verdict::Reject)).await.expect_err("it is refused");
+    assert_eq!(other.code, Code::Duplicate);
+    assert_eq!(bench.claim("alice", 5).await.len(), 1);
+}
+
+pub async fn i14_a_timeout_is_expired_and_no_refusal(bench: Bench) {
+    asked(&bench).await;
+    assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 60_000)));
+    bench.pass(60);
+    // Late is late, whether or not the hub has looked.
+    bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Approve)]).await;
+    let receipt = bench.sweep().await;
+    let approval = found(&bench, "a").await;
+    assert_eq!(approval.state.as_str(), "expired");
+    assert_eq!((approval.state.decision(), approval.approved()), (None, None));
+    bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Reject)]).await;
+    let (action, said, seq) = told(&bench, &bench.claim_one("alice").await).await;
+    assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
+    assert!(
+        said.contains("\"state\":\"expired\"") && said.contains("\"default\":\"keep the draft\""),
+        "{said}"
+    );
+    assert!(!said.contains("\"action\""), "{said}");
+}
+
+pub async fn e3_a_pending_approval_survives_a_restart(mut bench: Bench) {
+    asked(&bench).await;
+    bench.ok(agent("alice"), vec![ask("b")]).await;
+    bench.ok(anna(), vec![decide("b", Verdict::Approve)]).await;
+    let before = (found(&bench, "a").await, found(&bench, "b").await);
+    bench.reopen().await;
+    assert_eq!((found(&bench, "a").await, found(&bench, "b").await), before);
+    bench.refused_with(Code::Conflict, anna(), vec![decide("b", Verdict::Approve)]).await;
+    bench.pass(60);
+    bench.sweep().await;
+    assert_eq!(state(&bench, "a").await, "expired");
+}
+
+pub async fn e3_the_same_request_again_is_the_same_approval(bench: Bench) {
+    asked(&bench).await;
+    bench.pass(5);
+    let again = bench.ok(agent("alice"), vec![ask("a")]).await;
+    assert_eq!(again.seq, None);
+    let others = [
+        RequestApproval { document: payload(OTHER), ..asking(Some("a")) },
+        RequestApproval { timeout_ms: 61_000, ..asking(Some("a")) },
+        RequestApproval { default: String::new(), ..asking(Some("a")) },
+        RequestApproval { then: vec![(id("bob"), "x".into())], ..asking(Some("a")) },
+    ];
+    for other in others {
+        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
+    }
+    bench.refused_with(Code::Duplicate, agent("bob"), vec![ask("a")]).await;
+}
+
+pub async fn i14_what_was_erased_is_not_approved(bench: Bench) {
+    asked(&bench).await;
+    let document = found(&bench, "a").await.document;
+    bench.ok(Principal::System, vec![erase(document.seq, document.part)]).await;
+    bench.refused_with(Code::Conflict, anna(), vec![decide("a", Verdict::Approve)]).await;
+    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+}
+
+pub async fn c1_an_approval_is_no_way_around_the_policy(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let with = RequestApproval { then: vec![(id("bob"), "work".into())], ..asking(Some("a")) };
+    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with.clone()))]).await;
+    bench.ok(Principal::System, vec![Op::SetPolicy(Policy::supervised())]).await;
+    bench.refused_with(Code::PolicyViolation, anna(), vec![decide("a", Verdict::Approve)]).await;
+    let another = RequestApproval { id: Some(named("b")), ..with };
+    bench
+        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(another))])
+        .await;
+    // E6: under supervision whoever asks says how sure it is, and why.
+    let silent = RequestApproval { confidence: None, ..asking(Some("c")) };
+    bench
+        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(silent))])
+        .await;
+    bench.ok(agent("alice"), vec![ask("d")]).await;
+}
+
+pub async fn e3_what_no_approval_may_be(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
+    let large = "1".repeat(limits::APPROVAL_BYTES_MAX + 1);
+    let asks = [
+        (Code::Invalid, asking(Some("apr_0-1-0"))),
+        (Code::Invalid, RequestApproval { action: String::new(), ..asking(None) }),
+        (Code::Invalid, RequestApproval { confidence: Some(7.0), ..asking(None) }),
+        (Code::Invalid, RequestApproval { timeout_ms: 999, ..asking(None) }),
+        (Code::Invalid, RequestApproval { timeout_ms: limits::APPROVAL_MS_MAX + 1, ..asking(None) }),
+        (Code::TooLarge, RequestApproval { document: payload(&large), ..asking(None) }),
+        (Code::LimitExceeded, RequestApproval { then: vec![(id("bob"), "x".into()); 17], ..asking(None) }),
+    ];
+    for (code, ask) in asks {
+        let commit = Commit::new(agent("alice"), vec![Op::RequestApproval(Box::new(ask))]);
+        assert_eq!(commit.check().expect_err("it is refused").code, code);
+    }
+    let silent = DecideApproval { reason: " ".into(), ..deciding("a", Verdict::Reject) };
+    let commit = Commit::new(anna(), vec![Op::DecideApproval(Box::new(silent))]);
+    assert_eq!(commit.check().expect_err("it is refused").code, Code::Invalid);
+    let nobody = RequestApproval { then: vec![(id("nobody"), "x".into())], ..asking(None) };
+    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(nobody))]).await;
+    let other = RequestApproval { agent: Some(id("bob")), ..asking(None) };
+    bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
+    assert_eq!(ApprovalState::WORDS.len(), 5);
+}
+
+fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
+    Op::AcquireLocks(AcquireLocks {
+        agent: id(who),
+        names: vec![name.parse().expect("a good name")],
+        ttl_ms: 60_000,
+        priority: Priority::NORMAL,
+        capacity: None,
+        waiting,
+        within: None,
+    })
+}
+
+/// Whoever was told that its wait was called off.
+fn called_off(bench: &Bench) -> Vec<ConsumerId> {
+    let refused = |told: &Told| matches!(told, Told::Refused(refused) if refused.code == Code::Deadlock);
+    bench.told().into_iter().filter(|(_, told)| refused(told)).map(|(id, _)| id).collect()
+}
+
+pub async fn d8_whoever_waits_for_a_person_is_in_no_circle(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    bench.ok(agent("alice"), vec![lock("alice", "x", Waiting::No)]).await;
+    bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;
+    let long = RequestApproval { timeout_ms: 120_000, ..asking(Some("a")) };
+    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(long))]).await;
+    // bob waits for alice, who waits for a person: that can end.
+    bench.ok(agent("bob"), vec![lock("bob", "x", Waiting::Once(ConsumerId(1)))]).await;
+    bench.pass(2);
+    bench.sweep().await;
+    assert_eq!(called_off(&bench), vec![]);
+    // alice waits for bob as well: that is a circle, and the youngest wait of it is called off, not the one for a person.
+    bench.ok(agent("alice"), vec![lock("alice", "y", Waiting::Once(ConsumerId(2)))]).await;
+    bench.pass(2);
+    bench.sweep().await;
+    assert_eq!(called_off(&bench), vec![ConsumerId(2)]);
+    assert_eq!(state(&bench, "a").await, "pending");
+    bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
+}
