@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod agents;
+mod answers;
 mod commit;
 mod context;
 mod dead_letters;
@@ -86,6 +87,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         inbox::routes(),
         messages::routes(),
         requests::routes(),
+        answers::routes(),
         subscriptions::routes(),
         dead_letters::routes(),
         context::routes(),
