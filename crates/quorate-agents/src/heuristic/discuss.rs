@@ -125,7 +125,6 @@ fn whole(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], n
         text.split_whitespace().collect::<Vec<_>>().join(" ").replace(['"', '\u{201c}', '\u{201d}'], "'");
     let mut known: Vec<(Problem, Severity, String)> =
         case.issues.iter().map(|issue| (issue.problem, issue.severity, case.claim(issue))).collect();
-    let before = known.len();
     let (mut taken, mut doubted) = (Vec::new(), Vec::new());
     // What I took up in an earlier round I still know.
     for claim in claims(own).into_iter().chain(others.iter().flat_map(claims)) {
@@ -150,14 +149,11 @@ fn whole(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], n
         _ => other.position == said,
     };
     let agrees = others.iter().any(near);
-    known.sort_by_key(|(problem, severity, _)| (std::cmp::Reverse(*severity), *problem));
-    let all: Vec<String> = known.iter().take(6).map(|(.., told)| told.clone()).collect();
-    let mut reasoning = match (taken.len(), before) {
+    let mut reasoning = match (taken.len(), known.len()) {
         (0, 0) => "I see nothing in the text that speaks against it.".to_owned(),
-        (0, _) => format!("Nothing that peers show is new to me. I count {}.", all.join("; ")),
-        (new, _) => {
-            format!("{new} issues of peers stand in the text, and I count them. In all {}.", all.join("; "))
-        }
+        (0, count) => format!("Nothing that peers show is new to me; I count {count} issues."),
+        (1, _) => format!("This stands in the text, and I count it: {}.", taken[0]),
+        (_, _) => format!("These stand in the text, and I count them: {}.", taken.join("; ")),
     };
     if !doubted.is_empty() {
         reasoning.push_str(&format!(" Not counted, for want of words in the text: {}.", doubted.join(", ")));
@@ -174,7 +170,11 @@ fn whole(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], n
 
 /// Who reckons outranks who judges by kind.
 fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
-    let reckons = |position: &Position<'_>| position.reason.bytes().any(|byte| byte.is_ascii_digit());
+    // The number of a section within a quote is no figure.
+    let reckons = |position: &Position<'_>| {
+        let own_words = position.reason.split('"').step_by(2);
+        own_words.flat_map(str::bytes).any(|byte| byte.is_ascii_digit())
+    };
     if !reckons(own) {
         let best =
             others.iter().filter(|one| reckons(one)).max_by(|a, b| a.confidence.total_cmp(&b.confidence));

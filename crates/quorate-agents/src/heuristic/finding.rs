@@ -165,7 +165,7 @@ impl Heuristic {
             }
             (Self::Financial, Problem::EarlyTerminationPenalty) => {
                 let amount = super::numbers::amounts(plain).into_iter().max();
-                if amount.is_some_and(|amount| amount < fee / 2) { Medium } else { High }
+                if amount.is_some_and(|amount| amount < fee / 2) { Medium } else { usual }
             }
             (Self::Financial, Problem::LongRenewalNotice)
                 if facts.annual_fee.is_some_and(|fee| fee > 500_000) =>

@@ -308,7 +308,7 @@ pub(crate) fn find(contract: &Contract, facts: &Facts) -> Vec<Issue> {
     for (problem, any, not) in COMPILED.iter() {
         let is = |one: &&Paragraph| has(one, any) && !not.as_ref().is_some_and(|not| has(one, not));
         let said = contract.paragraphs.iter().find(is);
-        issues.extend(said.map(|one| Issue::at(*problem, one.place, "")));
+        issues.extend(said.map(|one| measured(Issue::at(*problem, one.place, ""), &one.plain)));
     }
     issues.extend(obligations(contract));
     issues.extend(personal_data(contract));
@@ -317,6 +317,26 @@ pub(crate) fn find(contract: &Contract, facts: &Facts) -> Vec<Issue> {
     issues.extend(contradictions(facts));
     issues.sort_by_key(|issue| (std::cmp::Reverse(issue.severity), issue.problem));
     issues
+}
+
+/// How bad it is by what the paragraph says of its extent.
+fn measured(mut issue: Issue, plain: &str) -> Issue {
+    match issue.problem {
+        Problem::UncappedCustomerLiability if plain.contains("indemnif") => {
+            issue.severity = Severity::High;
+            issue.detail =
+                "what the customer indemnifies is outside of the cap; other liability is inside".into();
+        }
+        Problem::EarlyTerminationPenalty => {
+            let part = numbers::percents(plain).into_iter().max().filter(|percent| *percent < 10_000);
+            if let Some(part) = part {
+                issue.severity = Severity::Medium;
+                issue.detail = format!("{} % of what would have been paid", part / 100);
+            }
+        }
+        _ => {}
+    }
+    issue
 }
 
 /// What one side owes and the other does not.

@@ -185,7 +185,7 @@ fn a4_words_that_are_not_in_the_text_convince_nobody() {
 #[test]
 fn a4_a_figure_outranks_a_judgement_by_kind() {
     let positions = [
-        json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "such caps are bad" }),
+        json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "bad by kind: \"7.8 The cap\"" }),
         json!({ "agent": "financial", "position": "critical", "confidence": 0.7, "reason": "4 % of a year's fees" }),
     ];
     let topic = "how severe is \"trivial vendor cap\"?";
