@@ -1,6 +1,7 @@
 //! Deliberations are driven by the hub itself: in each space by an agent that comes into being with the first of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use quorate_core::{AgentId, Op, ProcedureStatus, SpaceNo};
 use quorate_engine::{Error, Space};
@@ -19,8 +20,8 @@ pub(crate) struct Drivers(Mutex<BTreeMap<SpaceNo, Driver>>);
 impl Drivers {
     async fn ensure(&self, space: &Space) -> Result<(), Error> {
         let mut drivers = self.0.lock().await;
-        if !drivers.contains_key(&space.number()) {
-            drivers.insert(space.number(), Driver::start(space.clone()).await?);
+        if let Entry::Vacant(vacant) = drivers.entry(space.number()) {
+            vacant.insert(Driver::start(space.clone()).await?);
         }
         Ok(())
     }

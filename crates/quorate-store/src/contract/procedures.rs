@@ -198,7 +198,9 @@ pub async fn whoever_shall_drive_is_told_in_the_commit_of_the_start(bench: Bench
     bench.ok(agent("bob"), vec![start(Some("q"))]).await;
     let came = bench.claim("bob", 10).await;
     assert_eq!(came.len(), 1);
-    let (_, message) = came[0].message.as_ref().expect("it comes with its message");
+    let read = Read::Message { seq: came[0].seq, n: came[0].n };
+    let Rows::Message(Some(stored)) = bench.read(read).await else { panic!("there is no message") };
+    let message = &stored.message;
     assert_eq!((message.from.clone(), message.action.as_str()), (None, "procedure.started"));
     assert_eq!(&message.payload.bytes[..], br#"{"procedure":"p","kind":"deliberation"}"#);
 }
