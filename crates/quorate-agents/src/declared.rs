@@ -39,8 +39,10 @@ impl Surroundings {
     /// Those of a playbook in this directory, with the environment of this process.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
+        // The parent of a bare file name is no path at all, and means here.
+        let directory = Some(directory.into()).filter(|path| !path.as_os_str().is_empty());
         Self {
-            directory: directory.into(),
+            directory: directory.unwrap_or_else(|| ".".into()),
             env: Arc::new(|name| std::env::var(name).ok()),
             retry_after: limits::RETRY_AFTER.to_vec(),
             paces: Paces::default(),

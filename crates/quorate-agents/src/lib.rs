@@ -24,6 +24,7 @@ mod http;
 mod key;
 pub mod limits;
 mod llm;
+pub mod measure;
 mod pace;
 mod post;
 mod probe;

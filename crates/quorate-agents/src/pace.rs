@@ -90,7 +90,7 @@ impl Pace {
         if let Some(max) = allowed.tokens_per_minute.filter(|max| tokens > *max) {
             let what = format!("needs about {tokens} tokens, {max} a minute are allowed");
             return Err(Failure::new(Kind::TooLong, &self.place, what)
-                .hint("send less, ask for a shorter answer, or raise `tokens_per_minute:`"));
+                .hint("send less, ask for a shorter answer, or raise `tokens_a_minute:`"));
         }
         let late = |wait: Duration| {
             let what =

@@ -4,6 +4,7 @@ mod ask;
 mod beats;
 mod cas;
 mod cycle;
+mod deliberate;
 mod fill;
 mod growth;
 mod measure;
@@ -34,7 +35,8 @@ over plain HTTP, IDLE what 10,000 silent connections cost, LOAD what 1,000
 messages a second cost, READY how long a start takes; what goes over sockets
 goes to a hub in a process of its own, and memory and processor are the hub's.
 BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
-what a look at 10,000 waits for a deadlock takes.
+what a look at 10,000 waits for a deadlock takes. DELIBERATE is a deliberation
+of agents that answer at once, and 200 of them at once.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
@@ -72,9 +74,24 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 16] = [
-    "W0", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "BEATS", "WAITS", "HTTP", "IDLE", "LOAD",
+const ALL: [&str; 17] = [
+    "W0",
+    "W1",
+    "W2",
+    "W3",
+    "W4",
+    "W5",
+    "W6",
+    "W7",
+    "W8",
+    "W9",
+    "BEATS",
+    "WAITS",
+    "HTTP",
+    "IDLE",
+    "LOAD",
     "READY",
+    "DELIBERATE",
 ];
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
@@ -121,6 +138,7 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
         "LOAD" => wire::idle::steady(scale).await,
         "READY" => wire::idle::start(scale).await,
         "BEATS" => beats::measure(scale).await,
+        "DELIBERATE" => deliberate::measure(scale).await,
         "WAITS" => waits::measure(scale).await,
         _ => growth::measure(scale).await,
     }

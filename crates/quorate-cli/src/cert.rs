@@ -31,8 +31,8 @@ pub(crate) enum CertCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate cert dev --out tls --host hub.test
 
-It is signed by itself, so callers must be told to trust it: curl --cacert, or
-SSL_CERT_FILE. Whoever has the key can pretend to be the hub to them.")]
+It is signed by itself, so callers must be told to trust it: --ca-file or
+QUORATE_CA_FILE, curl --cacert, SSL_CERT_FILE. Whoever has the key can pretend to be the hub to them.")]
 pub(crate) struct DevArgs {
     /// The directory to write cert.pem and key.pem to; made if there is none.
     #[arg(long, value_name = "DIR", default_value = "quorate-tls")]
@@ -85,6 +85,7 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     text::say(format!(
         "for development only: it is signed by itself. To use it:\n  \
          quorate serve --tls-cert {cert} --tls-key {key}{extra}\n  \
+         quorate status --url https://localhost:7867 --ca-file {cert}\n  \
          curl --cacert {cert} https://localhost:7867/healthz",
         cert = certificate.display(),
         key = key.display(),

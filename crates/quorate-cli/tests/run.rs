@@ -126,3 +126,29 @@ fn what_cannot_be_run_says_what_where_and_what_next() {
         refused(&["good.yaml", "--input", name], wanted);
     }
 }
+
+// Fails under: a digest that holds times, or an order that is not that of the playbook.
+#[test]
+fn a1_the_contract_review_runs_without_a_key_and_comes_to_the_same_each_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let review = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review/playbook.yaml");
+    let review = review.to_string_lossy();
+    let reports: Vec<Value> = (0..2)
+        .map(|_| {
+            let (code, out, err) = run(directory.path(), &[&review, "--json"]);
+            assert_eq!(code, Some(0), "{err}");
+            assert!(err.contains("local heuristics: no LLM, no key, no network"), "{err}");
+            serde_json::from_str(&out).expect("one document")
+        })
+        .collect();
+    assert_eq!(reports[0]["digest"], reports[1]["digest"]);
+    assert_ne!(reports[0]["id"], reports[1]["id"]);
+    let report = &reports[0];
+    assert_eq!(report["quorum"]["present"], 5, "{report}");
+    let issues = report["synthesis"]["issues"].as_array().expect("a list");
+    assert_eq!(issues[0]["topic"], "uncapped customer liability", "the worst first");
+    assert!(report["decisions"].as_array().is_some_and(|conflicts| conflicts.len() >= 2), "they disagree");
+    for sentence in report["synthesis"]["summary"].as_array().expect("sentences") {
+        assert!(sentence["sources"].as_array().is_some_and(|sources| !sources.is_empty()), "{sentence}");
+    }
+}

@@ -140,6 +140,42 @@ fn d13_a_hub_under_tls_takes_up_a_new_certificate() {
     assert_eq!(told(&curl(&["--cacert", &shown, &health])).0, 200);
 }
 
+// Fails under: commands that cannot be told whom to trust; an error that leaves a user alone with a certificate.
+#[test]
+fn d13_the_command_line_speaks_to_a_hub_under_tls() {
+    let (tls, certificate, key) = certificate();
+    let data = TempDir::new().expect("a directory");
+    let (shown, key) = (certificate.to_string_lossy(), key.to_string_lossy());
+    let hub = Walled::start(&data.path().join("team"), &["--tls-cert", &shown, "--tls-key", &key]);
+    let url = hub.url("");
+    assert!(url.starts_with("https://localhost:"), "{url}");
+    let ask = |rest: &[&str], environment: &[(&str, &str)]| {
+        let mut command = Command::new(QUORATE);
+        command.args(["agent", "list", "--json", "--url", &url]).args(rest);
+        command.env("QUORATE_TOKEN", &hub.hub.admin).envs(environment.iter().copied());
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
+    };
+    let (code, told, said) = ask(&["--ca-file", &shown], &[]);
+    assert_eq!((code, told.contains("\"agents\"")), (Some(0), true), "{told}{said}");
+    let (code, _, said) = ask(&[], &[("QUORATE_CA_FILE", &*shown)]);
+    assert_eq!(code, Some(0), "{said}");
+    // Nobody signed it whom this machine knows.
+    let (code, _, said) = ask(&[], &[]);
+    assert_ne!(code, Some(0));
+    assert!(said.contains("certificate is not accepted") && said.contains("--ca-file"), "{said}");
+    assert!(said.contains("quorate cert dev"), "{said}");
+    // Somebody else's certificate.
+    let other = tls.path().join("other");
+    assert!(run(&["cert", "dev", "--out", &other.to_string_lossy()]).status.success());
+    let other = other.join("cert.pem");
+    let (code, _, said) = ask(&["--ca-file", &other.to_string_lossy()], &[]);
+    assert!(code != Some(0) && said.contains("certificate is not accepted"), "{said}");
+    let (code, _, said) = ask(&["--ca-file", "nowhere.pem"], &[]);
+    assert!(code != Some(0) && said.contains("nowhere.pem"), "{said}");
+}
+
 #[test]
 fn d13_tls_is_the_way_beyond_this_machine() {
     let (_tls, certificate, key) = certificate();

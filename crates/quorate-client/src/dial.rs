@@ -83,10 +83,8 @@ impl Dial {
                 let ms = self.within.as_millis();
                 (format!("no connection within {ms} ms"), "check the address and the network, then try again")
             }
-            std::io::ErrorKind::InvalidData => (
-                format!("its certificate or its TLS is not accepted: {error}"),
-                "name the file of the authority that signed its certificate",
-            ),
+            #[cfg(feature = "tls")]
+            std::io::ErrorKind::InvalidData => crate::tls::refused(error),
             _ => (error.to_string(), "check the address and the network, then try again"),
         };
         Remote {

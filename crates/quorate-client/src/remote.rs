@@ -1,9 +1,12 @@
 //! A hub that is reached over the network, as the library sees it. Agents that run have a WebSocket, over which everything
 //! of theirs goes; whoever only joined calls over HTTP.
 
+mod answers;
 mod calls;
 mod link;
+mod reads;
 mod tasks;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,6 +69,10 @@ pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<
     let is_admin = info.you.role == "admin";
     let (seats, minted) = (Mutex::default(), Mutex::default());
     Ok(Hub::over(Arc::new(Connection { own, is_admin, seats, minted, patience, space })))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Deserialize)]
@@ -155,7 +162,7 @@ impl Connection {
 
     /// A key that nobody else draws.
     fn key(&self) -> String {
-        self.patience.chance.sixteen().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.patience.chance.sixteen())
     }
 
     /// The path of something of an agent.

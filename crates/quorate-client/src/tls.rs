@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, RootCertStore};
 
 use crate::address::Address;
 use crate::dial::Stream;
@@ -45,6 +45,35 @@ impl Tls {
     pub(crate) async fn connect(&self, stream: TcpStream) -> std::io::Result<Box<dyn Stream>> {
         Ok(Box::new(self.connector.connect(self.name.clone(), stream).await?))
     }
+}
+
+/// Why the hub is not trusted, and what to do about it.
+pub(crate) fn refused(error: &std::io::Error) -> (String, &'static str) {
+    let why = error.get_ref().and_then(|error| error.downcast_ref::<tokio_rustls::rustls::Error>());
+    let wrong = match why {
+        Some(tokio_rustls::rustls::Error::InvalidCertificate(wrong)) => wrong,
+        _ => {
+            return (
+                format!("what answers there speaks no TLS that is understood: {error}"),
+                "check the address: a hub without a certificate is at http://, and so may be a proxy",
+            );
+        }
+    };
+    let hint = match wrong {
+        CertificateError::UnknownIssuer => {
+            "name the file of the authority that signed it: `Options::ca_file`, --ca-file or QUORATE_CA_FILE; for one of \
+             `quorate cert dev` that is its cert.pem"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use a name or an address that the certificate bears, or make one that bears this: \
+             `quorate cert dev --host NAME`"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "let whoever runs the hub renew its certificate; for development: `quorate cert dev --force`"
+        }
+        _ => "check that this is the hub that you mean, and the file of the authority that you named",
+    };
+    (format!("its certificate is not accepted: {wrong}"), hint)
 }
 
 fn of_machine() -> RootCertStore {

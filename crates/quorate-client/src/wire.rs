@@ -1,16 +1,28 @@
 //! The hub's JSON, from the other side: operations and messages out, results and deliveries in.
 
 pub(crate) mod entry;
+pub(crate) mod going_back;
 pub(crate) mod message;
 pub(crate) mod op;
+pub(crate) mod procedure;
+pub(crate) mod request;
+pub(crate) mod rules;
+pub(crate) mod session;
 pub(crate) mod task;
+pub(crate) mod view;
+pub(crate) mod why;
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate::{Code, Error, Refused, Remote};
 use quorate_core::{Payload, Timestamp};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// A payload on its way out: JSON as it is, anything else in base64.
@@ -50,6 +62,34 @@ pub(crate) fn time_out(time: Timestamp) -> String {
 pub(crate) fn time_in(text: &str) -> Result<Timestamp, Error> {
     let time: jiff::Timestamp = text.parse().map_err(|error| strange(&error))?;
     u64::try_from(time.as_millisecond()).map(Timestamp).map_err(|error| strange(&error))
+}
+
+/// What is written as a text: an id, a role.
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// A time in an answer.
+pub(crate) struct At(pub(crate) Timestamp);
+
+impl<'de> Deserialize<'de> for At {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        time_in(&Cow::<str>::deserialize(deserializer)?).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// All of a list that was written as texts.
+pub(crate) fn all<T>(list: Vec<Text<T>>) -> Vec<T> {
+    list.into_iter().map(|one| one.0).collect()
+}
+
+/// The one that is called so.
+pub(crate) fn named<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, word: &str) -> Result<T, Error> {
+    all.iter().copied().find(|one| name(*one) == word).ok_or_else(|| strange(&format!("{word:?}")))
 }
 
 /// What a hub of this release would not have said.

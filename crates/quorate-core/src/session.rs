@@ -3,7 +3,7 @@
 
 use crate::effect::Effect;
 use crate::ids::{AgentId, Generation, Seq, SessionId, SessionNo};
-use crate::item::Item;
+use crate::item::{Item, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, TITLE_CHARS_MAX};
 use crate::message::{Payload, check_reason, check_word};
 use crate::refused::{Code, Refused};
@@ -23,6 +23,9 @@ pub enum SessionStatus {
 }
 
 impl SessionStatus {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Paused, Self::Completed, Self::Failed];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -137,6 +140,13 @@ impl Session {
     #[must_use]
     pub fn has(&self, agent: &AgentId) -> bool {
         self.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
+    }
+
+    /// Who came or went, if that is how it changed: the last participant.
+    #[must_use]
+    pub fn moved_by(&self, verb: Verb) -> Option<&AgentId> {
+        let moved = matches!(verb, Verb::SessionJoined | Verb::SessionLeft);
+        self.participants.last().filter(|_| moved).map(|one| &one.agent)
     }
 
     /// How much of a kind was added.
@@ -295,6 +305,16 @@ impl LineKind {
         Self::Added(AddKind::Blocker),
         Self::Added(AddKind::Note),
     ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Change => "changed",
+            Self::Added(kind) => kind.as_str(),
+        }
+    }
 
     /// The number under which stores keep it.
     #[must_use]

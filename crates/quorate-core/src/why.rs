@@ -1,6 +1,8 @@
 //! Why something is where it is: what it waits for, what happens next and when. In fields for programs, and in one
 //! sentence for people.
 
+use std::borrow::Cow;
+
 use crate::effect::EndState;
 use crate::ids::Seq;
 use crate::inspect::DeliveryLook;
@@ -19,7 +21,7 @@ pub struct Why {
     /// What was asked about.
     pub id: String,
     /// Where it is, in a word.
-    pub state: &'static str,
+    pub state: Cow<'static, str>,
     /// Whose it is: an agent, or a pool such as `can:review`.
     pub whose: Option<String>,
     /// Since when it is there, if that is known.
@@ -105,7 +107,7 @@ impl Why {
                     clock(at, now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
-                Self { state: "leased", since, waits_for, next, next_at: Some(at), sentence, ..base }
+                Self { state: "leased".into(), since, waits_for, next, next_at: Some(at), sentence, ..base }
             }
             (OpenState::Scheduled { due }, _) => {
                 let sentence = format!(
@@ -115,7 +117,7 @@ impl Why {
                 );
                 let next = if attempt == 0 { Next::GivenOut } else { Next::GivenOutAgain };
                 let next_at = Some(due);
-                Self { state: "scheduled", waits_for: WaitsFor::Time, next, next_at, sentence, ..base }
+                Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, sentence, ..base }
             }
             (OpenState::Ready { since }, _) => {
                 let mut sentence =
@@ -131,7 +133,7 @@ impl Why {
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
                 let since = Some(since);
-                Self { state: "ready", since, waits_for, next, next_at: expires, sentence, ..base }
+                Self { state: "ready".into(), since, waits_for, next, next_at: expires, sentence, ..base }
             }
             (OpenState::Held { since }, _) => {
                 let sentence = format!(
@@ -139,10 +141,16 @@ impl Why {
                     clock(since, now),
                     tries("tried", attempt)
                 );
-                Self { state: "held", since: Some(since), waits_for: WaitsFor::Resume, sentence, ..base }
+                Self {
+                    state: "held".into(),
+                    since: Some(since),
+                    waits_for: WaitsFor::Resume,
+                    sentence,
+                    ..base
+                }
             }
             // A lease without a deadline cannot be represented; if it were, there would be nothing to say of it.
-            (OpenState::Leased { .. }, None) => Self { state: "leased", ..base },
+            (OpenState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
         }
     }
 
@@ -165,7 +173,13 @@ impl Why {
                 (WaitsFor::Redrive, sentence)
             }
         };
-        Self { state: state.as_str(), whose: Some(agent.to_owned()), waits_for, sentence, ..Self::of(id) }
+        Self {
+            state: state.as_str().into(),
+            whose: Some(agent.to_owned()),
+            waits_for,
+            sentence,
+            ..Self::of(id)
+        }
     }
 
     /// Of a message, from its deliveries.
@@ -173,7 +187,7 @@ impl Why {
     pub fn of_message(id: String, parts: Vec<Self>) -> Self {
         let base = match &parts[..] {
             [] => Self {
-                state: "answered",
+                state: "answered".into(),
                 sentence: "it answered a request: it went to whoever waited, and into no inbox".into(),
                 ..Self::of(id)
             },
@@ -183,14 +197,14 @@ impl Why {
                 for one in many {
                     match counts.iter_mut().find(|(state, _)| *state == one.state) {
                         Some((_, count)) => *count += 1,
-                        None => counts.push((one.state, 1)),
+                        None => counts.push((&one.state, 1)),
                     }
                 }
                 let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
                 let soonest =
                     many.iter().filter_map(|one| Some((one.next_at?, one.next))).min_by_key(|one| one.0);
                 Self {
-                    state: "sent",
+                    state: "sent".into(),
                     next: soonest.map_or(Next::Nothing, |(_, next)| next),
                     next_at: soonest.map(|(at, _)| at),
                     sentence: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
@@ -211,7 +225,7 @@ impl Why {
             self.sentence
         );
         Self {
-            state: "waiting",
+            state: "waiting".into(),
             waits_for: WaitsFor::Answers(missing),
             next: Next::TimesOut,
             next_at: Some(until),
@@ -225,13 +239,13 @@ impl Why {
     pub fn request_over(self, state: &'static str, code: Option<(Code, &str)>) -> Self {
         let how = code.map_or(String::new(), |(code, reason)| format!(" ({code}: {reason})"));
         let sentence = format!("the request is over: {state}{how}; {}", self.sentence);
-        Self { state, sentence, ..self }
+        Self { state: state.into(), sentence, ..self }
     }
 
     fn of(id: String) -> Self {
         Self {
             id,
-            state: "",
+            state: "".into(),
             whose: None,
             since: None,
             attempt: None,

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{
-    AgentNo, Item, ItemKind, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version,
-};
+use quorate_core::{Item, ItemKind, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version};
 use quorate_store::{Clock, Read, Rows, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -86,8 +84,6 @@ pub enum Finding {
         task: TaskId,
         /// How it ended.
         status: TaskStatus,
-        /// Who ended it.
-        by: AgentNo,
     },
 }
 
@@ -184,7 +180,7 @@ impl Ended {
             if end.result.is_none() {
                 self.resultless += 1;
                 let (task, status) = (task.spec.id.clone(), task.status());
-                keep(&mut self.findings, Finding::Resultless { task, status, by: end.by });
+                keep(&mut self.findings, Finding::Resultless { task, status });
             }
         }
     }

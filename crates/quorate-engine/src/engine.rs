@@ -11,6 +11,7 @@ use crate::consistency::Checks;
 use crate::door::{Door, Options};
 use crate::error::Error;
 use crate::guard::Guard;
+use crate::line::Lines;
 use crate::post::Post;
 use crate::signs::Signs;
 use crate::space::Space;
@@ -32,6 +33,7 @@ pub struct Engine {
     post: Arc<Post>,
     sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
     pub(crate) checks: Checks,
+    pub(crate) lines: Lines,
 }
 
 impl Engine {
@@ -64,7 +66,8 @@ impl Engine {
         let store = open(wiring)?;
         let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
-        Ok(Arc::new(Self { store, clock, chance, door, guard, post, sweeps: Mutex::default(), checks }))
+        let (sweeps, lines) = (Mutex::default(), Lines::default());
+        Ok(Arc::new(Self { store, clock, chance, door, guard, post, sweeps, checks, lines }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.

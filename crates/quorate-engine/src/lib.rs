@@ -14,6 +14,7 @@ mod engine;
 mod ephemeral;
 mod error;
 mod guard;
+mod line;
 mod lock;
 mod messages;
 mod once;

@@ -2,20 +2,20 @@
 //! that the same call again has the same answer, also after a restart.
 //!
 //! Without a key a waiting call stands in line, and what it waits for is handed over by somebody else's commit. That
-//! commit cannot bear the key. So a call with a key does not stand in line: it looks, and looks again whenever something
-//! has changed.
+//! commit cannot bear the key. So a claim with a key does not stand in line: it looks, and looks again whenever something
+//! has changed. For locks, where the place in line counts, see `line.rs`.
 
 use std::time::Duration;
 
-use quorate_core::{
-    AcquireLocks, AgentId, Ask, Code, Commit, Locked, Op, OpResult, Receipt, Timestamp, Waiting,
-};
+use quorate_core::{AgentId, Ask, Code, Commit, Op, OpResult, Receipt, Refused, Timestamp, Waiting};
 use quorate_store::StoreError;
+use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::ephemeral::Ephemeral;
 use crate::error::Error;
-use crate::post::Delivery;
+use crate::post::{Delivery, Mail};
 use crate::request::Asking;
-use crate::space::Space;
+use crate::space::{Closing, Space};
 use crate::task::{TaskClaim, TaskInHand};
 
 /// How soon a call looks again after something has changed.
@@ -25,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub type Asker<'a> = &'a (dyn Fn(Vec<Op>) -> Commit + Sync);
 
 impl Space {
-    /// Takes deliveries under a key, and tells when. Ephemeral messages are not taken: they come once.
+    /// Takes deliveries under a key, and tells when. Ephemeral messages come if there is nothing else: they come once, so
+    /// the same call again does not bring them again.
     ///
     /// # Errors
     /// The refusal, or a failure of the storage.
@@ -37,20 +38,37 @@ impl Space {
         lease_ms: u64,
         wait: Duration,
     ) -> Result<(Vec<Delivery>, Timestamp), Error> {
+        let number = self.published().agents.number(agent).ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
+        })?;
+        let (id, mut mail) = self.post().open(self.number(), number);
+        let closing = Closing { space: self, id, waits: false, mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting: Waiting::No };
-        let commit = asker(vec![op]);
-        let receipt = self.until(
-            commit,
-            wait,
-            |result| matches!(result, OpResult::Claimed(handed) if !handed.is_empty()),
-        );
-        let receipt = receipt.await?;
+        let took = |result: &OpResult| matches!(result, OpResult::Claimed(handed) if !handed.is_empty());
+        let waited = self.until(asker(vec![op]), wait, took, Some(&mut mail)).await;
+        drop(closing);
+        let (receipt, came) = waited?;
         let mut deliveries = Vec::new();
         if let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() {
             for one in handed {
                 deliveries.push(self.open_letter(one).await?);
             }
         }
+        let mut ephemeral: Vec<_> = came
+            .into_iter()
+            .chain(std::iter::from_fn(|| mail.try_recv().ok()))
+            .filter_map(|mail| match mail {
+                Mail::Ephemeral(message) => Some(message.take()),
+                // Nothing else is handed over to somebody who does not stand in line.
+                Mail::Handed(_) | Mail::Told(_) => None,
+            })
+            .collect();
+        let room = if deliveries.is_empty() { max as usize } else { 0 };
+        let more = ephemeral.split_off(ephemeral.len().min(room));
+        if !more.is_empty() {
+            self.post().put_back(self.number(), number, more);
+        }
+        deliveries.extend(ephemeral.into_iter().map(Ephemeral::into_delivery));
         Ok((deliveries, receipt.at))
     }
 
@@ -70,8 +88,9 @@ impl Space {
             commit,
             wait,
             |result| matches!(result, OpResult::TasksClaimed(handed) if !handed.is_empty()),
+            None,
         );
-        let receipt = receipt.await?;
+        let (receipt, _) = receipt.await?;
         let mut tasks = Vec::new();
         if let Some(OpResult::TasksClaimed(handed)) = receipt.results.into_iter().next() {
             for one in handed {
@@ -79,24 +98,6 @@ impl Space {
             }
         }
         Ok((tasks, receipt.at))
-    }
-
-    /// Takes locks under a key, and tells when. Whoever waits like this has no place in the line.
-    ///
-    /// # Errors
-    /// `TIMEOUT` if they could not be had in time, another refusal, or a failure of the storage.
-    pub async fn lock_once(
-        &self,
-        asker: Asker<'_>,
-        ask: AcquireLocks,
-        wait: Duration,
-    ) -> Result<(Locked, Timestamp), Error> {
-        let commit = asker(vec![Op::AcquireLocks(AcquireLocks { waiting: Waiting::No, ..ask })]);
-        let receipt = self.until(commit, wait, |result| matches!(result, OpResult::Locked(_))).await?;
-        match receipt.results.into_iter().next() {
-            Some(OpResult::Locked(locked)) => Ok((locked, receipt.at)),
-            _ => Err(StoreError::Read("a lock was not answered".into()).into()),
-        }
     }
 
     /// Asks under a key. A caller that goes away may come back and wait for the same answer, so the question is not called
@@ -116,33 +117,47 @@ impl Space {
         Ok(asking)
     }
 
-    /// Commits, and again whenever something has changed, until it took what it is after or the time is over.
+    /// Commits, and again whenever something has changed, until it took what it is after, mail came, or the time is over.
     async fn until(
         &self,
         commit: Commit,
         wait: Duration,
         took: impl Fn(&OpResult) -> bool,
-    ) -> Result<Receipt, Error> {
+        mut mail: Option<&mut UnboundedReceiver<Mail>>,
+    ) -> Result<(Receipt, Option<Mail>), Error> {
         let clock = self.engine().clock();
         let until = clock.now().plus(wait).mono;
         let mut published = self.follow();
         loop {
             published.borrow_and_update();
+            let next_look = clock.now().plus(LOOK).mono;
             let outcome = self.commit(commit.clone()).await;
             let now = clock.now().mono;
             let goes_on = match &outcome {
                 Ok(receipt) => !receipt.results.first().is_some_and(&took),
                 Err(error) => error.code() == Code::Timeout,
             };
-            if !goes_on || now >= until {
-                return outcome;
+            let came = mail.as_mut().filter(|_| goes_on).and_then(|mail| mail.try_recv().ok());
+            if !goes_on || came.is_some() || now >= until {
+                return outcome.map(|receipt| (receipt, came));
             }
             let rest = Duration::from_millis(until.0 - now.0);
-            tokio::select! {
-                changed = published.changed() => {
-                    changed.map_err(|_| StoreError::Closed)?;
-                    self.pass(LOOK.min(rest)).await;
+            let change = async {
+                published.changed().await.map_err(|_| StoreError::Closed)?;
+                // A busy space is looked at no more often than that; a quiet one at once.
+                self.pass(Duration::from_millis(next_look.0.saturating_sub(clock.now().mono.0)).min(rest))
+                    .await;
+                Ok::<_, Error>(())
+            };
+            let came = async {
+                match &mut mail {
+                    Some(mail) => mail.recv().await,
+                    None => std::future::pending().await,
                 }
+            };
+            tokio::select! {
+                changed = change => changed?,
+                came = came => return outcome.map(|receipt| (receipt, came)),
                 () = self.pass(rest) => {}
             }
         }

@@ -203,8 +203,12 @@ impl Driving {
                 outs.extend(machine.step(&mut state, absent, now));
             }
             let mut ops = std::mem::take(&mut first);
-            let asks = self.into_ops(&mut at, &state, outs, &mut ops)?;
-            let receipt = self.space.commit(self.commit(ops)).await?;
+            let asks = self.ops_of(&mut at, &state, outs, &mut ops)?;
+            let receipt = match self.space.commit(self.commit(ops)).await {
+                Ok(receipt) => receipt,
+                Err(Error::Refused(refused)) => return self.give_up(&at, notice.as_ref(), refused).await,
+                Err(error) => return Err(error),
+            };
             let requested = receipt.results.iter().filter_map(|result| match result {
                 OpResult::Requested { id, .. } => Some(*id),
                 _ => None,
@@ -223,6 +227,21 @@ impl Driving {
                 events.push(heard?);
             }
         }
+    }
+
+    /// Ends a deliberation whose next step is refused: what it wants to say holds a secret, is too large, or the rules of
+    /// the space forbid it. What was gathered stays in its state.
+    async fn give_up(&self, at: &At, notice: Option<&(Delivery, Op)>, refused: Refused) -> Result<(), Error> {
+        // Somebody else goes on with it.
+        if matches!(refused.code, Code::StaleEpoch | Code::VersionConflict | Code::Conflict) {
+            return Err(refused.into());
+        }
+        let reason = format!("the next step was refused: {}: {}", refused.code, refused.detail);
+        let result = self.space.seal(json!({ "reason": reason, "hint": refused.hint }).to_string());
+        // The notice was acked with the first step, if there was one.
+        let ops = if at.version == Version(1) { notice_ops(notice) } else { Vec::new() };
+        let failed = at.step("failed", ProcedureStatus::Failed, None, Some(result));
+        self.space.commit(self.commit([ops, vec![failed]].concat())).await.map(drop)
     }
 
     /// Waits for what comes of a question. Letting go of it calls nothing off.
@@ -261,7 +280,7 @@ impl Driving {
     }
 
     /// What is to be done, as operations of one commit; gives the questions among them, in their order.
-    fn into_ops(
+    fn ops_of(
         &self,
         at: &mut At,
         state: &State,
@@ -369,10 +388,7 @@ fn client_id(procedure: &ProcedureId, ask: &AskId) -> Result<ClientId, Refused> 
 
 fn read(spec: Option<&Payload>, state: Option<&Payload>) -> Result<(Spec, Option<State>), String> {
     let spec = spec.map_or(&b"null"[..], |spec| &spec.bytes);
-    let mut reader = serde_json::Deserializer::from_slice(spec);
-    let spec: Spec =
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| format!("spec: {error}"))?;
-    spec.check().map_err(|wrong| format!("spec: {wrong}"))?;
+    let spec = Spec::read(spec).map_err(|wrong| format!("spec: {wrong}"))?;
     let state = state.map(|state| serde_json::from_slice(&state.bytes)).transpose();
     Ok((spec, state.map_err(|error| format!("the state cannot be read: {error}"))?))
 }

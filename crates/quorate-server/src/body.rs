@@ -81,6 +81,11 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Takes a field that may be there, and is a text, out.
+    pub(crate) fn take_optional_text(&mut self, name: &str) -> Result<Option<String>, Refused> {
+        Ok(self.take::<Option<String>>(name)?.flatten())
+    }
+
     /// Takes a field that may be there, and is a number, out.
     pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<u64>, Refused> {
         self.take(name)

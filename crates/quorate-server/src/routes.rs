@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod agents;
+mod answers;
 pub(crate) mod approvals;
 mod commit;
 mod context;
@@ -87,6 +88,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         inbox::routes(),
         messages::routes(),
         requests::routes(),
+        answers::routes(),
         subscriptions::routes(),
         dead_letters::routes(),
         context::routes(),

@@ -30,6 +30,8 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("messages.get", "/v1/messages/m1", ""),
     ("messages.why", "/v1/messages/msg_0-1-0/why", ""),
     ("requests.ask", "/v1/request", r#"{"from":"ME","to":"alice","type":"query","timeoutMs":1}"#),
+    ("requests.begin", "/v1/requests", r#"{"from":"ME","to":"alice","type":"query","timeoutMs":1}"#),
+    ("requests.answers", "/v1/requests/msg_0-1-0/answers", ""),
     ("requests.get", "/v1/requests/msg_0-1-0", ""),
     ("requests.cancel", "/v1/requests/msg_0-1-0/cancel", ""),
     ("subscriptions.list", "/v1/agents/alice/subscriptions", ""),

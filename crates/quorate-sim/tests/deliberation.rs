@@ -86,7 +86,7 @@ async fn deliberate(data: &Path, disk: Option<Arc<Disk>>) -> Option<(Value, usiz
     };
     let worked = tokio::select! {
         worked = tokio::time::timeout(SOON, work) => worked.expect("in time"),
-        _ = hub.failure() => None,
+        _ = hub.space().expect("a hub in this process").engine().failure() => None,
     };
     hub.close().await;
     worked

@@ -56,7 +56,7 @@ impl<'c> Writes<'c> {
         }
         let Some(record) = &decided.record else { return Ok(()) };
         self.record(space, record)?;
-        if let Some((key, fingerprint)) = &commit.key {
+        if let Some((key, fingerprint)) = commit.key.as_ref().filter(|_| decided.receipt.uses_key()) {
             self.key(space, &commit.principal, key.as_str(), fingerprint, &decided.receipt, lookups)?;
         }
         Ok(())

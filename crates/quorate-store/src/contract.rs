@@ -122,6 +122,7 @@ macro_rules! contract_tests {
                 a_key_belongs_to_its_principal,
                 a_refusal_uses_up_no_key,
                 a_commit_without_effect_uses_up_no_key,
+                i3_a_claim_that_took_nothing_uses_up_no_key_whatever_else_its_record_holds,
                 a_repeated_claim_gets_the_same_leases,
                 a_repeat_is_answered_whatever_happened_since,
                 two_commits_in_a_batch_may_bear_one_key,

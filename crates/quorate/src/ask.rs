@@ -4,9 +4,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
-use quorate_core::{
-    Ask, Code, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, Refused, retry,
-};
+use quorate_core::{Ask, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, retry};
 use quorate_engine::{Answer, Error};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,8 +36,7 @@ impl Agent {
     /// # Errors
     /// What ended the wait; `NOT_FOUND`, `FORBIDDEN` if somebody else asked, or a failure of the storage.
     pub async fn wait_for_answer(&self, question: MessageId) -> Result<Reply, Error> {
-        let mut asking =
-            self.link.here()?.await_request(&self.principal(), Some(self.epoch), question).await?;
+        let mut asking = self.link.await_request(self.who(), question).await?;
         asking.answer().await.map(Reply)
     }
 
@@ -71,9 +68,9 @@ pub struct Reply(Answer);
 pub struct Asking(Box<dyn Asked>);
 
 impl Asking {
-    /// The id of the question and of the request; not known over the network.
+    /// The id of the question and of the request.
     #[must_use]
-    pub fn id(&self) -> Option<MessageId> {
+    pub fn id(&self) -> MessageId {
         self.0.id()
     }
 
@@ -90,8 +87,7 @@ impl Asking {
     /// # Errors
     /// As [`Asking::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
-        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
-        self.next().await?.ok_or_else(|| nothing().into())
+        self.0.answer().await
     }
 
     /// Wants no answer any more.
@@ -192,11 +188,14 @@ impl Question {
     }
 
     async fn begin(&self, again: Option<MessageId>) -> Result<Asking, Error> {
-        let Self { agent, draft, timeout, .. } = self;
-        let message = draft.clone().message(&*agent.link, &agent.id)?;
-        let timeout_ms = timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let ask = Ask { again, ..Ask::new(message, timeout_ms, None) };
-        agent.link.request(agent.who(), ask).await.map(Asking)
+        let ask = Ask { again, ..self.ask()? };
+        self.agent.link.request(self.agent.who(), ask).await.map(Asking)
+    }
+
+    fn ask(&self) -> Result<Ask, Error> {
+        let message = self.draft.clone().message(&*self.agent.link, &self.agent.id)?;
+        let timeout_ms = self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        Ok(Ask::new(message, timeout_ms, None))
     }
 
     /// One try; if it fails, with the id of the question, if it was asked.
@@ -204,9 +203,13 @@ impl Question {
         if self.draft.durability == Durability::Ephemeral {
             return self.once_in_memory().await.map_err(|error| (None, error));
         }
+        if self.retries == 0 {
+            let asked = async { self.agent.link.ask(self.agent.who(), self.ask()?).await };
+            return asked.await.map(Reply).map_err(|error| (None, error));
+        }
         let mut asking = self.begin(again).await.map_err(|error| (again, error))?;
         let id = asking.id();
-        asking.answer().await.map(Reply).map_err(|error| (id, error))
+        asking.answer().await.map(Reply).map_err(|error| (Some(id), error))
     }
 
     async fn once_in_memory(&self) -> Result<Reply, Error> {

@@ -1,10 +1,11 @@
 //! Budgets: what a chain of messages may spend.
 
-use quorate_core::{Budget, BudgetId, Commit, Op, Principal, SetBudget};
+use quorate_core::{BudgetId, Commit, Op, Principal, SetBudget};
 use quorate_engine::Error;
 
 use crate::agent::Agent;
 use crate::hub::Hub;
+use crate::view::BudgetInfo;
 
 fn set(id: &str, messages: u64) -> Result<Op, Error> {
     let id = BudgetId::new(id)?;
@@ -36,7 +37,7 @@ impl Hub {
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
-        self.link.here()?.budget(&BudgetId::new(id)?).await
+    pub async fn budget(&self, id: &str) -> Result<Option<BudgetInfo>, Error> {
+        self.link.budget(BudgetId::new(id)?).await
     }
 }

@@ -13,7 +13,9 @@ impl Hub {
     /// # Errors
     /// `INVALID` over the network; the refusal, or a failure of the storage.
     pub async fn drive_deliberations(&self) -> Result<Driver, Error> {
-        Driver::start(self.link.here()?.clone()).await
+        let space =
+            self.only_here("drives its deliberations itself", "start one, and the hub goes on with it")?;
+        Driver::start(space.clone()).await
     }
 }
 

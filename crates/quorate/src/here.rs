@@ -1,21 +1,27 @@
 //! A hub in this process, as the library sees it.
 
+mod reads;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AcquireLocks, AgentId, Ask, Code, Commit, Epoch, Health, History, Key, Locked, Message, MessageId, Op,
-    OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Seq, Status, TaskId, Version,
+    AcquireLocks, Agents, Ask, Code, Commit, Epoch, Health, History, Locked, Message, MessageId, Op,
+    OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq, Status, TaskId,
+    TaskLeaseRef,
 };
-use quorate_engine::{Consumer, Space, TaskConsumer};
+use quorate_engine::{
+    Change, Consumer, RolledBack, Space, TaskConsumer, TaskEvent as Event, TaskInHand, Watch,
+};
 use quorate_store::Clock;
 
 use crate::link::{
-    Answer, Asked, Delivery, Entry, Inbox, Link, MessageRef, Promise, Room, TaskClaim, TaskEvent, TaskInHand,
-    TaskInbox, When, Who,
+    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, Room, TaskClaim, TaskEvent,
+    TaskInbox, Who,
 };
+use crate::task::{TaskInfo, TaskView};
 
 impl Link for Space {
     fn space(&self) -> Option<&Space> {
@@ -78,6 +84,20 @@ impl Link for Space {
         })
     }
 
+    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer> {
+        Box::pin(async move {
+            let mut asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
+            asking.answer().await
+        })
+    }
+
+    fn await_request(&self, who: Who, question: MessageId) -> Promise<'_, Box<dyn Asked>> {
+        Box::pin(async move {
+            let asking = Self::await_request(self, &who.principal(), Some(who.epoch), question).await?;
+            Ok(Box::new(asking) as Box<dyn Asked>)
+        })
+    }
+
     fn request_ephemeral(&self, who: Who, message: Message, within: Option<Duration>) -> Promise<'_, Answer> {
         Box::pin(async move {
             Self::request_ephemeral(self, &who.principal(), Some(who.epoch), message, within).await
@@ -88,30 +108,43 @@ impl Link for Space {
         Box::pin(async move { Self::heartbeat(self, &who.agent, Some(who.epoch), status, health).await })
     }
 
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
-        Box::pin(async move { Self::entry(self, &key, when).await })
-    }
-
-    fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move { Self::history(self, &key, after, limit).await })
-    }
-
-    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move { Self::entries(self, &prefix, after, limit).await })
-    }
-
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>> {
         Box::pin(Self::create_tasks(self, commit))
     }
 
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<TaskInHand>> {
-        Box::pin(async move { Self::claim_tasks(self, &claim, max, wait).await })
+    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
+        Box::pin(async move {
+            let held = Self::claim_tasks(self, &claim, max, wait).await?;
+            let agents = &self.published().agents;
+            Ok(held.into_iter().map(|one| held_task(agents, one)).collect())
+        })
     }
 
     fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
         Box::pin(async move {
-            Ok(Box::new(Self::consume_tasks(self, &claim, credit).await?) as Box<dyn TaskInbox>)
+            let consumer = Self::consume_tasks(self, &claim, credit).await?;
+            Ok(Box::new(Tasks { space: self.clone(), consumer }) as Box<dyn TaskInbox>)
         })
+    }
+
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+        Box::pin(async move {
+            let view = Self::await_task(self, &who.agent, Some(who.epoch), &task, None, wait).await?;
+            Ok(TaskView::of(self, view))
+        })
+    }
+
+    fn rollback(
+        &self,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        rollback: Rollback,
+    ) -> Promise<'_, RolledBack> {
+        Box::pin(async move { Self::rollback(self, &principal, epoch, None, rollback).await })
+    }
+
+    fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes> {
+        Box::new(Self::watch(self, &prefix, from))
     }
 
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
@@ -127,13 +160,6 @@ impl Link for Space {
     fn unsubscribe(&self, who: Who, pattern: Pattern) -> Promise<'_, ()> {
         Box::pin(async move {
             Self::unsubscribe(self, &who.principal(), Some(who.epoch), &who.agent, &pattern).await
-        })
-    }
-
-    fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
-        Box::pin(async move {
-            let all = Self::subscriptions(self, &agent).await?;
-            Ok(all.into_iter().map(|one| one.pattern).collect())
         })
     }
 
@@ -156,23 +182,49 @@ impl Inbox for Consumer {
     }
 }
 
-impl TaskInbox for TaskConsumer {
-    fn next(&mut self) -> Promise<'_, Option<TaskEvent>> {
+impl Changes for Watch {
+    fn next(&mut self) -> Promise<'_, Change> {
         Box::pin(Self::next(self))
+    }
+}
+
+/// Tasks as they come.
+struct Tasks {
+    space: Space,
+    consumer: TaskConsumer,
+}
+
+fn held_task(agents: &Agents, held: TaskInHand) -> HeldTask {
+    let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
+    let task = TaskInfo::of(agents, held.task);
+    HeldTask { lease: held.lease, lease_ms, task, input: held.input }
+}
+
+impl TaskInbox for Tasks {
+    fn next(&mut self) -> Promise<'_, Option<TaskEvent>> {
+        Box::pin(async move {
+            let event = self.consumer.next().await?;
+            Ok(event.map(|event| match event {
+                Event::Task(held) => {
+                    TaskEvent::Task(Box::new(held_task(&self.space.published().agents, *held)))
+                }
+                Event::Lost { task, token, .. } => TaskEvent::Lost(TaskLeaseRef { task, token }),
+            }))
+        })
     }
 
     fn room(&self) -> Room {
-        Room::InCommit(self.grant(1))
+        Room::InCommit(self.consumer.grant(1))
     }
 
     fn close(self: Box<Self>) -> Promise<'static, ()> {
-        Box::pin(Self::close(*self))
+        Box::pin(self.consumer.close())
     }
 }
 
 impl Asked for quorate_engine::Asking {
-    fn id(&self) -> Option<MessageId> {
-        Some(Self::id(self))
+    fn id(&self) -> MessageId {
+        Self::id(self)
     }
 
     fn next(&mut self) -> Promise<'_, Option<Answer>> {

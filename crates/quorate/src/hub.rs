@@ -5,23 +5,24 @@ use std::sync::Arc;
 #[cfg(feature = "embedded")]
 use std::time::Duration;
 
-use quorate_core::limits::VIEW_MAX;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Counts, DeliveryId, DeliveryNo, Op, Policy, Principal, Seq, Violation, Why,
+    AgentFilter, AgentId, Code, Commit, Counts, Op, Policy, Principal, Refused, Seq, SessionId, Violation,
+    Why,
 };
-use quorate_engine::{AgentView, Error, Letter, OutboxPage, Space};
 #[cfg(feature = "embedded")]
 use quorate_engine::{Engine, Secrets};
+use quorate_engine::{Error, MessageFilter, MessagesPage, OutboxPage, Space};
 #[cfg(feature = "embedded")]
 use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::Position;
 #[cfg(feature = "embedded")]
 use quorate_store::{Chance, Clock, SystemClock};
-use quorate_store::{DeadLetter, Position, StoreError};
 
 use crate::agent::AgentBuilder;
 use crate::link::Link;
 use crate::memory::Memory;
-use crate::session::Session;
+use crate::session::{Session, SessionInfo};
+use crate::view::{AgentInfo, DeadLetter, Letter, MessageInfo};
 
 /// How often the shared memory is looked through.
 #[cfg(feature = "embedded")]
@@ -135,54 +136,52 @@ impl Hub {
         Session::new(Arc::clone(&self.link), Principal::System, None, id.into())
     }
 
+    /// The space underneath, for everything that has no verb of its own. `None` over the network, where there is none.
+    #[must_use]
+    pub fn space(&self) -> Option<&Space> {
+        self.link.space()
+    }
+
+    /// The space, for what only a hub in this process can do.
+    pub(crate) fn only_here(&self, elsewhere: &str, instead: &str) -> Result<&Space, Error> {
+        self.space().ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("a hub that is reached over the network {elsewhere}"))
+                .hint(instead)
+                .into()
+        })
+    }
+
     /// How many deliveries are in each state.
     ///
-    /// # Panics
-    /// Over the network, as [`Hub::space`].
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.space().published().counts
-    }
-
-    /// The space underneath, for everything that has no verb of its own.
-    ///
-    /// # Panics
-    /// Over the network, where there is none: [`Hub::is_here`] tells.
-    #[must_use]
-    pub fn space(&self) -> &Space {
-        self.link.space().expect("a hub in this process")
-    }
-
-    /// Whether the hub is in this process.
-    #[must_use]
-    pub fn is_here(&self) -> bool {
-        self.link.space().is_some()
+    /// # Errors
+    /// `FORBIDDEN` for who does not run the hub, or a failure of the storage.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        Ok(self.link.counts().await?.0)
     }
 
     /// The rules of the space: who may reach whom, how large and of what shape messages may be.
     ///
-    /// # Panics
-    /// Over the network, as [`Hub::space`].
-    #[must_use]
-    pub fn policy(&self) -> Policy {
-        self.space().policy().rules.clone()
+    /// # Errors
+    /// When the hub is out of reach.
+    pub async fn policy(&self) -> Result<Policy, Error> {
+        self.link.policy().await
     }
 
     /// Sets the rules of the space.
     ///
     /// # Errors
-    /// `INVALID` for rules beyond what the hub can do, or a failure of the storage.
+    /// `INVALID` for rules beyond what the hub can do, `FORBIDDEN`, or a failure of the storage.
     pub async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
-        self.link.here()?.set_policy(policy).await
+        let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
+        self.link.commit(commit).await.map(drop)
     }
 
     /// What the rules refused since the hub was opened, oldest first: the newest 1,000.
     ///
-    /// # Panics
-    /// Over the network, as [`Hub::space`].
-    #[must_use]
-    pub fn violations(&self) -> Vec<Violation> {
-        self.space().violations()
+    /// # Errors
+    /// `FORBIDDEN` for who may not know, or when the hub is out of reach.
+    pub async fn violations(&self) -> Result<Vec<Violation>, Error> {
+        self.link.violations().await
     }
 
     /// Why a message, a task or a procedure is where it is: what it waits for, what happens next, and when.
@@ -190,23 +189,23 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn why(&self, id: &str) -> Result<Why, Error> {
-        self.link.here()?.why(id).await
+        self.link.why(id.to_owned()).await
     }
 
     /// Agents with their load, at most 1,000: those that can do something, answer an action, have a role, are idle.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn agents(&self, filter: AgentFilter) -> Result<Vec<AgentView>, Error> {
-        self.link.here()?.agents(filter, AgentNo(0), VIEW_MAX).await
+    pub async fn agents(&self, filter: AgentFilter) -> Result<Vec<AgentInfo>, Error> {
+        self.link.agents(filter).await
     }
 
     /// One agent as others see it: description, presence, load, current task.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn agent_state(&self, id: &str) -> Result<AgentView, Error> {
-        self.link.here()?.agent(&AgentId::new(id)?).await
+    pub async fn agent_state(&self, id: &str) -> Result<AgentInfo, Error> {
+        self.link.agent(AgentId::new(id)?).await
     }
 
     /// What lies in an agent's inbox and has not ended: the first of it, by number.
@@ -214,7 +213,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<Letter>, Error> {
-        self.link.here()?.inbox(&AgentId::new(agent)?, DeliveryNo(0), limit).await
+        self.link.inbox(AgentId::new(agent)?, limit).await
     }
 
     /// What an agent sent before a record, newest first.
@@ -222,7 +221,28 @@ impl Hub {
     /// # Errors
     /// When the storage fails.
     pub async fn outbox(&self, agent: &str, before: Option<Seq>, limit: usize) -> Result<OutboxPage, Error> {
-        self.link.here()?.outbox(&AgentId::new(agent)?, before, limit).await
+        self.link.outbox(AgentId::new(agent)?, before, limit).await
+    }
+
+    /// A message and where its deliveries are, by its id or by the one that its sender gave it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn message(&self, id: &str) -> Result<MessageInfo, Error> {
+        self.link.message(id.to_owned()).await
+    }
+
+    /// Messages before a record, newest first. A page may be short and still have a cursor.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn messages(
+        &self,
+        filter: MessageFilter,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<MessagesPage, Error> {
+        self.link.messages(filter, before, limit).await
     }
 
     /// The first dead letters of an agent, or of all.
@@ -231,7 +251,7 @@ impl Hub {
     /// `NOT_FOUND` for an unknown agent, or a failure of the storage.
     pub async fn dead_letters(&self, agent: Option<&str>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
         let agent = agent.map(AgentId::new).transpose()?;
-        self.link.here()?.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await
+        self.link.dead_letters(agent, limit).await
     }
 
     /// Gives out a dead letter again, with all its tries.
@@ -239,25 +259,29 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND` if it is none, or a failure of the storage.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
-        let delivery: DeliveryId = self.link.here()?.published().eras.delivery_id(letter.delivery);
-        let commit = quorate_core::Commit::new(Principal::System, vec![Op::Redrive { delivery }]);
-        self.link.here()?.commit(commit).await.map(drop)
+        let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.id }]);
+        self.link.commit(commit).await.map(drop)
     }
 
-    /// Writes a copy of everything while work goes on. Says how far it reaches in each space.
+    /// Sessions by id, after one of them.
     ///
     /// # Errors
-    /// When the directory is not empty or cannot be written.
-    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
-        Ok(self.link.here()?.engine().store().backup(to.as_ref()).await?)
+    /// When the storage fails.
+    pub async fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>, Error> {
+        let after = after.map(SessionId::new).transpose()?;
+        self.link.sessions(after, limit).await
     }
 
-    /// Ends when the storage has failed for good: stop the process then, and start it again.
+    /// Writes a copy of everything while work goes on. Says how far it reaches in each space. Only of a hub in this process.
     ///
-    /// # Panics
-    /// Over the network, as [`Hub::space`].
-    pub async fn failure(&self) -> StoreError {
-        self.space().engine().failure().await
+    /// # Errors
+    /// When the directory is not empty or cannot be written; `INVALID` over the network, where there is no such directory.
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
+        let space = self.only_here(
+            "cannot write into a directory of this machine",
+            "run `quorate backup` where the hub's data is",
+        )?;
+        Ok(space.engine().store().backup(to.as_ref()).await?)
     }
 
     /// Writes what is queued, and lets go of the data directory or the connections.

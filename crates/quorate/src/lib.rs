@@ -45,6 +45,7 @@ mod session;
 mod step;
 mod task;
 mod topics;
+mod view;
 
 pub use agent::{Agent, AgentBuilder, Received};
 pub use approval::{ApprovalDraft, Approver};
@@ -55,25 +56,25 @@ pub use hub::Hub;
 pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
-pub use procedure::{ProcedureDraft, ProcedureInfo, ProcedureStep};
+pub use procedure::{ProcedureDraft, ProcedureHead, ProcedureInfo, ProcedurePage, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
-pub use session::{Added, Session, SessionInfo};
+pub use session::{Added, Happening, Session, SessionInfo, TimelineLine};
 pub use step::Step;
-pub use task::{TakenTask, TaskDraft, TaskWork};
+pub use task::{TakenTask, TaskDraft, TaskInfo, TaskPage, TaskView, TaskWork};
 pub use topics::Subscribing;
+pub use view::{AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, Letter, Load, MessageInfo};
 
 pub use quorate_core::{
-    ActionDigest, AddKind, AgentFilter, Approval, ApprovalId, ApprovalState, Budget, Code, Counts,
-    DeliveryId, Fence, FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Pattern,
-    Policy, Presence, Preset, Priority, Procedure, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo,
-    Seq, SessionStatus, Snapshot, Status, Task, TaskCounts, TaskId, TaskState, TaskStatus, Version,
-    Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AddKind, AgentFilter, Approval, ApprovalId, ApprovalState, Code, Counts, DeliveryId,
+    EndState, Fence, FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure,
+    Participant, Pattern, Policy, Preset, Priority, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo,
+    Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp, Token,
+    Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    AgentView, ApprovalPage, ApprovalView, BuiltOn, Check, Error, Finding, Happening, Letter, OutboxPage,
-    ProcedurePage, ProcedureView, Remote, RolledBack, Secrets, TaskFilter, TaskPage, TaskView, TimelineLine,
-    Turned,
+    ApprovalPage, ApprovalView, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage,
+    OutboxPage, Remote, RolledBack, Secrets, TaskFilter, Turned,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};

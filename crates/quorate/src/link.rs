@@ -3,21 +3,26 @@
 //!
 //! For users of the library there is nothing to do here.
 
+mod reads;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AcquireLocks, AgentId, Ask, Code, Commit, CreateTasks, Epoch, Health, History, Key, Locked, Message,
-    MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Seq, Status,
-    TaskId, Version,
+    AcquireLocks, AgentId, Ask, Code, Commit, CreateTasks, Epoch, Health, History, Locked, Message,
+    MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq,
+    Status, TaskId, TaskLeaseRef,
 };
-use quorate_engine::Error;
+use quorate_engine::{Change, Error, RolledBack};
 use quorate_store::Clock;
 
-pub use quorate_engine::{Answer, Delivery, MessageRef, Space, TaskClaim, TaskEvent, TaskInHand};
-pub use quorate_store::{Entry, When};
+use crate::task::{TaskInfo, TaskView};
+
+pub use quorate_engine::{Answer, Delivery, MessageRef, Space, TaskClaim};
+pub use quorate_store::{Entry, Page, When};
+pub use reads::Reads;
 
 /// What will come of a call.
 pub type Promise<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -39,8 +44,30 @@ impl Who {
     }
 }
 
+/// A task in somebody's hands, under a lease.
+#[derive(Clone, Debug)]
+pub struct HeldTask {
+    /// The lease.
+    pub lease: TaskLeaseRef,
+    /// How long it lasts, and each heartbeat anew.
+    pub lease_ms: u64,
+    /// The task.
+    pub task: TaskInfo,
+    /// Its input, byte for byte as it was given; empty if it has none.
+    pub input: Bytes,
+}
+
+/// What comes to whoever takes tasks.
+#[derive(Clone, Debug)]
+pub enum TaskEvent {
+    /// A task to work on.
+    Task(Box<HeldTask>),
+    /// A task that it works on is not its own any more: it should stop.
+    Lost(TaskLeaseRef),
+}
+
 /// A hub, wherever it is: what the library needs of it.
-pub trait Link: Send + Sync {
+pub trait Link: Reads {
     /// The space, if it is in this process.
     fn space(&self) -> Option<&Space>;
     /// What time it is.
@@ -62,32 +89,39 @@ pub trait Link: Send + Sync {
     fn consume(&self, who: Who, credit: u32, lease_ms: u64) -> Promise<'_, Box<dyn Inbox>>;
     /// Sends a message that lives in memory only.
     fn send_ephemeral(&self, who: Who, message: Message) -> Promise<'_, MessageRef>;
-    /// Asks; the answers come through what this returns.
+    /// Asks; the question is on disk when this returns, and the answers come through what it returns.
     fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>>;
+    /// Asks somebody alone, and waits for the answer.
+    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer>;
+    /// Waits again for the answers to what was asked before.
+    fn await_request(&self, who: Who, question: MessageId) -> Promise<'_, Box<dyn Asked>>;
     /// Asks in memory only.
     fn request_ephemeral(&self, who: Who, message: Message, within: Option<Duration>) -> Promise<'_, Answer>;
     /// Gives a sign of life.
     fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()>;
-    /// One version of an entry, tombstones included.
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>>;
-    /// The versions of an entry after this one, oldest first.
-    fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>>;
-    /// The live entries whose key begins so, by key.
-    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>>;
     /// Makes tasks. The commit holds that operation only.
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>>;
     /// Takes tasks; waits for the first if there is none.
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<TaskInHand>>;
+    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>>;
     /// Takes tasks as they come, within this credit.
     fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>>;
+    /// Waits until a task is over; this agent waits meanwhile, which counts in the search for circles.
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView>;
+    /// Brings back what entries were, and lists what was built on what that undid.
+    fn rollback(
+        &self,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        rollback: Rollback,
+    ) -> Promise<'_, RolledBack>;
+    /// The changes of entries whose key begins so, from a record on.
+    fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes>;
     /// Takes locks; waits for them.
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked>;
     /// Subscribes to topics.
     fn subscribe(&self, who: Who, pattern: Pattern, history: Option<History>) -> Promise<'_, Seq>;
     /// Ends a subscription.
     fn unsubscribe(&self, who: Who, pattern: Pattern) -> Promise<'_, ()>;
-    /// The patterns of an agent's subscriptions.
-    fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>>;
     /// Lets go of the hub.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -112,10 +146,16 @@ pub trait TaskInbox: Send {
     fn close(self: Box<Self>) -> Promise<'static, ()>;
 }
 
+/// Where changes of entries come in.
+pub trait Changes: Send {
+    /// The next change; waits for it. Nothing is lost if the wait for it is given up.
+    fn next(&mut self) -> Promise<'_, Change>;
+}
+
 /// Where answers come in. Whoever lets go of it before the end wants none any more.
 pub trait Asked: Send {
-    /// The id of the question, if the hub has told it.
-    fn id(&self) -> Option<MessageId>;
+    /// The id of the question and of the request.
+    fn id(&self) -> MessageId;
     /// The next answer; `None` when all that could come came.
     fn next(&mut self) -> Promise<'_, Option<Answer>>;
     /// Wants no answer any more, and says so.
@@ -158,16 +198,15 @@ impl Room {
     }
 }
 
-impl dyn Link {
-    /// The space, for what has no verb over the network.
-    pub(crate) fn here(&self) -> Result<&Space, Error> {
-        self.space().ok_or_else(|| {
-            Refused::new(Code::Invalid, "a hub that is reached over the network does not do this yet")
-                .hint("use its HTTP interface for this")
-                .into()
-        })
+impl dyn Asked {
+    /// The one answer, of somebody who was asked alone.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, Error> {
+        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
+        self.next().await?.ok_or_else(|| nothing().into())
     }
+}
 
+impl dyn Link {
     /// Packs tasks and their inputs into the operation that makes them all at once.
     pub(crate) fn task_op(&self, tasks: impl IntoIterator<Item = (NewTask, Option<Vec<u8>>)>) -> Op {
         Op::CreateTasks(CreateTasks::pack(tasks, self.salt()))

@@ -6,13 +6,13 @@ use quorate_core::{
     Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp,
     Version,
 };
-use quorate_engine::{Change, Error, Watch};
+use quorate_engine::{Change, Error};
 use quorate_store::{Entry, StoreError, When};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
-use crate::link::Link;
+use crate::link::{Changes, Link};
 
 /// Shared memory, in somebody's name.
 #[derive(Clone)]
@@ -208,26 +208,23 @@ impl Memory {
     }
 
     /// Watches the entries whose key begins so, from a record on; 1 is from the beginning. Nothing is missed.
-    ///
-    /// # Panics
-    /// Over the network, where it is not there yet: follow `/v1/events`.
     #[must_use]
     pub fn watch(&self, prefix: &str, from: Seq) -> MemoryWatch {
-        MemoryWatch(self.link.space().expect("a hub in this process").watch(prefix, from))
+        MemoryWatch(self.link.watch(prefix.to_owned(), from))
     }
 }
 
 /// The changes of entries, in order.
-pub struct MemoryWatch(Watch);
+pub struct MemoryWatch(Box<dyn Changes>);
 
 /// One change of an entry.
 pub type MemoryChange = Change;
 
 impl MemoryWatch {
-    /// The next change; waits for it.
+    /// The next change; waits for it. Nothing is lost if the wait for it is given up.
     ///
     /// # Errors
-    /// When the storage fails or the hub is closed.
+    /// When the storage fails or the hub is closed; over the network also when the hub refuses.
     pub async fn next(&mut self) -> Result<MemoryChange, Error> {
         self.0.next().await
     }

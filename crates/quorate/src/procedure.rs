@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use quorate_core::{
     AgentId, Commit, Op, OpResult, Payload, Principal, Procedure, ProcedureId, ProcedureStatus, Receipt, Seq,
-    StartProcedure, StepProcedure, Version,
+    StartProcedure, StepProcedure, Timestamp, Version,
 };
-use quorate_engine::{Error, ProcedurePage, ProcedureView};
+use quorate_engine::Error;
 use quorate_store::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -117,21 +117,91 @@ impl Step {
     }
 }
 
+/// Where a procedure is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcedureHead {
+    /// Its id.
+    pub id: ProcedureId,
+    /// What kind of protocol it is, as a word.
+    pub kind: String,
+    /// The only agent that may step it; `None`: whoever runs the hub.
+    pub driver: Option<AgentId>,
+    /// Who started it, as it stands in the log.
+    pub started_by: String,
+    /// When.
+    pub started_at: Timestamp,
+    /// Its version: 1 when it starts, one more with each step; the first step after a restore jumps.
+    pub version: Version,
+    /// The record that made this version.
+    pub seq: Seq,
+    /// Whether it is over, and how.
+    pub status: ProcedureStatus,
+    /// In which phase, as its driver calls it; empty before the first step.
+    pub phase: String,
+    /// Since when it is in that phase, or over.
+    pub since: Timestamp,
+    /// When it was last stepped, or started.
+    pub stepped_at: Timestamp,
+}
+
+impl From<Procedure> for ProcedureHead {
+    fn from(procedure: Procedure) -> Self {
+        Self {
+            id: procedure.id,
+            kind: procedure.kind,
+            driver: procedure.driver,
+            started_by: procedure.started_by,
+            started_at: procedure.started_at,
+            version: procedure.version,
+            seq: procedure.seq,
+            status: procedure.status,
+            phase: procedure.phase,
+            since: procedure.since,
+            stepped_at: procedure.stepped_at,
+        }
+    }
+}
+
+/// Some procedures, and where to go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcedurePage {
+    /// The procedures, by id.
+    pub procedures: Vec<ProcedureHead>,
+    /// Where the next page begins; `None` if there is none.
+    pub cursor: Option<ProcedureId>,
+}
+
 /// A procedure with what it is to do, what its driver knows, and what came of it.
 #[derive(Clone, Debug)]
-pub struct ProcedureInfo(ProcedureView);
+pub struct ProcedureInfo {
+    head: ProcedureHead,
+    spec: Option<Payload>,
+    state: Option<Payload>,
+    result: Option<Payload>,
+}
 
 impl ProcedureInfo {
+    /// Of its parts: for those who make links.
+    #[must_use]
+    pub fn new(
+        head: ProcedureHead,
+        spec: Option<Payload>,
+        state: Option<Payload>,
+        result: Option<Payload>,
+    ) -> Self {
+        Self { head, spec, state, result }
+    }
+
     /// Where it is.
     #[must_use]
-    pub fn procedure(&self) -> &Procedure {
-        &self.0.procedure
+    pub fn procedure(&self) -> &ProcedureHead {
+        &self.head
     }
 
     /// The version that the next step has to expect.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.0.procedure.version
+        self.head.version
     }
 
     /// What it is to do, typed.
@@ -139,7 +209,7 @@ impl ProcedureInfo {
     /// # Errors
     /// `INVALID` if it is not of that shape, or was erased.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        typed(self.0.spec.as_ref())
+        typed(self.spec.as_ref())
     }
 
     /// What its driver knows, typed; `None` before the first state.
@@ -147,7 +217,7 @@ impl ProcedureInfo {
     /// # Errors
     /// As [`ProcedureInfo::spec`].
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.0.state.as_ref().map(|state| typed(Some(state))).transpose()
+        self.state.as_ref().map(|state| typed(Some(state))).transpose()
     }
 
     /// What came of it, typed; `None` if there is nothing.
@@ -155,7 +225,7 @@ impl ProcedureInfo {
     /// # Errors
     /// As [`ProcedureInfo::spec`].
     pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.0.result.as_ref().map(|result| typed(Some(result))).transpose()
+        self.result.as_ref().map(|result| typed(Some(result))).transpose()
     }
 }
 
@@ -190,12 +260,7 @@ impl Agent {
 }
 
 async fn info(link: &Arc<dyn Link>, id: &str, at: Option<Seq>) -> Result<ProcedureInfo, Error> {
-    let (space, id) = (link.here()?, ProcedureId::new(id)?);
-    let procedure = match at {
-        Some(at) => space.procedure_at(&id, at).await?,
-        None => space.procedure(&id).await?,
-    };
-    space.procedure_view(procedure).await.map(ProcedureInfo)
+    link.procedure(ProcedureId::new(id)?, at).await
 }
 
 impl Hub {
@@ -234,6 +299,6 @@ impl Hub {
         after: Option<&ProcedureId>,
         limit: usize,
     ) -> Result<ProcedurePage, Error> {
-        self.link.here()?.procedures(status, after, limit).await
+        self.link.procedures(status, after.cloned(), limit).await
     }
 }

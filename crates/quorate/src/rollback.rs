@@ -1,7 +1,5 @@
 //! Going back in the shared memory: snapshots, rollbacks, and whether everything fits together.
 
-use std::sync::Arc;
-
 use quorate_core::{
     Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackTo, RollbackWhat, Seq, Snapshot, SnapshotName,
     Version,
@@ -40,7 +38,7 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn snapshots(&self, limit: usize) -> Result<Vec<Snapshot>, Error> {
-        self.link.here()?.snapshots(None, limit).await
+        self.link.snapshots(limit).await
     }
 
     /// Brings back what an entry was, as a new version, if it is at this version now or whatever it is. Lists what was built
@@ -70,7 +68,7 @@ impl Memory {
 
     async fn go_back(&self, what: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
         let rollback = Rollback { what, to, fence: self.fence.clone() };
-        self.link.here()?.rollback(&self.principal, self.epoch, None, rollback).await
+        self.link.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 
     /// Looks whether all entries fit together: what they were built on is there, is still what it was, and was not built on
@@ -78,14 +76,8 @@ impl Memory {
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn check(&self) -> Result<Arc<Check>, Error> {
-        self.link.here()?.check().await
-    }
-
-    /// What the last check found, asked for or by time.
-    #[must_use]
-    pub fn last_check(&self) -> Option<Arc<Check>> {
-        self.link.space()?.last_check()
+    pub async fn check(&self) -> Result<Check, Error> {
+        self.link.check().await
     }
 
     fn commit_of(&self, op: Op) -> Commit {

@@ -1,18 +1,22 @@
 //! Sessions: a piece of common work, with what was decided, made and found out on record.
 
+mod view;
+
 use std::sync::Arc;
 
 use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession,
     Principal, Receipt, Seq, SessionChange, SessionId, Timestamp,
 };
-use quorate_engine::{Error, Happening, TimelineLine};
+use quorate_engine::Error;
 use quorate_store::{Page, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
 use crate::link::Link;
+
+pub use view::{Happening, SessionInfo, TimelineLine};
 
 /// A session, led or added to in somebody's name. It need not be open yet.
 #[derive(Clone)]
@@ -22,9 +26,6 @@ pub struct Session {
     epoch: Option<Epoch>,
     id: String,
 }
-
-/// Where a session is, who takes part, and how much was added.
-pub type SessionInfo = quorate_core::Session;
 
 /// Something that was added to a session.
 #[derive(Clone, Debug)]
@@ -204,7 +205,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn info(&self) -> Result<SessionInfo, Error> {
-        self.link.here()?.session(&self.named()?).await
+        self.link.session(self.named()?).await
     }
 
     /// What is to be done, typed.
@@ -212,7 +213,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, `INVALID` if it is not of that shape, or a failure of the storage.
     pub async fn task<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let task = self.link.here()?.session_task(&self.info().await?).await?;
+        let task = self.link.session_task(self.named()?).await?;
         from_json(task.as_ref().map_or(b"null", |task| &task.bytes[..]))
     }
 
@@ -222,7 +223,7 @@ impl Session {
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn added(&self, kind: AddKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
         let (id, page) = (self.named()?, Page::After(after));
-        let lines = self.link.here()?.timeline(&id, Some(LineKind::Added(kind)), page, limit).await?;
+        let lines = self.link.timeline(id, Some(LineKind::Added(kind)), page, limit).await?;
         Ok(lines.into_iter().filter_map(Added::of).collect())
     }
 
@@ -239,7 +240,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.link.here()?.timeline(&self.named()?, None, Page::After(after), limit).await
+        self.link.timeline(self.named()?, None, Page::After(after), limit).await
     }
 
     /// The newest lines of its timeline, newest first.
@@ -248,7 +249,7 @@ impl Session {
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineLine>, Error> {
         let page = Page::Before(Seq(u64::MAX));
-        self.link.here()?.timeline(&self.named()?, None, page, limit).await
+        self.link.timeline(self.named()?, None, page, limit).await
     }
 }
 
@@ -256,9 +257,8 @@ impl Added {
     fn of(line: TimelineLine) -> Option<Self> {
         let TimelineLine { seq, at, by, what } = line;
         match what {
-            Happening::Added(one) => {
-                let body = one.body.bytes.to_vec();
-                Some(Self { n: one.n, by, at, seq, rationale: one.rationale, body })
+            Happening::Added { n, body, rationale, .. } => {
+                Some(Self { n, by, at, seq, rationale, body: body.bytes.to_vec() })
             }
             Happening::Message { .. } | Happening::Changed { .. } => None,
         }

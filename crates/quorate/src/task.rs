@@ -2,30 +2,31 @@
 
 mod draft;
 mod run;
+mod view;
 mod work;
 
 use std::time::Duration;
 
-use quorate_core::{
-    CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, Task, TaskCounts, TaskId, TaskLeaseRef,
-};
-use quorate_engine::{Error, TaskClaim, TaskFilter, TaskInHand, TaskPage, TaskView};
+use quorate_core::{CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, TaskCounts, TaskId, TaskLeaseRef};
+use quorate_engine::{Error, TaskClaim, TaskFilter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, from_json, to_json};
 use crate::handler::Failure;
 use crate::hub::Hub;
+use crate::link::HeldTask;
 use crate::step::Step;
 
 pub use draft::TaskDraft;
 pub(crate) use run::work_on_tasks;
+pub use view::{TaskInfo, TaskPage, TaskView};
 pub use work::TaskWork;
 pub(crate) use work::{TaskHandler, task_handler};
 
 /// A task in this agent's hands, under a lease.
 #[derive(Clone, Debug)]
-pub struct TakenTask(pub(crate) TaskInHand);
+pub struct TakenTask(pub(crate) HeldTask);
 
 impl TakenTask {
     /// Its id.
@@ -50,7 +51,7 @@ impl TakenTask {
 
     /// The task with all that is known of it.
     #[must_use]
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskInfo {
         &self.0.task
     }
 
@@ -60,7 +61,14 @@ impl TakenTask {
         self.0.task.attempt
     }
 
-    pub(crate) fn lease(&self) -> TaskLeaseRef {
+    /// How long its lease lasts, and each heartbeat anew.
+    pub(crate) fn lease_ms(&self) -> u64 {
+        self.0.lease_ms
+    }
+
+    /// The lease under which it is held.
+    #[must_use]
+    pub fn lease(&self) -> TaskLeaseRef {
         self.0.lease.clone()
     }
 
@@ -161,7 +169,7 @@ impl Agent {
     /// # Errors
     /// `TIMEOUT`, `DEADLOCK` with the circle, `NOT_FOUND`, or a failure of the storage.
     pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskView, Error> {
-        self.link.here()?.await_task(&self.id, Some(self.epoch), task, None, wait).await
+        self.link.await_task(self.who(), task.clone(), wait).await
     }
 
     /// Calls a task off. Only for whoever made it, coordinators and the hub.
@@ -197,7 +205,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
-        self.link.here()?.task(id).await
+        self.link.task(id.clone()).await
     }
 
     /// Waits until a task is over, but not longer than this; then the task as it is.
@@ -205,7 +213,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
-        self.link.here()?.task_over(id, wait).await
+        self.link.task_over(id.clone(), wait).await
     }
 
     /// Tasks by id, after one of them.
@@ -218,16 +226,15 @@ impl Hub {
         after: Option<&TaskId>,
         limit: usize,
     ) -> Result<TaskPage, Error> {
-        self.link.here()?.tasks(filter, after, limit).await
+        self.link.tasks(filter.clone(), after.cloned(), limit).await
     }
 
     /// How many tasks are in each state.
     ///
-    /// # Panics
-    /// Over the network, as [`Hub::space`].
-    #[must_use]
-    pub fn task_counts(&self) -> TaskCounts {
-        self.space().task_counts()
+    /// # Errors
+    /// `FORBIDDEN` for who does not run the hub, or a failure of the storage.
+    pub async fn task_counts(&self) -> Result<TaskCounts, Error> {
+        Ok(self.link.counts().await?.1)
     }
 }
 

@@ -21,10 +21,14 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
 /// Lets time pass until so many dead letters are there.
 async fn until_dead(hub: &Hub, clock: &SetClock, dead: u64) {
     let waited = async {
-        while hub.counts().dead < dead {
+        while hub.counts().await.expect("read").dead < dead {
             clock.advance(Duration::from_secs(1));
             // It comes back after what was asked for before: everybody else gets somewhere meanwhile.
-            hub.space().commit(Commit::new(Principal::System, vec![Op::Sweep])).await.unwrap();
+            hub.space()
+                .expect("a hub in this process")
+                .commit(Commit::new(Principal::System, vec![Op::Sweep]))
+                .await
+                .unwrap();
             tokio::task::yield_now().await;
         }
     };
@@ -50,7 +54,7 @@ async fn d8_two_handlers_that_answer_each_other_without_end_are_stopped() {
     until_dead(&hub, &clock, 1).await;
     let letter = hub.dead_letters(None, 9).await.unwrap().remove(0);
     assert!(letter.reason.contains("2 times already"), "{}", letter.reason);
-    assert!(hub.counts().acked < 20, "a few rounds, and no more");
+    assert!(hub.counts().await.expect("read").acked < 20, "a few rounds, and no more");
 }
 
 // Fails under: the budget not handed on from message to message.
@@ -70,11 +74,7 @@ async fn d8_what_follows_from_a_message_spends_of_the_same_budget() {
         alice.step(&received).commit().await.unwrap();
     }
     let budget = hub.budget("b1").await.unwrap().unwrap();
-    assert_eq!(
-        (budget.messages_used, budget.warned),
-        (3, false),
-        "the message, what it led to, and the answer"
-    );
+    assert_eq!(budget.messages_used, 3, "the message, what it led to, and the answer");
     alice.send("bob", "work", 8).budget("b1").await.unwrap();
     let refused = alice.send("bob", "work", 9).budget("b1").await.unwrap_err();
     assert_eq!(refused.code(), Code::BudgetExceeded);

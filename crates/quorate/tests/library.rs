@@ -27,7 +27,7 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
 
 /// Waits until the hub has seen the time pass: a sweep is a commit like any other.
 async fn until(hub: &Hub, reached: impl Fn(quorate::Counts) -> bool) {
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| reached(published.counts)));
     waited.await.expect("in time").expect("the hub is open");
 }
@@ -49,7 +49,7 @@ async fn a_handler_answers_whoever_asked() {
     assert_eq!(answer.message().in_reply_to.as_deref(), Some("msg_0-4-0"));
     alice.step(&answer).commit().await.expect("done");
     doubler.stop().await.expect("stopped");
-    assert_eq!(hub.counts().acked, 2);
+    assert_eq!(hub.counts().await.expect("read").acked, 2);
     hub.close().await;
 }
 
@@ -162,7 +162,7 @@ async fn a_working_handler_keeps_its_lease_and_a_new_start_calls_it_off() {
         // A read through the writer: whatever the time brought about is decided by now.
         alice.memory().put("tick", "t", ()).await.expect("written");
     }
-    assert_eq!(hub.counts().leased, 1, "100 s later it is still held");
+    assert_eq!(hub.counts().await.expect("read").leased, 1, "100 s later it is still held");
     let _second = hub.agent("worker").on("work", slow).run().await.expect("it runs");
     assert_eq!(begins.recv().await, Some(2), "the new start gets it at once");
     clock.advance(Duration::from_secs(10));
@@ -183,7 +183,7 @@ async fn a_step_is_all_or_nothing() {
     assert_eq!(refused.code(), Code::UnknownRecipient);
     assert!(refused.nothing_applied());
     assert!(hub.memory().get("out").await.expect("read").is_none());
-    assert_eq!((hub.counts().leased, hub.counts().acked), (1, 0));
+    assert_eq!((hub.counts().await.expect("read").leased, hub.counts().await.expect("read").acked), (1, 0));
     bob.step(&input)
         .put_if("out", "t", 1, 0)
         .send("alice", "done", ())
@@ -195,7 +195,7 @@ async fn a_step_is_all_or_nothing() {
         bob.step(&input).put_if("out", "t", 1, 0).send("alice", "done", ()).key("step-1").commit().await;
     let entry = hub.memory().get("out").await.expect("read").expect("there");
     assert_eq!(again.expect("the same answer"), Some(entry.seq), "one effect");
-    assert_eq!((entry.version, hub.counts().ready), (1, 1));
+    assert_eq!((entry.version, hub.counts().await.expect("read").ready), (1, 1));
     hub.close().await;
 }
 
@@ -274,14 +274,18 @@ async fn an_ephemeral_message_leaves_no_record_and_finds_whoever_listens() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    let before = hub.space().published().head.seq;
+    let before = hub.space().expect("a hub in this process").published().head.seq;
     let sent = alice.send("bob", "hint", "now").ephemeral().await.expect("sent");
     assert_eq!(sent.seq, None);
     let received = next(&bob).await;
     assert_eq!((received.payload::<String>().expect("text").as_str(), received.attempt()), ("now", 1));
     let refused = alice.send("nobody", "hint", ()).ephemeral().await.expect_err("unknown");
     assert_eq!(refused.code(), Code::UnknownRecipient);
-    assert_eq!(hub.space().published().head.seq, before, "nothing was written");
+    assert_eq!(
+        hub.space().expect("a hub in this process").published().head.seq,
+        before,
+        "nothing was written"
+    );
     for number in 0..1024 {
         alice.send("bob", "hint", number).ephemeral().await.expect("the shelf has room");
     }
@@ -298,7 +302,12 @@ async fn i21_who_listens_and_takes_nothing_gets_no_more_than_a_shelf_holds() {
     let bob = hub.agent("bob").join().await.expect("he joins");
     let principal = quorate_core::Principal::Agent("bob".parse().expect("an id"));
     let id = "bob".parse().expect("an id");
-    let mut consumer = hub.space().consume(&principal, None, &id, 1, 30_000).await.expect("it listens");
+    let mut consumer = hub
+        .space()
+        .expect("a hub in this process")
+        .consume(&principal, None, &id, 1, 30_000)
+        .await
+        .expect("it listens");
     for number in 0..1024 {
         alice.send("bob", "hint", number).ephemeral().await.expect("there is room");
     }
@@ -336,7 +345,7 @@ async fn a_claim_that_an_ephemeral_message_ended_takes_nothing_more() {
 async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let before = hub.space().published().head;
+    let before = hub.space().expect("a hub in this process").published().head;
     let long = "x".repeat(129);
     let too_large = "x".repeat(512 * 1024);
     let cases = [
@@ -354,7 +363,7 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
         assert_eq!(code, expected, "case {index}");
     }
     assert!(hub.agent("can:review").join().await.is_err());
-    assert_eq!(hub.space().published().head, before);
+    assert_eq!(hub.space().expect("a hub in this process").published().head, before);
     hub.close().await;
 }
 
@@ -400,7 +409,7 @@ async fn a_backup_restores_with_a_new_generation() {
     hub.memory().put("k", "t", 1).await.expect("written");
     let copy = directory.path().join("copy");
     let positions = hub.backup(&copy).await.expect("a backup");
-    assert_eq!(positions[0].seq, hub.space().published().head.seq);
+    assert_eq!(positions[0].seq, hub.space().expect("a hub in this process").published().head.seq);
     assert!(hub.backup(&copy).await.is_err(), "a backup overwrites nothing");
     let lost = next(&bob).await;
     hub.memory().put("k", "t", 2).await.expect("written, and lost by the restore");

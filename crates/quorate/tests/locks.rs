@@ -24,7 +24,7 @@ async fn join(hub: &Hub, id: &str) -> Agent {
 
 /// Waits until so many records are there: what happens by itself is seen there.
 async fn until_record(hub: &Hub, seq: u64) {
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     let reached = follow.wait_for(|published| published.head.seq.0 >= seq);
     tokio::time::timeout(Duration::from_secs(20), reached).await.expect("in time").unwrap();
 }
@@ -34,7 +34,11 @@ async fn settle(hub: &Hub) {
     for _ in 0..10 {
         tokio::task::yield_now().await;
         // It comes back after what was asked for before, and writes nothing.
-        hub.space().commit(Commit::new(Principal::System, vec![Op::Sweep])).await.unwrap();
+        hub.space()
+            .expect("a hub in this process")
+            .commit(Commit::new(Principal::System, vec![Op::Sweep]))
+            .await
+            .unwrap();
     }
 }
 
@@ -65,7 +69,7 @@ async fn c8_a_lock_not_granted_in_time_is_a_timeout() {
     clock.advance(5 * SECOND);
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Timeout);
     held.release().await.unwrap();
-    let lock = hub.space().locks(None, 9).await.unwrap().remove(0);
+    let lock = hub.space().expect("a hub in this process").locks(None, 9).await.unwrap().remove(0);
     assert!(lock.is_free(), "whoever gave up is not in line any more");
 }
 
@@ -91,7 +95,7 @@ async fn c8_a_dropped_guard_gives_its_locks_back() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let held = alice.lock(["plan"]).await.unwrap();
-    let head = hub.space().published().head.seq.0;
+    let head = hub.space().expect("a hub in this process").published().head.seq.0;
     drop(held);
     until_record(&hub, head + 1).await;
     assert!(bob.lock(["plan"]).within(Duration::ZERO).await.is_ok());
@@ -104,7 +108,7 @@ async fn i12_a_holder_that_slept_cannot_overwrite_the_next_one() {
     let late = alice.lock(["plan"]).ttl(10 * SECOND).await.unwrap();
     clock.advance(9 * SECOND);
     late.renew().await.unwrap();
-    let head = hub.space().published().head.seq.0;
+    let head = hub.space().expect("a hub in this process").published().head.seq.0;
     clock.advance(10 * SECOND);
     until_record(&hub, head + 1).await;
     let next = bob.lock(["plan"]).within(Duration::ZERO).await.unwrap();

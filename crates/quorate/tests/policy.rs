@@ -77,12 +77,20 @@ impl Team {
         change: impl FnOnce(&mut Message),
     ) -> Result<DeliveryId, Error> {
         let to = Destination::Agent(AgentId::new("coordinator").expect("an id"));
-        let mut message = Message::new(to, "work", self.hub.space().seal("1"));
+        let mut message =
+            Message::new(to, "work", self.hub.space().expect("a hub in this process").seal("1"));
         message.from = Some(AgentId::new("sender").expect("an id"));
         change(&mut message);
-        let receipt = self.hub.space().commit(Commit::new(principal, vec![Op::send(message)])).await?;
+        let receipt = self
+            .hub
+            .space()
+            .expect("a hub in this process")
+            .commit(Commit::new(principal, vec![Op::send(message)]))
+            .await?;
         match receipt.results.first() {
-            Some(OpResult::Sent { first, .. }) => Ok(self.hub.space().published().eras.delivery_id(*first)),
+            Some(OpResult::Sent { first, .. }) => {
+                Ok(self.hub.space().expect("a hub in this process").published().eras.delivery_id(*first))
+            }
             other => panic!("not a send: {other:?}"),
         }
     }
@@ -186,7 +194,14 @@ async fn cell_of_before(preset: Preset, from: Role) {
         let allowed = may(preset, from, role);
         assert_eq!(take(other).await.is_some(), allowed, "{what}: what waits for {name}");
         let redrive = Commit::new(Principal::System, vec![Op::Redrive { delivery }]);
-        let redriven = team.hub.space().commit(redrive).await.map(drop).map_err(|error| error.code());
+        let redriven = team
+            .hub
+            .space()
+            .expect("a hub in this process")
+            .commit(redrive)
+            .await
+            .map(drop)
+            .map_err(|error| error.code());
         let expected = if allowed { Ok(()) } else { Err(Code::PolicyViolation) };
         assert_eq!(redriven, expected, "{what}: redrive for {name}");
         assert_eq!(take(other).await.is_some(), allowed, "{what}: what was redriven for {name}");
@@ -241,7 +256,7 @@ async fn e6_violations_are_noted_without_content() {
     let rules = Policy { payload_bytes_max: 64, broadcasts_per_minute: 1, ..Policy::supervised() };
     team.hub.set_policy(rules).await.expect("set");
     let secret = "x".repeat(60);
-    let records = team.hub.space().published().head.seq;
+    let records = team.hub.space().expect("a hub in this process").published().head.seq;
     let _ = team.sender.send("worker", "work", &secret).await.expect_err("out of reach");
     let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
     let _ =
@@ -254,7 +269,7 @@ async fn e6_violations_are_noted_without_content() {
         team.sender.send("coordinator", "work", many).await.expect_err("too many actions")
     };
     assert_eq!(refused.code(), Code::LimitExceeded);
-    let noted = team.hub.violations();
+    let noted = team.hub.violations().await.expect("read");
     let found: Vec<_> = noted.iter().map(|one| (one.rule.as_str(), one.place.as_str(), one.code)).collect();
     assert_eq!(
         found,
@@ -267,7 +282,11 @@ async fn e6_violations_are_noted_without_content() {
     );
     assert!(noted.iter().all(|one: &Violation| one.principal == "agent:sender"));
     assert!(!format!("{noted:?}").contains("xxxx"), "never any content");
-    assert_eq!(team.hub.space().published().head.seq.0, records.0 + 1, "only the policy is in the log");
+    assert_eq!(
+        team.hub.space().expect("a hub in this process").published().head.seq.0,
+        records.0 + 1,
+        "only the policy is in the log"
+    );
     team.hub.close().await;
 }
 
@@ -305,7 +324,7 @@ async fn e7_a_policy_has_limits_of_its_own() {
         (100 * 1024, 1000, Some(50))
     );
     team.hub.set_policy(supervised.clone()).await.expect("set");
-    assert_eq!(team.hub.policy(), supervised);
+    assert_eq!(team.hub.policy().await.expect("read"), supervised);
     team.hub.close().await;
 }
 

@@ -25,8 +25,11 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let id = hub.start_procedure(draft).await.expect("starts").to_string();
     let why = hub.why(&id).await.expect("it is there");
     let begun = "deliberation, started at 08:00:00 and not begun; driver is to take the first step";
-    assert_eq!((why.state, why.sentence.as_str()), ("running", begun));
+    assert_eq!((&*why.state, why.sentence.as_str()), ("running", begun));
 
+    let told = driver.receive(Duration::ZERO).await.expect("works").expect("whoever shall drive is told");
+    assert_eq!(told.action(), "procedure.started");
+    driver.step(&told).commit().await.expect("commits");
     analyst.send("driver", "finding", 42).await.expect("sends");
     let received = driver.receive(Duration::ZERO).await.expect("works").expect("it is there");
     let info = driver.procedure(&id).await.expect("it is there");

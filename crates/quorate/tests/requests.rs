@@ -70,7 +70,7 @@ async fn d4_a_chain_of_questions_keeps_its_correlation() {
     let _bob = hub.agent("bob").on("start", middle).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let mut asking = alice.ask("bob", "start", 4).start().await.expect("asked");
-    let question = asking.id().expect("an id").to_string();
+    let question = asking.id().to_string();
     let answer = asking.answer().await.expect("an answer");
     assert_eq!(&answer.message.payload.bytes[..], b"42");
     assert_eq!(answer.message.correlation_id.as_deref(), Some(question.as_str()));
@@ -99,7 +99,7 @@ async fn d7_a_question_is_asked_again_after_1_2_and_4_s() {
 }
 
 fn clock_ms(hub: &Hub) -> u64 {
-    hub.space().engine().clock().now().wall.0
+    hub.space().expect("a hub in this process").engine().clock().now().wall.0
 }
 
 // Fails under: several asked and only the first heard; a missing answer that hides the others.
@@ -123,11 +123,10 @@ async fn d4_who_stops_waiting_calls_the_question_off() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let (first, question) =
-        (asking.id().expect("an id"), alice.ask("bob", "work", 2).start().await.expect("asked"));
+    let (first, question) = (asking.id(), alice.ask("bob", "work", 2).start().await.expect("asked"));
     drop(asking);
     question.cancel().await.expect("cancelled");
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     follow.wait_for(|published| published.counts.purged == 2).await.expect("the hub is open");
     assert!(bob.receive(Duration::ZERO).await.expect("an answer").is_none());
     let error = alice.wait_for_answer(first).await.expect_err("it was called off");
@@ -142,20 +141,24 @@ async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let question = asking.id().expect("an id");
+    let question = asking.id();
     std::mem::forget(asking);
     let received = bob.receive(SOON).await.expect("an answer").expect("a question");
     let mut reply = Message::new(
         Destination::Agent("alice".parse().expect("an id")),
         "work",
-        hub.space().seal("\"done\""),
+        hub.space().expect("a hub in this process").seal("\"done\""),
     );
     reply.from = Some("bob".parse().expect("an id"));
     reply.kind = MessageType::Response;
     reply.in_reply_to = Some(received.id().to_string());
     let op = quorate_core::Op::send(reply);
     let principal = quorate_core::Principal::Agent("bob".parse().expect("an id"));
-    hub.space().commit(quorate_core::Commit::new(principal, vec![op])).await.expect("answered");
+    hub.space()
+        .expect("a hub in this process")
+        .commit(quorate_core::Commit::new(principal, vec![op]))
+        .await
+        .expect("answered");
     hub.close().await;
     let settings = Settings { clock, ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("it opens again");
@@ -176,13 +179,13 @@ async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
     let received = bob.receive(SOON).await.expect("an answer").expect("the question");
     let answer = |from: &str| {
         let to = Destination::Agent("alice".parse().expect("an id"));
-        let mut message = Message::new(to, "work", hub.space().seal("1"));
+        let mut message = Message::new(to, "work", hub.space().expect("a hub in this process").seal("1"));
         message.from = Some(from.parse().expect("an id"));
         message.kind = MessageType::Response;
         message.in_reply_to = Some(received.id().to_string());
         message.durability = Durability::Ephemeral;
         let principal = quorate_core::Principal::Agent(from.parse().expect("an id"));
-        hub.space().send_ephemeral(&principal, None, message).expect("sent")
+        hub.space().expect("a hub in this process").send_ephemeral(&principal, None, message).expect("sent")
     };
     answer("carol");
     let error = until(&clock, question).await.expect("it ends").expect_err("carol was not asked");
@@ -201,9 +204,9 @@ async fn d6_heartbeats_come_by_themselves() {
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let carol = hub.agent("carol").heartbeat(Duration::from_secs(10)).join().await.expect("she joins");
     carol.report(Status::Waiting, Health::Degraded("slow".into())).await.expect("said");
-    until(&clock, hub.space().pass(Duration::from_secs(100))).await;
+    until(&clock, hub.space().expect("a hub in this process").pass(Duration::from_secs(100))).await;
     let state = hub.agent_state("carol").await.expect("there");
-    assert_eq!((state.status, state.agent.presence.health.note()), (Status::Waiting, "slow"));
+    assert_eq!((state.status, state.health.note()), (Status::Waiting, "slow"));
     drop(carol);
     let gone = async {
         while hub.agent_state("carol").await.expect("there").status != Status::Offline {
@@ -233,9 +236,9 @@ async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     let cooks = AgentFilter { capability: Some("cook".into()), ..AgentFilter::default() };
     let found = hub.agents(cooks).await.expect("a list");
     let [state] = &found[..] else { panic!("bob alone can cook: {found:?}") };
-    assert_eq!((state.agent.name.as_str(), state.status), ("Bob", Status::Working));
-    assert_eq!((state.open, state.leased, state.tasks), (2, 1, 1));
-    assert_eq!(state.current_task.as_ref(), Some(&task));
+    assert_eq!((state.name.as_str(), state.status), ("Bob", Status::Working));
+    assert_eq!((state.load.open, state.load.leased, state.load.tasks), (2, 1, 1));
+    assert_eq!(state.load.current_task.as_ref(), Some(&task));
     let inbox = hub.inbox("bob", 10).await.expect("an inbox");
     assert_eq!(inbox.len(), 2);
     assert_eq!(quorate_engine::MessageRef::Durable(inbox[0].message), first.id);
@@ -254,21 +257,21 @@ async fn d4_why_for_messages_and_tasks() {
     let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
     alice.send("bob", "work", 1).id("mine").await.expect("sent");
     let why = hub.why("mine").await.expect("it is there");
-    assert_eq!((why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
+    assert_eq!((&*why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
     let received = bob.receive(Duration::ZERO).await.expect("an answer").expect("a delivery");
     let why = hub.why(&received.id().to_string()).await.expect("it is there");
     assert_eq!((why.next, why.next_at.map(|at| at.0)), (WhyNext::GivenOutAgain, Some(START_MS + 30_000)));
     bob.step(&received).commit().await.expect("acked");
     assert!(hub.why("mine").await.expect("it is there").sentence.starts_with("acked by bob in record"));
     let asking = alice.ask("bob", "work", 2).start().await.expect("asked");
-    let why = hub.why(&asking.id().expect("an id").to_string()).await.expect("it is there");
-    assert_eq!((why.state, why.next), ("waiting", WhyNext::TimesOut));
+    let why = hub.why(&asking.id().to_string()).await.expect("it is there");
+    assert_eq!((&*why.state, why.next), ("waiting", WhyNext::TimesOut));
     assert_eq!(why.waits_for, WaitsFor::Answers(vec!["bob".into()]));
     let first = TaskDraft::new("cook", ()).id("t1");
     let second = TaskDraft::new("cook", ()).id("t2").needs(["t1"]);
     alice.create_tasks([first, second]).await.expect("made");
     let why = hub.why("t2").await.expect("it is there");
-    assert_eq!((why.state, &why.waits_for), ("blocked", &WaitsFor::Tasks(vec!["t1".into()])));
+    assert_eq!((&*why.state, &why.waits_for), ("blocked", &WaitsFor::Tasks(vec!["t1".into()])));
     bob.take_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     let why = hub.why("t1").await.expect("it is there");
     assert_eq!((why.whose.as_deref(), why.next), (Some("bob"), WhyNext::GivenOutAgain));

@@ -58,7 +58,7 @@ async fn c11_a_rollback_lists_what_was_built_on_what_it_undid() {
 async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
     let (_directory, hub, _clock) = hub().await;
     let memory = hub.memory();
-    assert!(memory.last_check().is_none());
+    assert!(hub.space().expect("a hub in this process").last_check().is_none());
     memory.put("base", "note", 1).await.expect("written");
     memory.write("good", "note", 1, None, &["base"]).await.expect("written");
     memory.write("good", "note", 2, None, &["base", "good"]).await.expect("built on itself as well");
@@ -79,7 +79,7 @@ async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
             format!("cycle {}", keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(" "))
         }
         Finding::Dangling { key, on, on_version, .. } => format!("{key} dangles from {on} v{on_version}"),
-        Finding::Resultless { task, status, .. } => {
+        Finding::Resultless { task, status } => {
             format!("task {task} is {} without a result", status.as_str())
         }
         Finding::Stale { key, on, on_version, now, .. } => format!("{key} on {on} v{on_version}, now v{now}"),
@@ -92,7 +92,7 @@ async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
         "stale on moved v1, now v2",
     ];
     assert_eq!(words.collect::<Vec<_>>(), expected);
-    assert_eq!(memory.last_check().expect("a check"), check);
+    assert_eq!(hub.space().expect("a hub in this process").last_check().as_deref(), Some(&check));
     memory.delete("dangles", None).await.expect("deleted");
     assert_eq!(memory.check().await.expect("looked").dangling, 0, "what is deleted does not dangle");
     hub.close().await;
@@ -109,12 +109,9 @@ async fn c11_a_check_finds_tasks_without_results() {
             continue;
         }
         let taken = cook.take_task(&["cook"], SOON).await.expect("an answer").expect("a task");
-        let result = result.map(|text| hub.space().seal(format!("{text:?}")));
+        let result = result.map(|text| hub.space().expect("a hub in this process").seal(format!("{text:?}")));
         let complete = quorate_core::CompleteTask {
-            lease: quorate_core::TaskLeaseRef {
-                task: taken.id().clone(),
-                token: taken.task().lease().expect("held").token,
-            },
+            lease: taken.lease(),
             status: quorate_core::TaskStatus::Done,
             fence: None,
             result,
@@ -124,6 +121,7 @@ async fn c11_a_check_finds_tasks_without_results() {
         };
         let op = quorate_core::Op::CompleteTask(complete);
         hub.space()
+            .expect("a hub in this process")
             .commit(quorate_core::Commit::new(quorate_core::Principal::System, vec![op]))
             .await
             .expect("done");
@@ -144,7 +142,12 @@ async fn c11_a_check_repeats_by_time() {
     for dangling in [1, 0] {
         // The clock is moved on until a check has seen it: the timer may not have been asleep yet.
         let found = tokio::time::timeout(SOON, async {
-            while hub.space().last_check().is_none_or(|check| check.dangling != dangling) {
+            while hub
+                .space()
+                .expect("a hub in this process")
+                .last_check()
+                .is_none_or(|check| check.dangling != dangling)
+            {
                 clock.advance(Duration::from_secs(600));
                 tokio::task::yield_now().await;
             }
@@ -152,7 +155,7 @@ async fn c11_a_check_repeats_by_time() {
         found.await.expect("in time");
         memory.put("never", "note", 1).await.expect("written");
     }
-    let head = hub.space().published().head.seq;
+    let head = hub.space().expect("a hub in this process").published().head.seq;
     assert_eq!(head, Seq(4), "a check writes nothing");
     hub.close().await;
 }

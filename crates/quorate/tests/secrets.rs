@@ -24,7 +24,11 @@ async fn hub(secrets: Secrets) -> (TempDir, Hub) {
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
-        hub.space().commit(Commit::new(Principal::System, vec![op])).await.expect("registered");
+        hub.space()
+            .expect("a hub in this process")
+            .commit(Commit::new(Principal::System, vec![op]))
+            .await
+            .expect("registered");
     }
     (directory, hub)
 }
@@ -34,14 +38,18 @@ fn agent(name: &str) -> AgentId {
 }
 
 fn message(hub: &Hub, payload: &str) -> Message {
-    Message::new(Destination::Agent(agent("bob")), "work", hub.space().seal(payload.to_owned()))
+    Message::new(
+        Destination::Agent(agent("bob")),
+        "work",
+        hub.space().expect("a hub in this process").seal(payload.to_owned()),
+    )
 }
 
 fn entry(hub: &Hub, key: &str, content: &str) -> Op {
     Op::Put(PutEntry {
         key: Key::new(key).expect("a good key"),
         entry_type: "note".into(),
-        content: hub.space().seal(content.to_owned()),
+        content: hub.space().expect("a hub in this process").seal(content.to_owned()),
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
@@ -100,7 +108,7 @@ fn snapshot(name: &str) -> Op {
 }
 
 async fn commit(hub: &Hub, ops: Vec<Op>) -> Result<Receipt, Error> {
-    hub.space().commit(Commit::new(Principal::System, ops)).await
+    hub.space().expect("a hub in this process").commit(Commit::new(Principal::System, ops)).await
 }
 
 async fn refused(hub: &Hub, ops: Vec<Op>) -> Refused {
@@ -142,7 +150,7 @@ async fn e6_a_message_with_a_secret_is_refused_naming_rule_operation_and_place()
     assert_eq!(facts.offset, Some(8));
     assert!(!refused.hint.is_empty());
     assert!(!format!("{refused:?} {refused}").contains(&TOKEN[4..12]), "never the secret");
-    assert_eq!(hub.counts().ready, 0, "the clean one was in the same commit");
+    assert_eq!(hub.counts().await.expect("read").ready, 0, "the clean one was in the same commit");
     hub.close().await;
 }
 
@@ -150,7 +158,7 @@ async fn e6_a_message_with_a_secret_is_refused_naming_rule_operation_and_place()
 async fn e6_a_secret_is_among_the_violations_without_its_content() {
     let (_directory, hub) = hub(Secrets::Refuse).await;
     refused(&hub, vec![Op::send(message(&hub, &format!("\"{TOKEN}\"")))]).await;
-    let violations = hub.space().violations();
+    let violations = hub.space().expect("a hub in this process").violations();
     assert_eq!(violations.len(), 1, "{violations:?}");
     let noted = &violations[0];
     assert_eq!((&*noted.rule, &*noted.place, noted.code), ("github-token", "payload", Code::SecretDetected));
@@ -191,7 +199,10 @@ async fn i18_a_secret_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk
         ("to", with(|message, token| message.to = Destination::Topic(token.parse().expect("a topic")))),
         ("input", task(&format!("\"{TOKEN}\""))),
         ("type", Op::CreateTasks(CreateTasks::pack([(NewTask::new(TOKEN), None)], [1; 16]))),
-        ("result", complete(Some(hub.space().seal(format!("\"{TOKEN}\""))), None)),
+        (
+            "result",
+            complete(Some(hub.space().expect("a hub in this process").seal(format!("\"{TOKEN}\""))), None),
+        ),
         ("rationale", complete(None, Some(TOKEN.to_owned()))),
         ("title", session(TOKEN)),
         ("names", lock(TOKEN)),
@@ -205,7 +216,8 @@ async fn i18_a_secret_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk
     }
     let keyed = Commit::new(Principal::System, vec![entry(&hub, "plan", "1")]);
     let keyed = keyed.keyed(IdempotencyKey::new(TOKEN).expect("a key"));
-    let error = hub.space().commit(keyed).await.expect_err("the key is a secret");
+    let error =
+        hub.space().expect("a hub in this process").commit(keyed).await.expect_err("the key is a secret");
     assert_eq!(error.code(), Code::SecretDetected);
     hub.close().await;
     assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");
@@ -257,13 +269,16 @@ async fn i18_a_redacted_commit_repeated_with_its_key_is_one_commit() {
     for _ in 0..2 {
         let commit = Commit::new(Principal::System, vec![entry(&hub, "plan", &text)]);
         let commit = commit.keyed(IdempotencyKey::new("once").expect("a key"));
-        answers.push(hub.space().commit(commit).await.expect("let in"));
+        answers.push(hub.space().expect("a hub in this process").commit(commit).await.expect("let in"));
     }
     assert_eq!(answers[0], answers[1]);
     // The key's fingerprint is one of what is kept: whoever knows that can repeat it, and learns nothing of the secret.
     let kept = Commit::new(Principal::System, vec![entry(&hub, "plan", "\"[redacted:github-token]\"")]);
     let kept = kept.keyed(IdempotencyKey::new("once").expect("a key"));
-    assert_eq!(hub.space().commit(kept).await.expect("the same commit"), answers[0]);
+    assert_eq!(
+        hub.space().expect("a hub in this process").commit(kept).await.expect("the same commit"),
+        answers[0]
+    );
     hub.close().await;
 }
 
@@ -331,7 +346,7 @@ async fn i18_a_handler_that_fails_with_a_secret_in_its_error_gives_the_delivery_
     let fail = |_: Work<String>| async move { Err::<(), _>(Failure::dead(format!("401 for {TOKEN}"))) };
     let bob = hub.agent("bob").on("work", fail).run().await.expect("it runs");
     commit(&hub, vec![Op::send(message(&hub, "\"hello\""))]).await.expect("sent");
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     let dead = tokio::time::timeout(Duration::from_secs(20), follow.wait_for(|now| now.counts.dead == 1));
     dead.await.expect("in time").expect("the hub is open");
     let letters = hub.dead_letters(Some("bob"), 10).await.expect("read");

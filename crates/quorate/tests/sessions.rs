@@ -63,7 +63,10 @@ async fn d9_a_paused_session_gives_its_handlers_nothing() {
     alice.send("doubler", "double", 21).await.expect("sent");
     let free = alice.receive(SOON).await.expect("an answer").expect("in time");
     assert_eq!(free.payload::<u64>().expect("a number"), 42, "what is of no session goes on");
-    assert_eq!((hub.counts().scheduled, hub.counts().ready), (1, 0));
+    assert_eq!(
+        (hub.counts().await.expect("read").scheduled, hub.counts().await.expect("read").ready),
+        (1, 0)
+    );
     session.resume("").await.expect("resumed");
     let held = alice.receive(SOON).await.expect("an answer").expect("in time");
     assert_eq!(held.payload::<u64>().expect("a number"), 2);
@@ -72,7 +75,7 @@ async fn d9_a_paused_session_gives_its_handlers_nothing() {
     let told = lines.iter().map(|line| match &line.what {
         Happening::Message { message, .. } => message.action.clone(),
         Happening::Changed { verb, .. } => verb.as_str().to_owned(),
-        Happening::Added(added) => added.kind.as_str().to_owned(),
+        Happening::Added { kind, .. } => kind.as_str().to_owned(),
     });
     let told: Vec<_> = told.collect();
     assert_eq!(told, ["session.opened", "session.paused", "double", "session.resumed", "double"]);
@@ -95,7 +98,7 @@ async fn d9_work_for_a_session_that_is_over_ends_as_a_dead_letter() {
     let worker = hub.agent("worker").on("work", work).run().await.expect("it runs");
     hub.session("short").open("Short", (), &[]).await.expect("opened");
     asked.send("worker", "work", ()).session("short").await.expect("sent");
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead == 1));
     dead.await.expect("in time").expect("the hub is open");
     let letters = hub.dead_letters(Some("worker"), 1).await.expect("readable");
@@ -127,7 +130,7 @@ async fn d9_a_long_timeline_is_read_page_by_page() {
         after = last.seq;
         seen.extend(page.into_iter().filter_map(|line| match line.what {
             Happening::Message { message, .. } => Some(message.payload.bytes.clone()),
-            Happening::Changed { .. } | Happening::Added(_) => None,
+            Happening::Changed { .. } | Happening::Added { .. } => None,
         }));
     }
     let expected: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();

@@ -45,7 +45,7 @@ async fn taken(space: &Space) -> usize {
 async fn i16_what_lives_in_memory_stays_in_its_space() {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
-    let here = hub.space();
+    let here = hub.space().expect("a hub in this process");
     let there = here.engine().space(SpaceName::new("there").expect("a good name")).await.expect("made");
     people(here).await;
     people(&there).await;

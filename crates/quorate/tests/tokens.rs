@@ -15,7 +15,11 @@ async fn hub() -> (TempDir, Hub) {
     let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
-        hub.space().commit(Commit::new(Principal::System, vec![op])).await.expect("registered");
+        hub.space()
+            .expect("a hub in this process")
+            .commit(Commit::new(Principal::System, vec![op]))
+            .await
+            .expect("registered");
     }
     (directory, hub)
 }
@@ -47,22 +51,34 @@ async fn i18_the_hub_keeps_the_digest_of_a_secret_and_nothing_else() {
     let (directory, hub) = hub().await;
     let admin = holder(TokenRole::Admin);
     let name = || "laptop".parse().expect("a plain word");
-    let made = hub.space().create_token(&admin, Bearer::Agent(agent("bob")), name(), None).await;
+    let made = hub
+        .space()
+        .expect("a hub in this process")
+        .create_token(&admin, Bearer::Agent(agent("bob")), name(), None)
+        .await;
     let (id, secret) = made.expect("it is made");
     let (_, other) = hub
         .space()
+        .expect("a hub in this process")
         .create_token(&admin, Bearer::Holder(TokenRole::Viewer), name(), None)
         .await
         .expect("it is made");
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
-    let tokens = hub.space().tokens();
+    let tokens = hub.space().expect("a hub in this process").tokens();
     let Found::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else { panic!("not let in") };
     assert_eq!((token.id, token.principal()), (id, Principal::Agent(agent("bob"))));
-    hub.space().revoke_token(&admin, id).await.expect("it is revoked");
-    assert_eq!(hub.space().tokens().find(&secret.digest(), Timestamp(1)), Found::Unknown);
+    hub.space().expect("a hub in this process").revoke_token(&admin, id).await.expect("it is revoked");
+    assert_eq!(
+        hub.space().expect("a hub in this process").tokens().find(&secret.digest(), Timestamp(1)),
+        Found::Unknown
+    );
     // Whoever puts the secret where the name belongs is stopped before anything is written.
     let leaked = secret.reveal().parse().expect("it has the form of a name");
-    let refused = hub.space().create_token(&admin, Bearer::Holder(TokenRole::Viewer), leaked, None).await;
+    let refused = hub
+        .space()
+        .expect("a hub in this process")
+        .create_token(&admin, Bearer::Holder(TokenRole::Viewer), leaked, None)
+        .await;
     assert_eq!(code(refused), Some(Code::SecretDetected));
     hub.close().await;
     assert!(on_disk(directory.path(), &secret.digest().0));
@@ -73,7 +89,7 @@ async fn i18_the_hub_keeps_the_digest_of_a_secret_and_nothing_else() {
 #[tokio::test]
 async fn i19_an_ephemeral_message_needs_the_same_rights() {
     let (_directory, hub) = hub().await;
-    let space = hub.space();
+    let space = hub.space().expect("a hub in this process");
     let send = |principal: Principal, from: Option<&str>| {
         let payload = space.seal("1");
         let to = Destination::Agent(agent("bob"));
@@ -98,13 +114,23 @@ async fn i19_what_is_published_of_tokens_is_shared_until_it_changes() {
     let (_directory, hub) = hub().await;
     let viewer = || Bearer::Holder(TokenRole::Viewer);
     let name = || "laptop".parse().expect("a plain word");
-    let create = || hub.space().create_token(&Principal::System, viewer(), name(), None);
+    let create = || {
+        hub.space().expect("a hub in this process").create_token(&Principal::System, viewer(), name(), None)
+    };
     create().await.expect("it is made");
-    let before = hub.space().tokens();
+    let before = hub.space().expect("a hub in this process").tokens();
     let again = Op::RegisterAgent(RegisterAgent::named(agent("carol")));
-    hub.space().commit(Commit::new(Principal::System, vec![again])).await.expect("registered");
-    assert!(std::sync::Arc::ptr_eq(&before, &hub.space().tokens()));
+    hub.space()
+        .expect("a hub in this process")
+        .commit(Commit::new(Principal::System, vec![again]))
+        .await
+        .expect("registered");
+    assert!(std::sync::Arc::ptr_eq(&before, &hub.space().expect("a hub in this process").tokens()));
     create().await.expect("it is made");
-    assert_eq!((before.len(), hub.space().tokens().len()), (1, 2), "whoever looked before sees what was");
+    assert_eq!(
+        (before.len(), hub.space().expect("a hub in this process").tokens().len()),
+        (1, 2),
+        "whoever looked before sees what was"
+    );
     hub.close().await;
 }

@@ -120,7 +120,7 @@ async fn d4_what_an_agent_has_is_not_brought_again() {
 async fn d4_a_long_history_comes_in_parts() {
     let (_directory, hub, _clock) = hub().await;
     let alice = join(&hub, "alice").await;
-    let space = hub.space();
+    let space = hub.space().expect("a hub in this process");
     for _ in 0..7 {
         let message = |number: u32| {
             let to: Destination = "topic:a".parse().expect("a destination");
@@ -137,7 +137,7 @@ async fn d4_a_long_history_comes_in_parts() {
     let bob = join(&hub, "bob").await;
     let before = space.published().head.seq;
     bob.subscribe("a").from(Seq(1)).await.expect("subscribed");
-    assert_eq!(hub.counts().ready, 1500);
+    assert_eq!(hub.counts().await.expect("read").ready, 1500);
     let commits = space.published().head.seq.0 - before.0;
     assert!(commits <= 5, "the subscription, and some parts: {commits}");
     hub.close().await;
@@ -172,11 +172,11 @@ async fn d4_a_history_that_was_cut_off_is_brought_after_all() {
     let asked = Subscribe { agent: "bob".parse().expect("an id"), pattern, history };
     // As if the hub had stopped right after the subscription was written.
     let commit = Commit::new(Principal::System, vec![Op::Subscribe(asked)]);
-    hub.space().commit(commit).await.expect("subscribed");
-    assert_eq!(hub.counts().ready, 0);
+    hub.space().expect("a hub in this process").commit(commit).await.expect("subscribed");
+    assert_eq!(hub.counts().await.expect("read").ready, 0);
     hub.close().await;
     let hub = hub_at(&directory.path().join("team"), &clock).await;
-    let mut follow = hub.space().follow();
+    let mut follow = hub.space().expect("a hub in this process").follow();
     let brought = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.ready == 1));
     drop(brought.await.expect("in time").expect("the hub is open"));
     let bob = join(&hub, "bob").await;
@@ -224,7 +224,7 @@ async fn d3_ephemeral_messages_know_every_destination() {
     for agent in [&alice, &bob] {
         agent.subscribe("a.>").await.expect("subscribed");
     }
-    let records = hub.space().published().head.seq;
+    let records = hub.space().expect("a hub in this process").published().head.seq;
     for (number, to) in ["topic:a.b", "*", "role:worker", "carol"].into_iter().enumerate() {
         let sent = alice.send(to, "told", number).ephemeral().await.expect("sent");
         assert_eq!((sent.seq, sent.deliveries), (None, None));
@@ -246,6 +246,10 @@ async fn d3_ephemeral_messages_know_every_destination() {
     tokio::time::timeout(SOON, cooked).await.expect("in time");
     let received = waits.await.expect("it ends").expect("an answer").expect("a message");
     assert_eq!(received.payload::<u64>().expect("a number"), 10);
-    assert_eq!(hub.space().published().head.seq, records, "no record of any of it");
+    assert_eq!(
+        hub.space().expect("a hub in this process").published().head.seq,
+        records,
+        "no record of any of it"
+    );
     hub.close().await;
 }

@@ -75,6 +75,9 @@ async fn a_program_reads_the_question_and_answers_in_json() {
 async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     let reply = agent("cmd:cat Cargo.toml").answer(&Question::new("analyse", json!(1))).await.unwrap();
     assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
+    let here =
+        Agent::declare("a", "cmd:cat Cargo.toml", &Settings::default(), &Surroundings::new("")).unwrap();
+    assert!(here.answer(&Question::new("analyse", json!(1))).await.is_ok(), "no directory is this one");
     let reply = agent("cmd:echo '$HOME' ';' ls").answer(&Question::new("analyse", json!(1))).await.unwrap();
     assert_eq!(reply.body["text"], "$HOME ; ls");
 }

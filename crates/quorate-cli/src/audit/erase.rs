@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use clap::Args;
 use quorate::{Hub, Settings};
 use quorate_core::{Code, Commit, ErasePayload, Op, Principal, Refused, Seq, SpaceName, codec};
@@ -97,7 +98,8 @@ async fn erase(args: &Place<'_>) -> anyhow::Result<Option<Seq>> {
     let settings = Settings { space: args.space.to_string(), ..Settings::default() };
     let hub = Hub::open_with(args.data, settings).await?;
     let erase = Op::Erase(ErasePayload { seq: Seq(args.seq), part: args.part });
-    let receipt = hub.space().commit(Commit::new(Principal::System, vec![erase])).await;
+    let space = hub.space().context("the hub is in this process")?;
+    let receipt = space.commit(Commit::new(Principal::System, vec![erase])).await;
     // The bytes are out of the write-ahead log as well once the hub is closed.
     hub.close().await;
     Ok(receipt?.seq)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Agent, Hub, Received};
+use quorate::{Agent, AgentFilter, Hub, Received, Seq};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -24,10 +24,10 @@ const AGENTS: [&str; 2] = ["ada", "ben"];
 pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
     let clock = SystemClock::new();
     let hub = Hub::open(&args.data).await?;
-    let counts = hub.counts();
+    let counts = hub.counts().await?;
     let open = counts.ready + counts.scheduled + counts.leased;
     tell(&json!({ "event": "ready", "ms": clock.now().mono.0, "open": open }))?;
-    let fresh = hub.space().published().agents.is_empty();
+    let fresh = hub.agents(AgentFilter::default()).await?.is_empty();
     let planner = hub.agent("planner").join().await?;
     let ada = hub.agent("ada").join().await?;
     let ben = hub.agent("ben").join().await?;
@@ -55,7 +55,7 @@ fn tell(event: &Value) -> anyhow::Result<()> {
 
 /// Sends every document under an id of its own: sending it again sends nothing.
 async fn send(hub: &Hub, planner: &Agent, documents: u32) -> anyhow::Result<()> {
-    let before = hub.space().published().head.seq;
+    let before = hub.space().map_or(Seq(0), |space| space.published().head.seq);
     let mut new = 0;
     for number in 1..=documents {
         let to = AGENTS[number as usize % AGENTS.len()];

@@ -55,6 +55,16 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out
 }
 
+/// The beginning of what somebody said; the whole of it is in the other formats.
+fn short(text: &str) -> String {
+    const LETTERS: usize = 100;
+    let text = clean_line(text);
+    match text.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{} …", text[..end].trim_end()),
+        None => text,
+    }
+}
+
 fn conflict(out: &mut String, decision: &Decision) {
     let _ = writeln!(
         out,
@@ -76,7 +86,7 @@ fn conflict(out: &mut String, decision: &Decision) {
             clean_line(&change.agent),
             clean_line(&change.from),
             clean_line(&change.to),
-            clean_line(&change.reason),
+            short(&change.reason),
             clean_line(&change.message)
         );
     }
@@ -86,7 +96,7 @@ fn conflict(out: &mut String, decision: &Decision) {
             "  DISSENT  {}: {}  {:?}",
             clean_line(&dissent.agent),
             clean_line(&dissent.position),
-            clean_line(&dissent.reason)
+            short(&dissent.reason)
         );
     }
     if let Some(flip) = &decision.would_change {

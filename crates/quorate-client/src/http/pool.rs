@@ -50,7 +50,11 @@ impl Pool {
             let kept = self.take();
             let fresh = kept.is_none();
             let mut sender = match kept {
-                Some(sender) => sender,
+                // It may have to hear the end of the answer before; if it was closed, the next one is tried.
+                Some(mut sender) => match sender.ready().await {
+                    Ok(()) => sender,
+                    Err(_) => continue,
+                },
                 None => self.open().await?,
             };
             match sender.try_send_request(request).await {

@@ -6,32 +6,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate::link::{
-    Answer, Asked, Delivery, Entry, Inbox, Link, MessageRef, Promise, TaskClaim, TaskInHand, TaskInbox, When,
-    Who,
+    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, TaskClaim, TaskInbox, Who,
 };
-use quorate::{Clock, Code, Error};
+use quorate::{Clock, Code, Error, Refused, RolledBack, TaskView};
 use quorate_core::{
-    AcquireLocks, AgentId, Ask, Commit, Epoch, Fence, FenceRef, Health, History, Key, LockName, Locked,
-    Message, Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Seq, Status, TaskId, Version,
+    AcquireLocks, Ask, Commit, Epoch, Fence, FenceRef, Health, History, LockName, Locked, Message, MessageId,
+    Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Rollback, Seq, Status, TaskId,
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use super::calls::{OneAnswer, as_of, text};
+use super::calls::{GRACE, as_of};
 use super::tasks::TaskPoll;
+use super::watch::Watching;
 use super::{Connection, Seat};
 use crate::http::segment;
 use crate::socket::{Hello, Socket, SocketInbox, not_here};
-use crate::wire::entry::{EntriesIn, EntryIn};
+use crate::wire::going_back::{RolledBackIn, rollback_out};
 use crate::wire::message::{MessageOut, ref_of};
 use crate::wire::task::{MadeIn, TasksOut};
 use crate::wire::{self, time_out};
 
-/// How many a list shows at most.
-const LIMIT_MAX: usize = 1_000;
-/// How long a lock may be waited for, over the network.
+/// How long one call waits for a lock. Longer waits are several calls.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
-const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct JoinedIn {
@@ -53,16 +50,6 @@ struct LockIn {
 #[derive(Deserialize)]
 struct SinceIn {
     since: u64,
-}
-
-#[derive(Deserialize)]
-struct SubscriptionsIn {
-    subscriptions: Vec<TopicIn>,
-}
-
-#[derive(Deserialize)]
-struct TopicIn {
-    topic: String,
 }
 
 #[derive(Deserialize)]
@@ -167,18 +154,19 @@ impl Link for Connection {
     }
 
     fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>> {
-        Box::pin(async move {
-            if ask.message.to.agents().len() > 1 {
-                return Err(not_here("a question to several"));
-            }
-            let (seat, timeout) = (self.seat_of(&who.agent), ask.timeout_ms.map(Duration::from_millis));
-            let question = self.asking(seat, who, &ask.message, timeout, true)?;
-            Ok(Box::new(OneAnswer::new(question)) as Box<dyn Asked>)
-        })
+        Box::pin(async move { Ok(Box::new(self.begin(who, &ask).await?) as Box<dyn Asked>) })
+    }
+
+    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer> {
+        Box::pin(async move { self.ask_one(who, &ask).await })
+    }
+
+    fn await_request(&self, who: Who, question: MessageId) -> Promise<'_, Box<dyn Asked>> {
+        Box::pin(async move { Ok(Box::new(self.come_back(who, question).await?) as Box<dyn Asked>) })
     }
 
     fn request_ephemeral(&self, who: Who, message: Message, within: Option<Duration>) -> Promise<'_, Answer> {
-        Box::pin(async move { self.ask(who, &message, within, false).await })
+        Box::pin(async move { self.ask_in_memory(who, &message, within).await })
     }
 
     fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()> {
@@ -190,64 +178,13 @@ impl Link for Connection {
         })
     }
 
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
-        Box::pin(async move {
-            let path = format!("/v1/context/{}", segment(key.as_str()));
-            let call = || {
-                let call = self.own.http.get(&path);
-                match when {
-                    When::Now => call,
-                    When::Version(version) => call.query("version", version.0),
-                    When::Seq(seq) => call.query("at", seq.0),
-                    When::Time(time) => call.query("at", time_out(time)),
-                }
-                .send()
-            };
-            match self.patience.persist(call).await {
-                Ok(answer) => wire::read::<EntryIn<'_>>(text(&answer.body)?)?.read().map(Some),
-                Err(error) if error.code() == Code::NotFound => Ok(None),
-                Err(error) => Err(error),
-            }
-        })
-    }
-
-    fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move {
-            let path = format!("/v1/context/{}/history", segment(key.as_str()));
-            let call = || {
-                let call = self.own.http.get(&path).query("limit", limit.clamp(1, LIMIT_MAX));
-                call.query("cursor", after.0).send()
-            };
-            match self.patience.persist(call).await {
-                Ok(answer) => entries_of(&answer.body),
-                Err(error) if error.code() == Code::NotFound => Ok(Vec::new()),
-                Err(error) => Err(error),
-            }
-        })
-    }
-
-    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move {
-            let call = || {
-                let call = self.own.http.get("/v1/context").query("prefix", &prefix);
-                let call = call.query("limit", limit.clamp(1, LIMIT_MAX));
-                match &after {
-                    Some(key) => call.query("cursor", key),
-                    None => call,
-                }
-                .send()
-            };
-            entries_of(&self.patience.persist(call).await?.body)
-        })
-    }
-
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>> {
         Box::pin(async move {
             let [Op::CreateTasks(create)] = commit.ops.as_slice() else {
                 return Err(not_here("a commit that makes tasks and does something else"));
             };
-            let (seat, key, body) =
-                (self.seat(&commit.principal), self.key(), wire::write(&TasksOut::new(create)?)?);
+            let (seat, key) = (self.seat(&commit.principal), self.key());
+            let body = wire::write(&TasksOut::new(create, &key)?)?;
             let call = || {
                 let call = seat.http.post("/v1/tasks").key(&key).json(body.clone());
                 as_of(call, commit.epoch).send()
@@ -257,7 +194,7 @@ impl Link for Connection {
         })
     }
 
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<TaskInHand>> {
+    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
         Box::pin(self.claim_tasks_until(claim, max, wait))
     }
 
@@ -267,22 +204,66 @@ impl Link for Connection {
         Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskInbox>)))
     }
 
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+        Box::pin(async move {
+            let seat = self.seat_of(&who.agent);
+            let view = self.task_until(&seat.http, Some(who.epoch), &task, wait).await?;
+            if view.task.status.is_over() {
+                return Ok(view);
+            }
+            Err(Refused::new(Code::Timeout, format!("task {task} was not over in time"))
+                .hint("it goes on; ask `why` what it waits for, or wait longer")
+                .into())
+        })
+    }
+
+    fn rollback(
+        &self,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        rollback: Rollback,
+    ) -> Promise<'_, RolledBack> {
+        Box::pin(async move {
+            let (seat, key, body) = (self.seat(&principal), self.key(), rollback_out(&rollback).to_string());
+            let call = || {
+                let call = seat.http.post("/v1/context:rollback").key(&key).json(body.clone());
+                as_of(call, epoch).send()
+            };
+            Ok(self.patience.persist(call).await?.json::<RolledBackIn>()?.read())
+        })
+    }
+
+    fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes> {
+        Box::new(Watching::new(self.own.http.clone(), self.patience.clone(), prefix, from))
+    }
+
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
         Box::pin(async move {
             let Some((first, rest)) = ask.names.split_first() else { return Err(not_here("no lock at all")) };
-            let (seat, wait) = (self.seat_of(&who.agent), wait.min(LOCK_WAIT_MAX));
-            let body = json!({
-                "agent": who.agent.to_string(),
-                "names": rest.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "ttlMs": ask.ttl_ms,
-                "waitMs": wait.as_millis() as u64,
-                "priority": ask.priority.level,
-                "capacity": ask.capacity,
-                "within": ask.within.map(|id| id.to_string()),
-            });
-            let call = seat.http.post(&format!("/v1/locks/{}/acquire", segment(first.as_str())));
-            let call = as_of(call, who.epoch).json(body.to_string()).within(wait + GRACE);
-            let held: LockedIn = call.send().await?.json()?;
+            let (seat, until) = (self.seat_of(&who.agent), self.clock().now().plus(wait).mono);
+            let path = format!("/v1/locks/{}/acquire", segment(first.as_str()));
+            let held: LockedIn = loop {
+                let wait = self.rest(until).min(LOCK_WAIT_MAX);
+                let body = json!({
+                    "agent": who.agent.to_string(),
+                    "names": rest.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    "ttlMs": ask.ttl_ms,
+                    "waitMs": wait.as_millis() as u64,
+                    "priority": ask.priority.level,
+                    "capacity": ask.capacity,
+                    "within": ask.within.map(|id| id.to_string()),
+                });
+                // Said again under the same key, it has the same place in line, and the same locks.
+                let (body, key) = (body.to_string(), self.key());
+                let call = || {
+                    let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
+                    as_of(call, who.epoch).send()
+                };
+                match self.patience.persist(call).await {
+                    Err(error) if error.code() == Code::Timeout && !self.rest(until).is_zero() => {}
+                    answer => break answer?.json()?,
+                }
+            };
             let locks = held.locks.into_iter();
             let locks =
                 locks.map(|one| Ok(FenceRef { lock: LockName::new(one.lock)?, fence: Fence(one.fence) }));
@@ -315,17 +296,6 @@ impl Link for Connection {
         })
     }
 
-    fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
-        Box::pin(async move {
-            let seat = self.seat_of(&agent);
-            let path = format!("/v1/agents/{}/subscriptions", segment(agent.as_str()));
-            let found: SubscriptionsIn =
-                self.patience.persist(|| seat.http.get(&path).send()).await?.json()?;
-            let found = found.subscriptions.into_iter().map(|one| Pattern::new(one.topic));
-            Ok(found.collect::<Result<_, _>>()?)
-        })
-    }
-
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let seats: Vec<_> = self.seats().drain().map(|(_, seat)| seat).collect();
@@ -342,9 +312,4 @@ impl Link for Connection {
             }
         })
     }
-}
-
-fn entries_of(body: &[u8]) -> Result<Vec<Entry>, Error> {
-    let found: EntriesIn<'_> = wire::read(text(body)?)?;
-    found.entries.into_iter().map(EntryIn::read).collect()
 }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate::Error;
-use quorate::link::{Over, Promise, Room, TaskClaim, TaskEvent, TaskInHand, TaskInbox};
+use quorate::link::{HeldTask, Over, Promise, Room, TaskClaim, TaskEvent, TaskInbox};
 use quorate_core::Op;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::Seat;
 use super::calls::claim_tasks;
+use super::{Seat, hex};
 use crate::patience::{Backoff, Patience};
 use crate::wire::op;
 
@@ -26,6 +26,8 @@ pub(super) struct TaskPoll {
 
 struct Shared {
     seat: Arc<Seat>,
+    patience: Patience,
+    claim: TaskClaim,
     state: Mutex<State>,
     /// There is room, or nothing more is wanted.
     wanted: Notify,
@@ -37,11 +39,28 @@ struct Shared {
 struct State {
     free: u32,
     closing: bool,
-    ready: VecDeque<TaskInHand>,
+    ready: VecDeque<HeldTask>,
     failed: Option<Error>,
+    /// The claim whose answer was not heard yet: its key, and how many it asks for.
+    asked: Option<(String, u32)>,
 }
 
 impl Shared {
+    /// Takes tasks. A claim whose answer was not heard is made again under the same key, and has the same answer.
+    async fn take(&self, patience: &Patience, wait: Duration) -> Result<Vec<HeldTask>, Error> {
+        let (key, max) = {
+            let mut state = self.state();
+            let free = state.free;
+            let new = || (format!("tasks-{}", hex(&patience.chance.sixteen())), free);
+            state.asked.get_or_insert_with(new).clone()
+        };
+        let came = claim_tasks(&self.seat, patience, &key, &self.claim, max, wait).await?;
+        let mut state = self.state();
+        state.asked = None;
+        state.free = state.free.saturating_sub(came.len() as u32);
+        Ok(came)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,13 +70,14 @@ impl TaskPoll {
     pub(super) fn start(seat: Arc<Seat>, patience: Patience, claim: TaskClaim, credit: u32) -> Self {
         let state = State { free: credit, ..State::default() };
         let (wanted, came) = (Notify::new(), Notify::new());
-        let shared = Arc::new(Shared { seat, state: Mutex::new(state), wanted, came });
-        let task = tokio::spawn(poll(Arc::clone(&shared), patience, claim));
+        let shared = Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), wanted, came });
+        let task = tokio::spawn(poll(Arc::clone(&shared)));
         Self { shared, task: Some(task) }
     }
 }
 
-async fn poll(shared: Arc<Shared>, patience: Patience, claim: TaskClaim) {
+async fn poll(shared: Arc<Shared>) {
+    let patience = &shared.patience;
     let mut backoff = Backoff::default();
     loop {
         let (free, closing) = {
@@ -71,17 +91,15 @@ async fn poll(shared: Arc<Shared>, patience: Patience, claim: TaskClaim) {
             shared.wanted.notified().await;
             continue;
         }
-        // Called off when nobody wants tasks any more: the hub notices, and gives out what it was about to hand over.
+        // Called off when nobody wants tasks any more; what it may have taken is asked for once more then.
         let came = tokio::select! {
-            came = claim_tasks(&shared.seat, &patience, &claim, free, WAIT) => came,
+            came = shared.take(patience, WAIT) => came,
             () = shared.wanted.notified() => continue,
         };
         match came {
             Ok(came) => {
                 backoff.reset();
-                let mut state = shared.state();
-                state.free = state.free.saturating_sub(came.len() as u32);
-                state.ready.extend(came);
+                shared.state().ready.extend(came);
             }
             Err(error) if error.refused().is_none_or(|refused| refused.code.retryable()) => {
                 // The hub is away for longer: tasks can wait.
@@ -133,6 +151,12 @@ impl TaskInbox for TaskPoll {
             self.shared.wanted.notify_one();
             if let Some(task) = self.task.take() {
                 let _ = task.await;
+            }
+            if self.shared.state().asked.is_some() {
+                let once = Patience { keep_trying: Duration::ZERO, ..self.shared.patience.clone() };
+                // If it cannot be known now, the leases lapse.
+                let taken = self.shared.take(&once, Duration::ZERO).await.unwrap_or_default();
+                self.shared.state().ready.extend(taken);
             }
             let untaken: Vec<_> = self.shared.state().ready.drain(..).collect();
             for held in untaken {

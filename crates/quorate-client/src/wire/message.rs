@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use quorate::Error;
 use quorate::link::{Answer, Delivery, MessageRef};
+use quorate::{Error, ListedMessage, MessagesPage};
 use quorate_core::{
-    AgentId, ClientId, Destination, Durability, IfUnavailable, LeaseRef, Message, MessageType, Priority,
-    Token,
+    AgentId, ClientId, Destination, Durability, IfUnavailable, LeaseRef, Message, MessageId, MessageType,
+    Priority, Seq, Timestamp, Token,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{payload, raw, strange, time_in, time_out};
+use super::{Text, payload, raw, strange, time_in, time_out};
 
 /// A message on its way out.
 #[derive(Serialize)]
@@ -23,6 +23,8 @@ pub(crate) struct MessageOut {
     timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) again: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     to: Vec<String>,
@@ -77,6 +79,7 @@ impl MessageOut {
         Ok(Self {
             op: None,
             timeout_ms,
+            again: None,
             id: message.client_id.as_ref().map(ToString::to_string),
             from: text(&message.from),
             to,
@@ -209,6 +212,32 @@ impl DeliveryIn<'_> {
         };
         let Answer { id, at, message } = self.message.read()?;
         Ok(Delivery { lease, lease_ms, attempt: self.attempt, id, sent_at: at, message })
+    }
+}
+
+/// A message of the log, with its id and the time at which it was sent.
+pub(crate) fn durable(answer: Answer) -> Result<(MessageId, Timestamp, Arc<Message>), Error> {
+    match answer.id {
+        MessageRef::Durable(id) => Ok((id, answer.at, answer.message)),
+        MessageRef::Ephemeral(_) => Err(strange(&"a message in memory only")),
+    }
+}
+
+/// The messages of a list, newest first.
+#[derive(Deserialize)]
+pub(crate) struct MessagesIn<'a> {
+    #[serde(borrow)]
+    messages: Vec<MessageIn<'a>>,
+    cursor: Option<Text<u64>>,
+}
+
+impl MessagesIn<'_> {
+    pub(crate) fn read(self) -> Result<MessagesPage, Error> {
+        let listed = |one: MessageIn<'_>| {
+            durable(one.read()?).map(|(id, at, message)| ListedMessage { id, at, message })
+        };
+        let messages = self.messages.into_iter().map(listed).collect::<Result<_, _>>()?;
+        Ok(MessagesPage { messages, cursor: self.cursor.map(|seq| Seq(seq.0)) })
     }
 }
 

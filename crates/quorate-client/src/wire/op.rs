@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::entry::{FenceOut, PutOut};
 use super::message::MessageOut;
+use super::rules::policy_out;
 use super::task::TasksOut;
 use super::{raw, strange, time_in, write};
 
@@ -27,15 +28,15 @@ struct CommitOut<'a> {
 
 /// A commit in JSON. It always has a key: it may have to be said again.
 pub(crate) fn commit(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
-    let ops = ops.iter().map(out).collect::<Result<Vec<_>, _>>()?;
+    let ops = ops.iter().map(|op| out(op, key)).collect::<Result<Vec<_>, _>>()?;
     write(&CommitOut { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
 }
 
-fn out(op: &Op) -> Result<Box<RawValue>, Error> {
+fn out(op: &Op, key: &str) -> Result<Box<RawValue>, Error> {
     let text = match op {
         Op::Send { message, .. } => write(&MessageOut::as_op(message)?),
         Op::Put(put) => write(&PutOut::new(put)?),
-        Op::CreateTasks(create) => write(&TasksOut::as_op(create)?),
+        Op::CreateTasks(create) => write(&TasksOut::as_op(create, key)?),
         Op::CompleteTask(done) => complete(done),
         Op::HeartbeatTask(beat) => {
             let named = task("task.heartbeat", &beat.lease);
@@ -133,6 +134,7 @@ fn plain(op: &Op) -> Result<Value, Error> {
             json!({"op": "snapshot.make", "name": make.name.to_string(), "prefix": make.prefix})
         }
         Op::DropSnapshot { name } => json!({"op": "snapshot.drop", "name": name.to_string()}),
+        Op::SetPolicy(policy) => policy_out(policy),
         Op::CancelRequest { request } => json!({"op": "request.cancel", "request": request.to_string()}),
         _ => {
             let refused = Refused::new(Code::Invalid, "this cannot be said over the network yet");
@@ -199,7 +201,17 @@ fn with(
     if let Some(content_type) = content_type {
         named.insert("contentType".into(), content_type.into());
     }
-    let mut text = write(&named)?;
+    and(write(&named)?, name, Some(payload), content_type)
+}
+
+/// Adds one more to an object that is written already.
+fn and(
+    mut text: String,
+    name: &str,
+    payload: Option<&Payload>,
+    content_type: Option<&str>,
+) -> Result<String, Error> {
+    let Some(payload) = payload else { return Ok(text) };
     // Every object here has an `op`, so there is something before the comma.
     text.pop();
     Ok(format!("{text},\"{name}\":{}}}", raw(&payload.bytes, content_type)?.get()))
@@ -227,12 +239,7 @@ fn stepped(step: &StepProcedure) -> Result<String, Error> {
         "status": step.status.as_str(),
     });
     let Value::Object(named) = named else { return Err(strange(&"a procedure")) };
-    let mut text = with(named, "state", step.state.as_ref(), None)?;
-    if let Some(result) = &step.result {
-        text.pop();
-        text = format!("{text},\"result\":{}}}", raw(&result.bytes, None)?.get());
-    }
-    Ok(text)
+    and(with(named, "state", step.state.as_ref(), None)?, "result", step.result.as_ref(), None)
 }
 
 /// The hub makes the canonical bytes anew of the payload in them.

@@ -1,20 +1,19 @@
 //! Tasks.
 
-use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use quorate::link::TaskInHand;
-use quorate::{Code, Error, Refused};
+use quorate::link::HeldTask;
+use quorate::{Error, TaskInfo, TaskPage, TaskStatus, TaskView};
 use quorate_core::{
-    AgentNo, CreateTasks, Dependency, Escalate, EscalateTo, NewTask, OnDependencyFailure, Seq, Task, TaskId,
-    TaskInput, TaskLease, TaskLeaseRef, TaskNo, TaskSpec, TaskState, Timestamp, Token,
+    AgentId, CreateTasks, Dependency, EscalateTo, NewTask, OnDependencyFailure, TaskId, TaskLeaseRef,
+    Timestamp, Token,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::message::priority_of;
-use super::{payload, raw, time_in};
+use super::{At, Text, all, named, payload, raw};
 
 /// Tasks on their way out, all or none.
 #[derive(Serialize)]
@@ -66,28 +65,41 @@ struct RetryOut {
 }
 
 impl TasksOut {
-    pub(crate) fn new(create: &CreateTasks) -> Result<Self, Error> {
-        let ids: Vec<_> = create.tasks.iter().map(|task| task.id.as_ref()).collect();
-        let tasks = create.tasks.iter().map(|task| TaskOut::new(create, task, &ids));
+    /// Tasks as they are. One that another of them needs by its place gets an id of the key under which they are made.
+    pub(crate) fn new(create: &CreateTasks, key: &str) -> Result<Self, Error> {
+        let needs = create.tasks.iter().flat_map(|task| &task.depends_on);
+        let needed: BTreeSet<u32> = needs
+            .filter_map(|needed| match needed {
+                Dependency::Nth(place) => Some(*place),
+                Dependency::Task(_) => None,
+            })
+            .collect();
+        let id = |(place, task): (usize, &NewTask)| match &task.id {
+            Some(id) => Some(id.to_string()),
+            None => needed.contains(&(place as u32)).then(|| format!("task-{key}-{place}")),
+        };
+        let ids: Vec<_> = create.tasks.iter().enumerate().map(id).collect();
+        let tasks =
+            create.tasks.iter().zip(&ids).map(|(task, id)| TaskOut::new(create, task, id.clone(), &ids));
         Ok(Self { op: None, tasks: tasks.collect::<Result<_, _>>()? })
     }
 
-    pub(crate) fn as_op(create: &CreateTasks) -> Result<Self, Error> {
-        Ok(Self { op: Some("task.create"), ..Self::new(create)? })
+    pub(crate) fn as_op(create: &CreateTasks, key: &str) -> Result<Self, Error> {
+        Ok(Self { op: Some("task.create"), ..Self::new(create, key)? })
     }
 }
 
 impl TaskOut {
-    fn new(create: &CreateTasks, task: &NewTask, ids: &[Option<&TaskId>]) -> Result<Self, Error> {
+    fn new(
+        create: &CreateTasks,
+        task: &NewTask,
+        id: Option<String>,
+        ids: &[Option<String>],
+    ) -> Result<Self, Error> {
         let needs = task.depends_on.iter().map(|needed| match needed {
-            Dependency::Task(id) => Ok(id.to_string()),
-            Dependency::Nth(place) => {
-                let id = ids.get(*place as usize).copied().flatten().map(ToString::to_string);
-                id.ok_or_else(|| {
-                    Refused::new(Code::Invalid, format!("task {place} of these has no id of its own"))
-                        .hint("over the network, give an id to every task that another one needs")
-                })
-            }
+            Dependency::Task(id) => id.to_string(),
+            // What is not among them has no id; the hub says so.
+            Dependency::Nth(place) => ids.get(*place as usize).cloned().flatten().unwrap_or_default(),
         });
         let input = create.input_of(task);
         let input = input.map(|bytes| raw(&bytes, task.content_type.as_deref())).transpose()?;
@@ -96,13 +108,13 @@ impl TaskOut {
             (level, 0) => Urgency::Word(["low", "normal", "high", "urgent"][usize::from(level.min(3))]),
         };
         Ok(Self {
-            id: task.id.as_ref().map(ToString::to_string),
+            id,
             task_type: task.task_type.clone(),
             agent: task.agent.as_ref().map(ToString::to_string),
             input,
             content_type: task.content_type.clone(),
             priority: Some(priority),
-            depends_on: needs.collect::<Result<_, _>>()?,
+            depends_on: needs.collect(),
             timeout_ms: task.timeout_ms,
             lease_ms: task.lease_ms,
             retry: RetryOut { max_attempts: task.attempts_max, backoff_ms: task.backoff_ms },
@@ -136,71 +148,134 @@ pub(crate) struct IdIn {
 #[derive(Deserialize)]
 pub(crate) struct TakenIn<'a> {
     #[serde(borrow)]
-    pub(crate) tasks: Vec<InHandIn<'a>>,
+    pub(crate) tasks: Vec<HeldIn<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct InHandIn<'a> {
+pub(crate) struct HeldIn<'a> {
     lease_token: u64,
-    lease_until: String,
+    lease_until: At,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
     content_type: Option<String>,
-    id: String,
-    #[serde(rename = "type")]
-    task_type: String,
-    priority: String,
-    attempt: u16,
-    max_attempts: u16,
-    depends_on: Vec<String>,
-    created_at: String,
-    session_id: Option<String>,
-    #[serde(default)]
-    missing: Vec<String>,
+    #[serde(flatten)]
+    task: TaskIn,
 }
 
-impl InHandIn<'_> {
-    /// The task as far as a claim tells of it. Numbers that only the hub itself knows are 0.
-    pub(crate) fn read(self, now: Timestamp, lease_ms: Option<u64>) -> Result<TaskInHand, Error> {
-        let ids = |list: Vec<String>| list.into_iter().map(TaskId::new).collect::<Result<Vec<_>, _>>();
-        let (id, token) = (TaskId::new(self.id)?, Token(self.lease_token));
+impl HeldIn<'_> {
+    /// The task in somebody's hands. Nobody tells how long a lease lasts, but how long it will last from now; clocks may
+    /// differ by a little.
+    pub(crate) fn read(self, now: Timestamp, lease_ms: Option<u64>) -> Result<HeldTask, Error> {
         let input = match self.input {
             Some(_) => payload(self.input, self.content_type.as_deref())?.bytes,
             None => Bytes::new(),
         };
-        // Nobody tells how long a lease lasts, but how long it will last from now; clocks may differ by a little.
-        let left_ms = lease_ms
-            .unwrap_or_else(|| time_in(&self.lease_until).map_or(0, |until| until.0.saturating_sub(now.0)));
-        let length_ms = NonZeroU64::new(left_ms.max(1)).unwrap_or(NonZeroU64::MIN);
-        let spec = TaskSpec {
-            id: id.clone(),
-            no: TaskNo { seq: Seq(0), n: 0 },
-            created_at: time_in(&self.created_at)?,
-            creator: None,
-            task_type: Arc::from(self.task_type),
-            agent: None,
-            input: None::<TaskInput>,
-            content_type: self.content_type,
+        let lease_ms = lease_ms.unwrap_or_else(|| self.lease_until.0.0.saturating_sub(now.0).max(1));
+        let task = self.task.read()?;
+        let lease = TaskLeaseRef { task: task.id.clone(), token: Token(self.lease_token) };
+        Ok(HeldTask { lease, lease_ms, task, input })
+    }
+}
+
+/// A task as it is shown.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TaskIn {
+    id: Text<TaskId>,
+    #[serde(rename = "type")]
+    task_type: String,
+    agent: Option<Text<AgentId>>,
+    status: String,
+    priority: String,
+    attempt: u16,
+    max_attempts: u16,
+    depends_on: Vec<Text<TaskId>>,
+    created_at: At,
+    creator: Option<Text<AgentId>>,
+    holder: Option<Text<AgentId>>,
+    accepted_token: Option<u64>,
+    confidence: Option<f64>,
+    rationale: Option<String>,
+    reason: Option<String>,
+    session_id: Option<String>,
+    #[serde(default)]
+    missing: Vec<Text<TaskId>>,
+}
+
+impl TaskIn {
+    pub(crate) fn read(self) -> Result<TaskInfo, Error> {
+        Ok(TaskInfo {
+            id: self.id.0,
+            task_type: self.task_type,
+            agent: self.agent.map(|agent| agent.0),
+            status: named(&TaskStatus::ALL, TaskStatus::as_str, &self.status)?,
             priority: priority_of(&self.priority)?,
-            depends_on: ids(self.depends_on)?,
-            timeout_ms: None,
-            lease_ms: length_ms,
-            attempts_max: self.max_attempts,
-            backoff_ms: 0,
-            on_dependency_failure: OnDependencyFailure::default(),
-            escalate: Escalate::Nobody,
-            session: self.session_id,
-        };
-        let lease = TaskLease { by: AgentNo(0), token, length_ms, ready_since: now, since: now };
-        let task = Task {
-            spec: Arc::new(spec),
             attempt: self.attempt,
-            state: TaskState::Leased(lease),
-            setback: None,
-            partials: Vec::new(),
-            missing: ids(self.missing)?,
+            attempts_max: self.max_attempts,
+            depends_on: all(self.depends_on),
+            created_at: self.created_at.0,
+            creator: self.creator.map(|agent| agent.0),
+            holder: self.holder.map(|agent| agent.0),
+            accepted_token: self.accepted_token.map(Token),
+            confidence: self.confidence,
+            rationale: self.rationale,
+            reason: self.reason,
+            session: self.session_id,
+            missing: all(self.missing),
+        })
+    }
+}
+
+/// A task with all that is known of it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WholeIn<'a> {
+    #[serde(flatten)]
+    task: TaskIn,
+    blocked_on: Vec<Text<TaskId>>,
+    lease_until: Option<At>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    content_type: Option<String>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    result_content_type: Option<String>,
+    #[serde(borrow)]
+    partials: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    details: Option<&'a RawValue>,
+}
+
+impl WholeIn<'_> {
+    pub(crate) fn read(self) -> Result<TaskView, Error> {
+        let json = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
+        let bytes = |raw: Option<&RawValue>, content_type: Option<&str>| {
+            raw.map(|raw| payload(Some(raw), content_type).map(|payload| payload.bytes)).transpose()
         };
-        Ok(TaskInHand { lease: TaskLeaseRef { task: id, token }, task, input })
+        let input = bytes(self.input, self.content_type.as_deref())?;
+        let result = bytes(self.result, self.result_content_type.as_deref())?;
+        Ok(TaskView {
+            task: self.task.read()?,
+            blocked_on: all(self.blocked_on),
+            lease_until: self.lease_until.map(|at| at.0),
+            input,
+            result,
+            partials: self.partials.into_iter().map(json).collect(),
+            failure_details: self.details.map(json),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct PageIn {
+    tasks: Vec<TaskIn>,
+    cursor: Option<Text<TaskId>>,
+}
+
+impl PageIn {
+    pub(crate) fn read(self) -> Result<TaskPage, Error> {
+        let tasks = self.tasks.into_iter().map(TaskIn::read).collect::<Result<_, _>>()?;
+        Ok(TaskPage { tasks, cursor: self.cursor.map(|id| id.0) })
     }
 }

@@ -4,13 +4,15 @@
 
 pub(crate) mod proxy;
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate::Hub as Library;
 use quorate_client::{Http, Options};
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, TokenName, TokenRole};
-use quorate_server::{App, Listening, Settings};
+use quorate_core::{Bearer, Principal, TokenName, TokenRole};
+use quorate_server::{App, Listening, Settings, Tls};
 use tempfile::TempDir;
 
 pub(crate) struct Served {
@@ -20,22 +22,37 @@ pub(crate) struct Served {
     directory: TempDir,
 }
 
+/// A certificate for these names, signed by itself, as `quorate cert dev` makes it. The files are what a hub and its
+/// callers are told.
+pub(crate) fn certificate(directory: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    fs::write(&certificate, made.cert.pem()).expect("it is written");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+    (certificate, key)
+}
+
 impl Served {
     pub(crate) async fn new() -> Self {
+        Self::with(None).await
+    }
+
+    /// Under TLS, if there is a certificate.
+    pub(crate) async fn with(tls: Option<Tls>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
-        let space = library.space();
-        let secret = space.draw_secret();
-        let create = CreateToken {
-            digest: secret.digest(),
-            bearer: Bearer::Holder(TokenRole::Admin),
-            name: TokenName::new("test").expect("a name"),
-            expires_at: None,
-        };
-        let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
-        space.commit(commit).await.expect("a token");
+        let space = library.space().expect("a hub in this process");
+        let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
+        let made = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = made.expect("a token");
         let app = App::new(Arc::clone(space.engine()), Settings::default()).await.expect("an app");
-        let listening = Listening::start(app, ([127, 0, 0, 1], 0).into(), false).await.expect("an address");
+        let anywhere = ([127, 0, 0, 1], 0).into();
+        let listening = match tls {
+            Some(tls) => Listening::start_tls(app, anywhere, tls).await,
+            None => Listening::start(app, anywhere, false).await,
+        };
+        let listening = listening.expect("an address");
         Self { library, listening, admin: secret.reveal().to_owned(), directory }
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Proxy {
 struct Shared {
     to: SocketAddr,
     cutting: AtomicBool,
+    /// The next thing that the hub says is lost, and the connection with it.
+    losing: AtomicBool,
     state: AtomicU64,
     cuts: AtomicU64,
 }
@@ -28,6 +30,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             to,
             cutting: AtomicBool::new(false),
+            losing: AtomicBool::new(false),
             state: AtomicU64::new(seed),
             cuts: AtomicU64::new(0),
         });
@@ -46,6 +49,11 @@ impl Proxy {
 
     pub(crate) fn cut(&self, cutting: bool) {
         self.shared.cutting.store(cutting, Ordering::SeqCst);
+    }
+
+    /// Loses the next answer of the hub: it acts, and nobody hears of it.
+    pub(crate) fn lose_an_answer(&self) {
+        self.shared.losing.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn cuts(&self) -> u64 {
@@ -70,15 +78,32 @@ async fn carry(shared: Arc<Shared>, from: TcpStream) {
     let (to_read, to_write) = to.into_split();
     // Whichever side ends takes the other with it: both sockets are dropped.
     tokio::select! {
-        () = copy(&shared, &left, from_read, to_write) => {}
-        () = copy(&shared, &left, to_read, from_write) => {}
+        () = copy(&shared, &left, Says::Caller, from_read, to_write) => {}
+        () = copy(&shared, &left, Says::Hub, to_read, from_write) => {}
     }
 }
 
-async fn copy(shared: &Shared, left: &AtomicU64, mut read: OwnedReadHalf, mut write: OwnedWriteHalf) {
+/// Whose bytes are carried.
+#[derive(PartialEq, Eq)]
+enum Says {
+    Caller,
+    Hub,
+}
+
+async fn copy(
+    shared: &Shared,
+    left: &AtomicU64,
+    says: Says,
+    mut read: OwnedReadHalf,
+    mut write: OwnedWriteHalf,
+) {
     let mut bytes = [0; 512];
     loop {
         let Ok(count @ 1..) = read.read(&mut bytes).await else { return };
+        if says == Says::Hub && shared.losing.swap(false, Ordering::SeqCst) {
+            shared.cuts.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
         let mut part = count;
         if shared.cutting.load(Ordering::SeqCst) {
             let had = left.fetch_sub((count as u64).min(left.load(Ordering::SeqCst)), Ordering::SeqCst);

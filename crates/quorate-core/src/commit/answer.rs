@@ -28,6 +28,20 @@ pub struct Receipt {
     pub results: Vec<OpResult>,
 }
 
+impl Receipt {
+    /// Whether its key is used up. A claim that took nothing may be repeated under its key until it takes something, also
+    /// if its record holds what was due besides: somebody who is back, somebody else who was served.
+    #[must_use]
+    pub fn uses_key(&self) -> bool {
+        let took_nothing = |result: &OpResult| match result {
+            OpResult::Claimed(handed) => handed.is_empty(),
+            OpResult::TasksClaimed(handed) => handed.is_empty(),
+            _ => false,
+        };
+        !self.results.iter().all(took_nothing)
+    }
+}
+
 /// What somebody is told who waits for something other than deliveries.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Told {

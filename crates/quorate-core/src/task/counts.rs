@@ -94,6 +94,16 @@ impl TaskStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskCounts([u64; TaskStatus::ALL.len()]);
 
+impl FromIterator<(TaskStatus, u64)> for TaskCounts {
+    fn from_iter<T: IntoIterator<Item = (TaskStatus, u64)>>(all: T) -> Self {
+        let mut counts = Self::default();
+        for (status, count) in all {
+            counts.0[usize::from(status.number())] = count;
+        }
+        counts
+    }
+}
+
 impl TaskCounts {
     /// How many are in this state.
     #[must_use]

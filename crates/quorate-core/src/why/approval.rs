@@ -43,7 +43,7 @@ impl Why {
             over => over.decision().map_or(approval.asked_at, |decision| decision.at),
         };
         Self {
-            state: approval.state.as_str(),
+            state: approval.state.as_str().into(),
             whose: Some(asker.to_owned()),
             since: Some(since),
             waits_for: if pending { WaitsFor::Approval(approval.id.to_string()) } else { WaitsFor::Nothing },

@@ -28,7 +28,7 @@ impl Why {
             ProcedureStatus::Done | ProcedureStatus::Failed => WaitsFor::Nothing,
         };
         Self {
-            state: procedure.status.as_str(),
+            state: procedure.status.as_str().into(),
             whose: procedure.driver.as_ref().map(ToString::to_string),
             since: Some(procedure.since),
             waits_for,

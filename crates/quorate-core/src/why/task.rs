@@ -37,7 +37,7 @@ impl Why {
             _ => None,
         };
         let base = Self {
-            state: task.status().as_str(),
+            state: task.status().as_str().into(),
             whose: task.lease().map(|lease| lease.by).or(task.spec.agent).map(name),
             since,
             attempt: Some((task.attempt, task.spec.attempts_max)),
@@ -78,7 +78,7 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
             Some(setback) if !setback.reason.is_empty() => {
                 format!("{}; its last failed try said: {}", why.state, setback.reason)
             }
-            _ => why.state.to_owned(),
+            _ => why.state.to_string(),
         },
     }
 }

@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
-    Code, Key, MakeSnapshot, Op, OpResult, Refused, Rollback, RollbackTo, RollbackWhat, Snapshot,
+    Code, Key, MakeSnapshot, Op, OpResult, Refused, Rollback, RollbackTo, RollbackWhat, Seq, Snapshot,
     SnapshotName, Version,
 };
 use quorate_engine::Finding;
@@ -50,7 +50,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What goes back (one of `key` and `prefix`), and to where (one of `toVersion`, `toTime` and `toSnapshot`).
+/// What goes back (one of `key` and `prefix`), and to where (one of `toVersion`, `toSeq`, `toTime` and `toSnapshot`).
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Rollback")]
@@ -60,6 +60,8 @@ pub(crate) struct RollbackIn {
     #[schemars(length(max = 512))]
     prefix: Option<String>,
     to_version: Option<u64>,
+    /// The last record that is to count.
+    to_seq: Option<u64>,
     #[schemars(with = "Option<words::Time>")]
     to_time: Option<String>,
     #[schemars(with = "Option<words::Id>")]
@@ -77,12 +79,13 @@ impl RollbackIn {
             (None, Some(prefix)) => RollbackWhat::Prefix(prefix),
             _ => return Err(Refused::new(Code::Invalid, "say what goes back: one of key and prefix")),
         };
-        let to = match (self.to_version, self.to_time, self.to_snapshot) {
-            (Some(version), None, None) => RollbackTo::Version(Version(version)),
-            (None, Some(text), None) => RollbackTo::Time(time::read("toTime", &text)?),
-            (None, None, Some(name)) => RollbackTo::Snapshot(SnapshotName::new(name)?),
+        let to = match (self.to_version, self.to_seq, self.to_time, self.to_snapshot) {
+            (Some(version), None, None, None) => RollbackTo::Version(Version(version)),
+            (None, Some(seq), None, None) => RollbackTo::Seq(Seq(seq)),
+            (None, None, Some(text), None) => RollbackTo::Time(time::read("toTime", &text)?),
+            (None, None, None, Some(name)) => RollbackTo::Snapshot(SnapshotName::new(name)?),
             _ => {
-                let detail = "say to where: one of toVersion, toTime and toSnapshot";
+                let detail = "say to where: one of toVersion, toSeq, toTime and toSnapshot";
                 return Err(Refused::new(Code::Invalid, detail));
             }
         };
@@ -300,7 +303,7 @@ fn finding_shown(finding: &Finding) -> FindingOut {
             on_version: on_version.0,
             current_version: now.0,
         },
-        Finding::Resultless { task, status, .. } => {
+        Finding::Resultless { task, status } => {
             FindingOut::Resultless { task: task.to_string(), status: status.as_str() }
         }
     }

@@ -3,7 +3,7 @@
 use quorate_core::limits::{OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{Deed, InForce, Op, Policy, Preset};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::api::{Route, get, put};
 use crate::body;
@@ -34,8 +34,10 @@ pub(crate) struct PolicyIn {
     payload_bytes_max: Option<u32>,
     #[schemars(range(min = 1, max = REASON_CHARS_MAX))]
     rationale_chars_max: Option<u32>,
-    /// Actions that a message may list in its payload.
-    actions_max: Option<u32>,
+    /// Actions that a message may list in its payload; `null`: nobody counts.
+    #[serde(default, deserialize_with = "said")]
+    #[schemars(with = "Option<u32>")]
+    actions_max: Option<Option<u32>>,
     /// Messages to everybody that each agent may send in a minute.
     broadcasts_per_minute: Option<u32>,
     /// Whether messages must be JSON, and answers name what they answer.
@@ -57,6 +59,11 @@ enum PresetIn {
     Supervised,
 }
 
+/// Tells `null` from what is left out.
+fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 impl PolicyIn {
     pub(crate) fn read(self) -> Policy {
         let base = match self.preset {
@@ -67,7 +74,7 @@ impl PolicyIn {
             preset: base.preset,
             payload_bytes_max: self.payload_bytes_max.unwrap_or(base.payload_bytes_max),
             rationale_chars_max: self.rationale_chars_max.unwrap_or(base.rationale_chars_max),
-            actions_max: self.actions_max.or(base.actions_max),
+            actions_max: self.actions_max.unwrap_or(base.actions_max),
             broadcasts_per_minute: self.broadcasts_per_minute.unwrap_or(base.broadcasts_per_minute),
             structured: self.structured.unwrap_or(base.structured),
             confidence: self.confidence.unwrap_or(base.confidence),

@@ -1,10 +1,14 @@
 //! Requests: ask and wait for the answer. And `why`: where something is, what it waits for, what happens next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_core::limits::REQUEST_MS_MAX;
-use quorate_core::{Ask, Code, Durability, MessageId, Op, Refused, RequestState, WaitsFor, Why, WhyNext};
+use quorate_core::{
+    Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor, Why, WhyNext,
+};
+use quorate_engine::Error;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -13,6 +17,7 @@ use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok};
 use crate::observe;
+use crate::problem::Problem;
 use crate::wire::message::{MessageIn, MessageOut};
 use crate::wire::result::Changed;
 use crate::wire::time;
@@ -26,11 +31,11 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<MessageOut>(200, "The answer.")
             .to(request),
         get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
-            .path::<words::MessageId>("id")
+            .path::<words::Id>("id")
             .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")
             .to(show),
         post("/v1/requests/{id}/cancel", "requests.cancel", "Wants no answer any more.")
-            .path::<words::MessageId>("id")
+            .path::<words::Id>("id")
             .answers::<Changed>(200, "It is called off.")
             .to(cancel),
         why_of(
@@ -51,7 +56,7 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 /// A message and how long to wait. Only described here: it is read field by field.
-struct AskIn;
+pub(super) struct AskIn;
 
 impl JsonSchema for AskIn {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -66,6 +71,10 @@ impl JsonSchema for AskIn {
                 "type": ["integer", "null"], "minimum": 1, "maximum": REQUEST_MS_MAX,
                 "description": "A command waits 30 s, a query 5 s, a question to several 1 s if nothing is said.",
             });
+            fields["again"] = json!({
+                "type": ["string", "null"],
+                "description": "The id of the question that this one repeats, since no answer came in time.",
+            });
         }
         schema
     }
@@ -74,18 +83,15 @@ impl JsonSchema for AskIn {
 /// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
 /// key, or the question has an id: then it may come back.
 pub(crate) async fn request(call: Call) -> Answer {
-    let mut fields: Fields<'_> = body::parse(&call.body)?;
-    let timeout_ms = fields.take_number("timeoutMs")?;
-    let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
-    observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
-    if message.durability == Durability::Ephemeral {
-        let within = timeout_ms.map(Duration::from_millis);
+    let ask = asked(&call).await?;
+    if ask.message.durability == Durability::Ephemeral {
+        let within = ask.timeout_ms.map(Duration::from_millis);
+        let message = Arc::unwrap_or_clone(ask.message);
         let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
         let answer = asked.await?;
         return ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message));
     }
-    let named = message.client_id.is_some();
-    let ask = Ask::new(message, timeout_ms, None);
+    let named = ask.message.client_id.is_some();
     let mut asking = match &call.key {
         Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
         None => call.space.request(&call.principal, call.epoch, ask).await?,
@@ -97,51 +103,94 @@ pub(crate) async fn request(call: Call) -> Answer {
     ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
 }
 
+/// The question that a call asks.
+pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
+    let mut fields: Fields<'_> = body::parse(&call.body)?;
+    let timeout_ms = fields.take_number("timeoutMs")?;
+    let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
+    let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+    Ok(Ask { again, ..Ask::new(message, timeout_ms, None) })
+}
+
 /// A question and what came of it.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Request")]
-struct RequestOut {
+pub(super) struct RequestOut {
     id: String,
     from: Option<String>,
-    #[schemars(extend("enum" = ["waiting", "answered", "timedOut", "cancelled", "failed"]))]
-    state: &'static str,
     /// The ids of the answers that came.
     answers: Vec<String>,
+    #[serde(flatten)]
+    stand: Stand,
+}
+
+/// Where a request stands.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Stand {
+    #[schemars(extend("enum" = ["waiting", "answered", "timedOut", "cancelled", "failed"]))]
+    state: &'static str,
+    /// What ended it, if not everybody answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let id: MessageId = id.parse()?;
-    let request = call.space.request_state(id).await?;
-    let published = call.space.published();
-    let from = published.agents.get(request.from).map(|agent| agent.id.clone());
+    let request = own(&call, &id).await?;
+    ok(&RequestOut::new(&call, &request))
+}
+
+/// A request by its id, or by the one that its sender gave the question: for whoever asked, and for those who run the hub.
+pub(super) async fn own(call: &Call, id: &str) -> Result<Request, Error> {
+    let request = call.space.request_state(id_of(call, id).await?).await?;
+    let from = call.space.published().agents.get(request.from).map(|agent| agent.id.clone());
     if call.by().is_some_and(|by| from.as_ref() != Some(by)) {
         return Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
             .hint("a message that nobody waits for is not a request; look at it with `why`")
             .into());
     }
-    let (state, reason) = match &request.state {
-        RequestState::Waiting => ("waiting", None),
-        RequestState::Answered => ("answered", None),
-        RequestState::TimedOut => ("timedOut", None),
-        RequestState::Cancelled => ("cancelled", None),
-        RequestState::Failed { reason, .. } => ("failed", Some(reason.to_string())),
-    };
-    let answers = request.answers();
-    ok(&RequestOut {
-        id: id.to_string(),
-        from: from.map(|from| from.to_string()),
-        state,
-        answers: answers.map(|(seq, n)| published.eras.message_id(seq, n).to_string()).collect(),
-        reason,
-    })
+    Ok(request)
+}
+
+async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
+    match id.parse() {
+        Ok(id) => Ok(id),
+        Err(_) => Ok(call.space.message_by_client_id(&ClientId::new(id)?).await?.id),
+    }
+}
+
+impl RequestOut {
+    pub(super) fn new(call: &Call, request: &Request) -> Self {
+        let published = call.space.published();
+        let answers = request.answers();
+        Self {
+            id: request.id.to_string(),
+            from: published.agents.get(request.from).map(|agent| agent.id.to_string()),
+            answers: answers.map(|(seq, n)| published.eras.message_id(seq, n).to_string()).collect(),
+            stand: Stand::new(&request.state),
+        }
+    }
+}
+
+impl Stand {
+    pub(super) fn new(state: &RequestState) -> Self {
+        let (state, code, reason) = match state {
+            RequestState::Waiting => ("waiting", None, None),
+            RequestState::Answered => ("answered", None, None),
+            RequestState::TimedOut => ("timedOut", Some(Code::Timeout), None),
+            RequestState::Cancelled => ("cancelled", Some(Code::Cancelled), None),
+            RequestState::Failed { code, reason } => ("failed", Some(*code), Some(reason.clone())),
+        };
+        Self { state, code: code.map(Code::as_str), reason }
+    }
 }
 
 pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
-    let request: MessageId = id.parse()?;
+    let request = id_of(&call, &id).await?;
     let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
     ok(&Changed::of(&receipt))
 }
@@ -157,7 +206,7 @@ pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
 #[schemars(rename = "Why")]
 pub(crate) struct WhyOut {
     id: String,
-    state: &'static str,
+    state: String,
     /// Whose turn it is, or was.
     whose: Option<String>,
     #[schemars(with = "Option<words::Time>")]
@@ -205,7 +254,7 @@ pub(crate) fn why_shown(why: &Why) -> WhyOut {
     };
     WhyOut {
         id: why.id.clone(),
-        state: why.state,
+        state: why.state.to_string(),
         whose: why.whose.clone(),
         since: why.since.map(time::shown),
         attempt: why.attempt.map(|(attempt, _)| attempt),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Code, Op, OpResult, OpenSession, Refused, Seq, Session,
-    SessionChange, SessionId,
+    AddKind, AddToSession, AgentId, ChangeSession, Code, LineKind, Op, OpResult, OpenSession, Refused, Seq,
+    Session, SessionChange, SessionId,
 };
 use quorate_engine::{Happening, Page as Span, TIMELINE_MAX, TimelineLine};
 use schemars::JsonSchema;
@@ -49,9 +49,9 @@ pub(crate) fn routes() -> Vec<Route> {
         .body::<AddIn<'_>>()
         .answers::<AddedOut>(201, "It is added.")
         .to(add),
-        get("/v1/sessions/{id}/timeline", "sessions.timeline", "What happened in a session, oldest first.")
+        get("/v1/sessions/{id}/timeline", "sessions.timeline", "What happened in a session, in order.")
             .path::<words::Id>("id")
-            .query::<Page>()
+            .query::<Wanted>()
             .lists::<LineOut>("timeline")
             .to(timeline),
         changes("/v1/sessions/{id}/pause", "sessions.pause", "Holds its messages back.").to(pause),
@@ -349,12 +349,39 @@ pub(crate) async fn add(Path(id): Path<String>, call: Call) -> Answer {
     answer(StatusCode::CREATED, &AddedOut { n, seq: receipt.seq.map(|seq| seq.0) })
 }
 
-/// What happened, oldest first.
+/// Which lines of a timeline.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// Only lines of this kind.
+    #[schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null]))]
+    kind: Option<String>,
+    /// The newest first, instead of the oldest.
+    newest: Option<bool>,
+    #[schemars(with = "Option<words::Limit>")]
+    limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
+    cursor: Option<String>,
+}
+
+fn kind_of(word: &str) -> Result<LineKind, Refused> {
+    let known = LineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    known.ok_or_else(|| {
+        Refused::new(Code::Invalid, format!("kind: a timeline has no lines of kind {word:?}"))
+            .hint("the kinds are message, changed, decision, artifact, finding, blocker, note")
+    })
+}
+
+/// What happened, oldest first unless the newest is wanted.
 pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let after = Seq(number_in(page.cursor.as_deref())?);
-    let limit = checked_limit(page.limit)?;
-    let lines = call.space.timeline(&SessionId::new(id)?, None, Span::After(after), limit).await?;
+    let wanted: Wanted = call.query()?;
+    let from = wanted.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
+    let span = match wanted.newest {
+        Some(true) => Span::Before(from.unwrap_or(Seq(u64::MAX))),
+        Some(false) | None => Span::After(from.unwrap_or(Seq(0))),
+    };
+    let (kind, limit) = (wanted.kind.as_deref().map(kind_of).transpose()?, checked_limit(wanted.limit)?);
+    let lines = call.space.timeline(&SessionId::new(id)?, kind, span, limit).await?;
     // A page is so many records, and one of them may have several lines.
     let records = lines.iter().map(|line| line.seq).collect::<BTreeSet<_>>().len();
     let is_full = records >= limit.min(TIMELINE_MAX);
@@ -375,11 +402,29 @@ struct LineOut {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, rename_all_fields = "camelCase")]
 enum HappeningOut {
-    Message { kind: &'static str, message: Box<MessageOut> },
-    Changed { kind: &'static str, verb: &'static str, status: &'static str, reason: String },
-    Added { kind: &'static str, n: u64, content: Raw, rationale: String },
+    Message {
+        kind: &'static str,
+        message: Box<MessageOut>,
+    },
+    Changed {
+        kind: &'static str,
+        verb: &'static str,
+        /// Who joined or left.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        status: &'static str,
+        reason: String,
+    },
+    Added {
+        kind: &'static str,
+        n: u64,
+        content: Raw,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content_type: Option<String>,
+        rationale: String,
+    },
 }
 
 impl LineOut {
@@ -387,11 +432,12 @@ impl LineOut {
         let what = match &line.what {
             Happening::Message { id, message } => {
                 let message = Box::new(MessageOut::new(id.to_string(), line.at, message));
-                HappeningOut::Message { kind: "message", message }
+                HappeningOut::Message { kind: LineKind::Message.as_str(), message }
             }
             Happening::Changed { verb, session } => HappeningOut::Changed {
-                kind: "changed",
+                kind: LineKind::Change.as_str(),
                 verb: verb.as_str(),
+                agent: session.moved_by(*verb).map(ToString::to_string),
                 status: session.status.as_str(),
                 reason: session.reason.clone(),
             },
@@ -399,6 +445,7 @@ impl LineOut {
                 kind: added.kind.as_str(),
                 n: added.n,
                 content: wire::shown(&added.body, added.content_type.as_deref()),
+                content_type: added.content_type.clone(),
                 rationale: added.rationale.clone(),
             },
         };

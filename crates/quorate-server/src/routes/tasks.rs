@@ -36,6 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(claim),
         get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
             .path::<words::Id>("id")
+            .query::<Until>()
             .answers::<TaskOut>(200, "The task.")
             .to(show),
         said(
@@ -159,8 +160,30 @@ async fn say(id: &str, call: &Call, what: Say) -> Answer {
     whole(call, &TaskId::new(id)?).await
 }
 
+/// Whether to wait for the end of a task.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Until {
+    /// How long to wait until it is over; then it is shown as it is. An agent waits in the sense of `DEADLOCK` meanwhile.
+    #[schemars(range(max = 60_000))]
+    wait_ms: Option<u64>,
+}
+
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    whole(&call, &TaskId::new(id)?).await
+    let asked: Until = call.query()?;
+    let (id, wait) = (TaskId::new(id)?, checked_wait(call.times(), asked.wait_ms)?);
+    if wait.is_zero() {
+        return whole(&call, &id).await;
+    }
+    let over = async {
+        let Some(by) = call.by() else { return call.space.task_over(&id, wait).await };
+        match call.space.await_task(by, call.epoch, &id, None, wait).await {
+            Err(error) if error.code() == Code::Timeout => call.space.task(&id).await,
+            other => other,
+        }
+    };
+    let view = call.waiting(over).await?;
+    ok(&TaskOut::whole(&call.space.published().agents, &view))
 }
 
 async fn whole(call: &Call, id: &TaskId) -> Answer {

@@ -292,6 +292,9 @@ struct MoreOut {
     #[schemars(with = "words::Id")]
     escalate_to: String,
     result: Option<Raw>,
+    /// What the result is in base64; left out for JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_content_type: Option<String>,
     partials: Vec<Raw>,
     details: Option<Raw>,
 }
@@ -352,6 +355,7 @@ impl TaskOut {
             on_dependency_failure: spec.on_dependency_failure.as_str(),
             escalate_to: escalates_to(agents, spec.escalate),
             result: view.result.as_ref().map(|bytes| raw(bytes, content_type)),
+            result_content_type: content_type.map(str::to_owned),
             partials: view.partials.iter().map(|partial| json(&partial.bytes)).collect(),
             details: view.failure_details.as_ref().map(json),
         };

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Policy, Principal, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, Op, Policy, Principal, TokenName, TokenRole};
 use quorate_engine::Space;
 use quorate_server::{App, Settings};
 use quorate_store::{Clock, SystemClock};
@@ -64,16 +64,10 @@ impl Hub {
         let directory = tempfile::tempdir().expect("a directory");
         let opening = quorate::Settings { clock, ..quorate::Settings::default() };
         let library = Library::open_with(directory.path().join("data"), opening).await.expect("a hub");
-        let space = library.space();
-        let secret = space.draw_secret();
-        let create = CreateToken {
-            digest: secret.digest(),
-            bearer: Bearer::Holder(TokenRole::Admin),
-            name: TokenName::new("test").expect("a name"),
-            expires_at: None,
-        };
-        let commit = Commit::new(Principal::System, vec![Op::CreateToken(create)]);
-        space.commit(commit).await.expect("a token");
+        let space = library.space().expect("a hub in this process");
+        let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
+        let made = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = made.expect("a token");
         let app = App::new(Arc::clone(space.engine()), settings).await.expect("an app");
         Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
     }

@@ -84,7 +84,7 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) async fn new(directory: TempDir) -> Self {
         let library = Library::open(directory.path().join("data")).await.unwrap();
-        let space = library.space();
+        let space = library.space().expect("a hub in this process");
         let secret = space.draw_secret();
         let create = CreateToken {
             digest: secret.digest(),
@@ -107,7 +107,7 @@ impl Hub {
     }
 
     pub(crate) async fn records(&self) -> Vec<Record> {
-        self.library.space().log(Seq(1), 10_000).await.unwrap()
+        self.library.space().expect("a hub in this process").log(Seq(1), 10_000).await.unwrap()
     }
 
     /// What comes of a request in one line; `None` if it cannot even be one of HTTP.

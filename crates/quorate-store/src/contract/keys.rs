@@ -1,9 +1,9 @@
 //! With a key a commit may be repeated: one effect, the same answer.
 
-use quorate_core::{Code, Commit, Op, Principal, Waiting};
+use quorate_core::{Code, Commit, Op, Principal, RegisterAgent, Waiting};
 
 use super::bench::{Bench, claimed};
-use super::words::{agent, claim, deliver_to, extend, put, put_at, repeat_key, send};
+use super::words::{agent, claim, deliver_to, extend, id, put, put_at, repeat_key, send};
 use crate::Clock as _;
 
 fn keyed(name: &str, key: &str, ops: Vec<Op>) -> Commit {
@@ -43,6 +43,21 @@ pub async fn a_refusal_uses_up_no_key(bench: Bench) {
     assert_eq!(early.expect_err("nothing there").code, Code::VersionConflict);
     bench.ok(agent("bob"), vec![put_at("x", "0", 0)]).await;
     bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await.expect("now it fits");
+}
+
+pub async fn i3_a_claim_that_took_nothing_uses_up_no_key_whatever_else_its_record_holds(bench: Bench) {
+    bench.start("alice").await;
+    let new = RegisterAgent { heartbeat_ms: 10_000, ..RegisterAgent::named(id("bob")) };
+    bench.ok(agent("bob"), vec![Op::RegisterAgent(new)]).await;
+    bench.pass(31);
+    bench.sweep().await;
+    let claiming = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
+    let back = bench.commit(claiming()).await.expect("accepted");
+    assert!(back.seq.is_some() && claimed(&back).is_empty(), "bob is back, which is a record");
+    bench.send("alice", "bob").await;
+    let taken = bench.commit(claiming()).await.expect("accepted");
+    assert_eq!(claimed(&taken).len(), 1, "the key is still free");
+    assert_eq!(bench.commit(claiming()).await.expect("accepted"), taken, "and now it is not");
 }
 
 pub async fn a_commit_without_effect_uses_up_no_key(bench: Bench) {

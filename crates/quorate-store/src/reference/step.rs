@@ -237,7 +237,7 @@ impl<'a> Step<'a> {
             parts: self.parts,
         });
         let receipt = Receipt { seq: Some(self.seq), at, results };
-        if let Some((key, fingerprint)) = &self.commit.key {
+        if let Some((key, fingerprint)) = self.commit.key.as_ref().filter(|_| receipt.uses_key()) {
             self.space.answers.push(Answer {
                 principal: self.commit.principal.clone(),
                 key: key.clone(),

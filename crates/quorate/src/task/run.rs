@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
-use quorate_engine::{Error, TaskEvent};
+use quorate_engine::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agent::Agent;
 use crate::handler::{Extra, Failure};
-use crate::link::{Room, TaskInbox};
+use crate::link::{Room, TaskEvent, TaskInbox};
 use crate::run::AbortOnDrop;
 use crate::task::work::{Said, Verdict};
 use crate::task::{TakenTask, TaskHandler, fail_op};
@@ -41,8 +41,8 @@ pub(crate) async fn work_on_tasks(
                 let work = running.spawn(async move { bench.one(taken, more).await });
                 under_way.insert(lease, work);
             }
-            Some(TaskEvent::Lost { task, token, .. }) => {
-                let lost = under_way.remove(&TaskLeaseRef { task, token });
+            Some(TaskEvent::Lost(lease)) => {
+                let lost = under_way.remove(&lease);
                 if let Some(work) = lost.filter(|work| !work.is_finished()) {
                     // The work is nobody's any more, or somebody else's: this try is called off. What made room for the
                     // next task goes with it, so it is made here.
@@ -93,7 +93,7 @@ impl Bench {
         let Ok(_hand) = Arc::clone(&self.hands).acquire_owned().await else {
             return Err(Failure::retry("the agent is stopped"));
         };
-        let task_type = &*taken.task().spec.task_type;
+        let task_type = &taken.task().task_type;
         let Some(handler) = self.handlers.get(task_type) else {
             let reason = format!("agent {} has no handler for tasks of type {task_type:?}", self.agent.id());
             return Err(Failure::dead(reason));
@@ -105,9 +105,8 @@ impl Bench {
 
     /// Keeps the lease for as long as the handler works; ends when it is lost.
     async fn keep(&self, taken: &TakenTask) {
-        let length_ms = taken.task().lease().map_or(0, |lease| lease.length_ms.get());
         loop {
-            self.agent.link.pass(Duration::from_millis(length_ms / 3)).await;
+            self.agent.link.pass(Duration::from_millis(taken.lease_ms() / 3)).await;
             if self.agent.heartbeat(taken).await.is_err_and(|error| is_lost(&error)) {
                 return;
             }

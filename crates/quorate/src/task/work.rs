@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quorate_core::{Op, Task, TaskId, TaskStatus};
+use quorate_core::{Op, TaskId, TaskStatus};
 use quorate_engine::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use crate::agent::{Agent, from_json, to_json};
 use crate::handler::{Extra, Failure};
 use crate::send::Draft;
 use crate::step::put_op;
-use crate::task::TakenTask;
+use crate::task::{TakenTask, TaskInfo};
 
 /// A task to work on: its input, and what goes into the commit that ends it. What the handler returns is its result.
 pub struct TaskWork<P> {
@@ -47,9 +47,9 @@ impl<P> TaskWork<P> {
         self.taken.id()
     }
 
-    /// The task with all that is known of it: earlier tries, their partial results, dependencies that are missing.
+    /// The task as it is known: how often it was tried, why the last try came to nothing, dependencies that are missing.
     #[must_use]
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskInfo {
         self.taken.task()
     }
 

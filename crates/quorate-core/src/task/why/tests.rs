@@ -85,7 +85,7 @@ fn c4_why_is_said_in_a_sentence_as_for_messages() {
     let mut first = leased(1);
     Arc::make_mut(&mut first.spec).attempts_max = 2;
     let why = Why::of_task(&first, vec![], name, Timestamp(2_000));
-    assert_eq!((why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
+    assert_eq!((&*why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
     assert_eq!((why.next, why.next_at), (Next::GivenOutAgain, Some(Timestamp(31_000))));
     assert_eq!(
         why.sentence,

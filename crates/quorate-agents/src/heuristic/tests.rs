@@ -1,0 +1,244 @@
+//! What the readers find in generated contracts, and what they make of each other's findings.
+
+use serde_json::{Value, json};
+
+use super::Heuristic;
+use crate::contracts::{Half, Recommendation, generate};
+use crate::measure;
+use crate::question::{Kind, Question};
+
+fn ask(reader: Heuristic, action: &str, payload: Value) -> Value {
+    reader.answer(&Question::new(action, payload)).unwrap().body
+}
+
+fn analyse(reader: Heuristic, text: &str) -> Value {
+    ask(reader, "analyse", json!({ "subject": "May we sign?", "input": { "text": text } }))
+}
+
+/// The shape of a finding, as deliberations ask for it.
+fn is_finding(body: &Value) {
+    let severities = ["low", "medium", "high", "critical"];
+    let recommendations = ["sign as is", "minor revisions", "negotiate key terms", "do not sign"];
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["summary"],
+        "properties": {
+            "summary": { "type": "string", "minLength": 1, "maxLength": 8000 },
+            "confidence": { "type": "number", "minimum": 0, "maximum": 1 },
+            "scores": { "type": "object", "additionalProperties": { "type": "number" } },
+            "recommendation": { "enum": recommendations },
+            "issues": { "type": "array", "items": {
+                "type": "object", "additionalProperties": false, "required": ["topic", "severity"],
+                "properties": { "topic": { "type": "string" }, "severity": { "enum": severities },
+                                "detail": { "type": "string" }, "evidence": { "type": "string" }, "advice": { "type": "string" } }
+            } },
+            "facts": { "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } },
+            "relies_on": { "type": "array", "items": { "type": "string" } },
+            "found": { "type": "array", "items": { "type": "string" } },
+            "details": { "type": "object" }
+        }
+    });
+    let unfit = crate::shape::Shape::new(Some(&schema)).unwrap().check(body).err();
+    assert!(unfit.is_none(), "{unfit:?}: {body}");
+}
+
+#[test]
+fn thirty_types_of_clauses_and_more_are_found_with_few_errors_in_the_words_that_were_seen() {
+    let rows = measure::clauses(201..=260, Half::Seen);
+    let good =
+        rows.iter().filter(|row| row.right > 0 && row.precision() >= 0.9 && row.recall() >= 0.9).count();
+    assert!(good >= 38, "{good} of 41: {rows:#?}");
+    let issues = measure::total(&measure::issues(201..=260, Half::Seen));
+    assert!(issues.precision() >= 0.95 && issues.recall() >= 0.95, "{issues:?}");
+}
+
+#[test]
+fn every_finding_has_the_shape_that_deliberations_ask_for_and_is_the_same_again() {
+    for seed in 1..=4 {
+        let contract = generate(seed, Half::Seen);
+        for reader in Heuristic::ALL {
+            let body = analyse(reader, &contract.text);
+            is_finding(&body);
+            assert_eq!(body, analyse(reader, &contract.text));
+            assert_eq!(body.get("found").is_some(), reader == Heuristic::Clauses);
+        }
+    }
+}
+
+#[test]
+fn evidence_stands_in_the_text() {
+    let contract = generate(7, Half::Seen);
+    let flat = contract.text.split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
+    let mut shown = 0;
+    for reader in Heuristic::ALL {
+        for issue in analyse(reader, &contract.text)["issues"].as_array().into_iter().flatten() {
+            if let Some(evidence) = issue["evidence"].as_str() {
+                let quote = evidence.split('"').nth(1).unwrap();
+                assert!(flat.contains(quote), "{quote}");
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 0);
+}
+
+#[test]
+fn who_has_nothing_to_read_abstains() {
+    let text = "SERVICES AGREEMENT\n\nThis Agreement is between A Ltd (\"Vendor\") and B Ltd (\"Customer\").\n\n\
+                1. SERVICES\n\n1.1 Vendor shall sweep the yard. The Services do not involve the processing of personal data.";
+    assert!(!Heuristic::Compliance.is_concerned_by(text) && !Heuristic::Ip.is_concerned_by(text));
+    assert!(Heuristic::Risk.is_concerned_by(text));
+    let body = analyse(Heuristic::Compliance, text);
+    is_finding(&body);
+    assert!(body.get("recommendation").is_none() && body.get("scores").is_none(), "{body}");
+}
+
+#[test]
+fn readers_are_activated_by_what_the_contract_contains() {
+    let (mut right, mut all) = (0, 0);
+    for seed in 1..=60 {
+        let contract = generate(seed, Half::Seen);
+        let about = contract.truth.activation;
+        let wanted = [
+            (Heuristic::Compliance, about.personal_data || about.eu || about.california || about.health),
+            (Heuristic::Ip, about.ip),
+            (Heuristic::Financial, about.money),
+        ];
+        for (reader, wanted) in wanted {
+            all += 1;
+            let said = reader.is_concerned_by(&contract.text);
+            right += u32::from(said == wanted);
+        }
+    }
+    assert!(right * 100 >= all * 90, "{right} of {all}");
+}
+
+#[test]
+fn no_text_is_a_failure_that_says_what_to_give() {
+    for payload in [json!({}), json!({ "input": "  " }), json!({ "input": { "text": "" } })] {
+        let failure = Heuristic::Risk.answer(&Question::new("analyse", payload)).unwrap_err();
+        assert!(failure.kind == Kind::Misdeclared && failure.hint.contains("input"), "{failure}");
+    }
+    let question = Question::new("sing", json!({ "input": "x" }));
+    assert!(Heuristic::Risk.answer(&question).unwrap_err().hint.contains("analyse"));
+}
+
+/// The positions of all readers on what to do, as a deliberation hands them round.
+fn positions(findings: &[(Heuristic, Value)]) -> Vec<Value> {
+    let of = |(reader, body): &(Heuristic, Value)| {
+        let position = body.get("recommendation")?;
+        Some(
+            json!({ "agent": reader.name(), "position": position, "confidence": body["confidence"], "reason": body["summary"] }),
+        )
+    };
+    findings.iter().filter_map(of).collect()
+}
+
+fn discuss(reader: Heuristic, text: &str, kind: &str, topic: &str, positions: &[Value]) -> Value {
+    let (own, others): (Vec<_>, Vec<_>) =
+        positions.iter().cloned().partition(|one| one["agent"] == reader.name());
+    let payload = json!({
+        "input": { "text": text }, "conflict": { "kind": kind, "topic": topic },
+        "your_position": own.first(), "other_positions": others,
+    });
+    ask(reader, "discuss", payload)
+}
+
+#[test]
+fn a4_what_peers_can_show_in_the_text_is_counted_and_minds_come_together() {
+    let (mut alone, mut together, mut all) = (0, 0, 0);
+    for seed in 1..=16 {
+        let contract = generate(seed, Half::Seen);
+        let truth = match contract.truth.recommendation {
+            Recommendation::SignAsIs => "sign as is",
+            Recommendation::MinorRevisions => "minor revisions",
+            Recommendation::NegotiateKeyTerms => "negotiate key terms",
+            Recommendation::DoNotSign => "do not sign",
+        };
+        let findings: Vec<_> = Heuristic::ALL.map(|reader| (reader, analyse(reader, &contract.text))).into();
+        let positions = positions(&findings);
+        for position in &positions {
+            let reader = Heuristic::named(position["agent"].as_str().unwrap()).unwrap();
+            let reply = discuss(reader, &contract.text, "categorical", "what to do", &positions);
+            all += 1;
+            alone += u32::from(position["position"] == truth);
+            together += u32::from(reply["revised_position"] == truth);
+        }
+    }
+    assert!(together > alone && together * 100 >= all * 80, "alone {alone}, together {together} of {all}");
+}
+
+#[test]
+fn a4_words_that_are_not_in_the_text_convince_nobody() {
+    let text = "AGREEMENT\n\nThis Agreement is between A (\"Vendor\") and B (\"Customer\").\n\n1. FEES\n\n1.1 The fees are EUR 5.\n\n\
+                2. SECRETS\n\n2.1 Each Party shall keep Confidential Information secret.";
+    let made_up = "[critical] ip to vendor: \"Customer assigns its soul to Vendor\".";
+    let positions = [
+        json!({ "agent": "risk", "position": "sign as is", "confidence": 0.6, "reason": "nothing" }),
+        json!({ "agent": "ip", "position": "negotiate key terms", "confidence": 0.9, "reason": made_up }),
+    ];
+    let reply = discuss(Heuristic::Risk, text, "categorical", "what to do", &positions);
+    assert_eq!(reply["revised_position"], "sign as is", "{reply}");
+    assert!(reply["reasoning"].as_str().unwrap().contains("Not counted"), "{reply}");
+    assert_eq!(reply["agrees_with_peer"], false);
+}
+
+#[test]
+fn a4_a_figure_outranks_a_judgement_by_kind() {
+    let positions = [
+        json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "such caps are bad" }),
+        json!({ "agent": "financial", "position": "critical", "confidence": 0.7, "reason": "4 % of a year's fees" }),
+    ];
+    let topic = "how severe is \"trivial vendor cap\"?";
+    let moved = discuss(Heuristic::Risk, "AGREEMENT", "severity", topic, &positions);
+    assert_eq!((&moved["revised_position"], &moved["agrees_with_peer"]), (&json!("critical"), &json!(true)));
+    let stays = discuss(Heuristic::Financial, "AGREEMENT", "severity", topic, &positions);
+    assert_eq!((&stays["revised_position"], &stays["agrees_with_peer"]), (&json!("critical"), &json!(false)));
+}
+
+#[test]
+fn a4_a_quoted_paragraph_settles_whether_a_clause_is_there() {
+    let text = "AGREEMENT\n\n1. X\n\n1.1 The governing principle is the law of the jungle.";
+    let positions = [
+        json!({ "agent": "clauses", "position": "absent", "confidence": 0.7, "reason": "" }),
+        json!({ "agent": "risk", "position": "present", "confidence": 0.7, "reason": "" }),
+    ];
+    let found = discuss(Heuristic::Clauses, text, "presence", "is \"governing_law\" there?", &positions);
+    assert_eq!((&found["revised_position"], &found["agrees_with_peer"]), (&json!("present"), &json!(true)));
+    assert!(found["evidence"].as_str().unwrap().contains("jungle"));
+    let missing =
+        discuss(Heuristic::Clauses, text, "presence", "is \"source_code_escrow\" there?", &positions);
+    assert_eq!(
+        (&missing["revised_position"], &missing["question"]["to"]),
+        (&json!("absent"), &json!("risk"))
+    );
+    let conceded = discuss(Heuristic::Risk, text, "presence", "is \"source_code_escrow\" there?", &positions);
+    assert_eq!(conceded["revised_position"], "absent");
+}
+
+#[test]
+fn a4_the_place_that_prevails_settles_a_fact() {
+    let text = "AGREEMENT\n\n1. FEES\n\n1.1 Customer shall pay each invoice within 30 days.\n\n\
+                2. GENERAL\n\n2.1 If this Agreement and a Schedule differ, the main body of this Agreement prevails.\n\n\
+                SCHEDULE A\n\nPayment terms: net 60 days from the date of the invoice.";
+    let positions = [
+        json!({ "agent": "clauses", "position": "30", "confidence": 0.7, "reason": "" }),
+        json!({ "agent": "financial", "position": "60", "confidence": 0.7, "reason": "" }),
+    ];
+    let reply = discuss(Heuristic::Financial, text, "factual", "payment_days", &positions);
+    assert_eq!(
+        (&reply["revised_position"], &reply["agrees_with_peer"]),
+        (&json!(30), &json!(true)),
+        "{reply}"
+    );
+    let silent = text.replace("prevails", "differs");
+    let kept = discuss(Heuristic::Financial, &silent, "factual", "payment_days", &positions);
+    assert_eq!(kept["revised_position"], "60");
+}
+
+#[test]
+fn fifty_megabytes_are_cut_and_say_so() {
+    let long =
+        "AGREEMENT\n\n".to_owned() + &"The Vendor shall provide the services. ".repeat(28_000) + "\n\nend";
+    let body = analyse(Heuristic::Clauses, &long);
+    assert!(body["details"]["cut"].as_str().unwrap().contains("bytes were read"));
+}

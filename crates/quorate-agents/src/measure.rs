@@ -1,0 +1,91 @@
+//! How well the readers read, on generated contracts whose truth is known.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use crate::contracts::{Clause, Half, Problem, generate};
+use crate::heuristic;
+
+/// How often something was reported and was there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// What: a type of clause, an issue.
+    pub name: &'static str,
+    /// Reported, and there.
+    pub right: u32,
+    /// Reported, and not there.
+    pub wrong: u32,
+    /// There, and not reported.
+    pub missed: u32,
+}
+
+impl Row {
+    /// Of what was reported, how much was there; 1 if nothing was reported.
+    #[must_use]
+    pub fn precision(&self) -> f64 {
+        share(self.right, self.wrong)
+    }
+
+    /// Of what was there, how much was reported; 1 if nothing was there.
+    #[must_use]
+    pub fn recall(&self) -> f64 {
+        share(self.right, self.missed)
+    }
+
+    fn count(&mut self, reported: bool, there: bool) {
+        match (reported, there) {
+            (true, true) => self.right += 1,
+            (true, false) => self.wrong += 1,
+            (false, true) => self.missed += 1,
+            (false, false) => {}
+        }
+    }
+}
+
+fn share(right: u32, other: u32) -> f64 {
+    if right + other == 0 { 1.0 } else { f64::from(right) / f64::from(right + other) }
+}
+
+/// The rows of all names together.
+#[must_use]
+pub fn total(rows: &[Row]) -> Row {
+    let sum = |part: fn(&Row) -> u32| rows.iter().map(part).sum();
+    Row {
+        name: "all",
+        right: sum(|row| row.right),
+        wrong: sum(|row| row.wrong),
+        missed: sum(|row| row.missed),
+    }
+}
+
+/// What `heuristic:clauses` finds, a row for each of the 41 types.
+#[must_use]
+pub fn clauses(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
+    let mut rows = rows(Clause::all().map(|clause| (clause, clause.name())));
+    for seed in seeds {
+        let contract = generate(seed, half);
+        let found = heuristic::clauses_of(&contract.text);
+        for (clause, row) in &mut rows {
+            row.count(found.contains(clause), contract.truth.has(*clause));
+        }
+    }
+    rows.into_values().collect()
+}
+
+/// What the five readers report together, a row for each problem that can be planted.
+#[must_use]
+pub fn issues(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
+    let mut rows = rows(Problem::all().map(|problem| (problem, problem.name())));
+    for seed in seeds {
+        let contract = generate(seed, half);
+        let found = heuristic::issues_of(&contract.text);
+        for (problem, row) in &mut rows {
+            row.count(found.contains(problem), contract.truth.has_problem(*problem));
+        }
+    }
+    rows.into_values().collect()
+}
+
+fn rows<T: Ord>(names: impl Iterator<Item = (T, &'static str)>) -> BTreeMap<T, Row> {
+    names.map(|(what, name)| (what, Row { name, right: 0, wrong: 0, missed: 0 })).collect()
+}

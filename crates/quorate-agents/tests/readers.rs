@@ -1,0 +1,60 @@
+//! The readers on the agreement that the contract review begins with, against what is true of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_agents::{Agent, Question, Reply, Settings, Surroundings};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+const AGREEMENT: &str = include_str!("../../../playbooks/contract-review/agreement.txt");
+const TRUTH: &str = include_str!("../../../playbooks/contract-review/agreement.truth.yaml");
+
+#[derive(Deserialize)]
+struct Truth {
+    clauses: BTreeMap<String, IgnoredAny>,
+    issues: Vec<Issue>,
+}
+
+#[derive(Deserialize)]
+struct Issue {
+    problem: String,
+}
+
+async fn read(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
+    let line = format!("heuristic:{name}");
+    let agent = Agent::declare(name, &line, &Settings::default(), &Surroundings::new("."))?;
+    let Reply { body, .. } = agent.answer(&Question::new("analyse", json!({ "input": AGREEMENT }))).await?;
+    Ok(body)
+}
+
+#[tokio::test]
+async fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<dyn std::error::Error>> {
+    let truth: Truth = serde_saphyr::from_str(TRUTH)?;
+    let body = read("clauses").await?;
+    let found: BTreeSet<&str> =
+        body["found"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let there: BTreeSet<&str> = truth.clauses.keys().map(String::as_str).collect();
+    let (wrong, missed): (Vec<_>, Vec<_>) =
+        (found.difference(&there).collect(), there.difference(&found).collect());
+    assert!(wrong.len() <= 3 && missed.len() <= 3, "wrong {wrong:?}, missed {missed:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a3_the_readers_disagree_and_together_see_most_of_what_is_wrong()
+-> Result<(), Box<dyn std::error::Error>> {
+    let truth: Truth = serde_saphyr::from_str(TRUTH)?;
+    let (mut topics, mut recommendations) = (BTreeSet::new(), BTreeSet::new());
+    for name in ["clauses", "risk", "financial", "ip", "compliance"] {
+        let body = read(name).await?;
+        let issues = body["issues"].as_array().into_iter().flatten();
+        topics
+            .extend(issues.filter_map(|issue| issue["topic"].as_str()).map(|topic| topic.replace(' ', "_")));
+        recommendations.insert(body["recommendation"].to_string());
+    }
+    let seen = truth.issues.iter().filter(|issue| topics.contains(&issue.problem)).count();
+    assert!(seen * 4 >= truth.issues.len() * 3, "{seen} of {}: {topics:?}", truth.issues.len());
+    assert!(recommendations.len() >= 2, "{recommendations:?}");
+    Ok(())
+}

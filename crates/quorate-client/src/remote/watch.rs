@@ -1,0 +1,152 @@
+//! Changes of entries over the network: `/v1/events` tells which entry got which version, in the order of the log, and the
+//! content is read then. After a break it goes on where it stopped.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use quorate::link::{Changes, Promise};
+use quorate::{Code, Error, MemoryChange, Remote, Seq, Version};
+use quorate_core::{Key, Payload};
+use serde::Deserialize;
+
+use super::calls::text;
+use crate::dial::passed;
+use crate::http::{Http, Lines, segment};
+use crate::patience::{Backoff, Patience};
+use crate::wire::entry::EntryIn;
+use crate::wire::{self, At, Text};
+
+/// The hub says something every few seconds: whoever says nothing for so long is not there any more.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// The changes of entries whose key begins so.
+pub(super) struct Watching {
+    http: Http,
+    patience: Patience,
+    prefix: String,
+    /// The next record to hear of.
+    next: Seq,
+    lines: Option<Lines>,
+    backoff: Backoff,
+    /// Heard of, and not told yet.
+    found: VecDeque<Heard>,
+}
+
+struct Heard {
+    seq: Seq,
+    at: At,
+    author: String,
+    key: Key,
+    version: Version,
+    deleted: bool,
+}
+
+#[derive(Deserialize)]
+struct RecordIn {
+    seq: u64,
+    at: At,
+    principal: String,
+    effects: Vec<EffectIn>,
+}
+
+/// What was done to an entry; the hub is asked for nothing else.
+#[derive(Deserialize)]
+struct EffectIn {
+    effect: String,
+    key: Text<Key>,
+    version: u64,
+}
+
+impl Watching {
+    pub(super) fn new(http: Http, patience: Patience, prefix: String, from: Seq) -> Self {
+        let next = Seq(from.0.max(1));
+        Self {
+            http,
+            patience,
+            prefix,
+            next,
+            lines: None,
+            backoff: Backoff::default(),
+            found: VecDeque::new(),
+        }
+    }
+
+    /// One more line.
+    async fn hear(&mut self) -> Result<(), Error> {
+        let lines = match &mut self.lines {
+            Some(lines) => lines,
+            None => {
+                let call = self.http.get("/v1/events").query("from", self.next.0);
+                self.lines.insert(call.query("kind", "entry.written,entry.deleted").lines().await?)
+            }
+        };
+        let line = tokio::select! {
+            line = lines.next() => line?,
+            () = passed(&*self.patience.clock, SILENCE_MAX) => None,
+        };
+        let Some(line) = line else { return Err(away("the hub says nothing any more")) };
+        self.backoff.reset();
+        if let Some(data) = text(&line)?.strip_prefix("data:") {
+            self.take_in(wire::read(data.trim_start())?);
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, record: RecordIn) {
+        self.next = Seq(record.seq + 1);
+        let mine = record.effects.into_iter().filter(|one| one.key.0.as_str().starts_with(&self.prefix));
+        self.found.extend(mine.map(|one| Heard {
+            seq: Seq(record.seq),
+            at: At(record.at.0),
+            author: record.principal.clone(),
+            key: one.key.0,
+            version: Version(one.version),
+            deleted: one.effect == "entry.deleted",
+        }));
+    }
+
+    async fn content(&self, heard: &Heard) -> Result<Option<Payload>, Error> {
+        if heard.deleted {
+            return Ok(None);
+        }
+        let path = format!("/v1/context/{}", segment(heard.key.as_str()));
+        let answer = self.patience.persist(|| self.http.get(&path).query("version", heard.version.0).send());
+        Ok(wire::read::<EntryIn<'_>>(text(&answer.await?.body)?)?.read()?.content)
+    }
+}
+
+fn away(why: &str) -> Error {
+    Remote {
+        code: Code::Unavailable,
+        detail: why.to_owned(),
+        hint: "check that the hub runs".to_owned(),
+        nothing_applied: true,
+    }
+    .into()
+}
+
+impl Changes for Watching {
+    fn next(&mut self) -> Promise<'_, MemoryChange> {
+        Box::pin(async move {
+            loop {
+                if let Some(heard) = self.found.front() {
+                    let content = self.content(heard).await?;
+                    // Only now: whoever gives up the wait before loses nothing.
+                    let Some(Heard { seq, at, author, key, version, .. }) = self.found.pop_front() else {
+                        continue;
+                    };
+                    return Ok(MemoryChange { seq, at: at.0, author, key, version, content });
+                }
+                match self.hear().await {
+                    Ok(()) => {}
+                    // A refusal is definite; anything else may pass, and the log is still there then.
+                    Err(error @ Error::Refused(_)) => return Err(error),
+                    Err(_) => {
+                        self.lines = None;
+                        passed(&*self.patience.clock, self.backoff.next(&self.patience.chance)).await;
+                    }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! Looks at a hub in this process.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Named;
+use std::time::Duration;
+
+use quorate_core::limits::VIEW_MAX;
+use quorate_core::{
+    AgentFilter, AgentId, AgentNo, BudgetId, ClientId, Counts, DeliveryNo, Home, Key, LineKind, MessageId,
+    Pattern, Payload, Policy, PoolNo, ProcedureId, ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts,
+    TaskId, Version, Violation, Why,
+};
+use quorate_engine::{
+    Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
+};
+use quorate_store::{Entry, Page, When};
+
+use crate::link::{Promise, Reads};
+use crate::procedure::{ProcedureInfo, ProcedurePage};
+use crate::session::{SessionInfo, TimelineLine};
+use crate::task::{TaskPage, TaskView};
+use crate::view::{AgentInfo, BudgetInfo, DeadLetter, Letter, MessageInfo};
+
+impl Reads for Space {
+    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
+        Box::pin(async move { Self::entry(self, &key, when).await })
+    }
+
+    fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
+        Box::pin(async move { Self::history(self, &key, after, limit).await })
+    }
+
+    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
+        Box::pin(async move { Self::entries(self, &prefix, after, limit).await })
+    }
+
+    fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
+        Box::pin(Self::snapshots(self, None, limit))
+    }
+
+    fn check(&self) -> Promise<'_, Check> {
+        Box::pin(async move { Ok((*Self::check(self).await?).clone()) })
+    }
+
+    fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
+        Box::pin(async move {
+            let found = Self::agents(self, filter, AgentNo(0), VIEW_MAX).await?;
+            Ok(found.into_iter().map(|view| AgentInfo::of(self, view)).collect())
+        })
+    }
+
+    fn agent(&self, id: AgentId) -> Promise<'_, AgentInfo> {
+        Box::pin(async move { Ok(AgentInfo::of(self, Self::agent(self, &id).await?)) })
+    }
+
+    fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
+        Box::pin(async move {
+            let all = Self::subscriptions(self, &agent).await?;
+            Ok(all.into_iter().map(|one| one.pattern).collect())
+        })
+    }
+
+    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>> {
+        Box::pin(async move {
+            let found = Self::inbox(self, &agent, DeliveryNo(0), limit).await?;
+            Ok(found.into_iter().map(Letter::from).collect())
+        })
+    }
+
+    fn outbox(&self, agent: AgentId, before: Option<Seq>, limit: usize) -> Promise<'_, OutboxPage> {
+        Box::pin(async move { Self::outbox(self, &agent, before, limit).await })
+    }
+
+    fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>> {
+        Box::pin(dead_letters(self, agent, limit))
+    }
+
+    fn message(&self, id: String) -> Promise<'_, MessageInfo> {
+        Box::pin(async move {
+            let view = match id.parse::<MessageId>() {
+                Ok(id) => Self::message(self, id).await?,
+                Err(_) => self.message_by_client_id(&ClientId::new(id)?).await?,
+            };
+            Ok(view.into())
+        })
+    }
+
+    fn messages(
+        &self,
+        filter: MessageFilter,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Promise<'_, MessagesPage> {
+        Box::pin(async move { Self::messages(self, &filter, before, limit).await })
+    }
+
+    fn why(&self, id: String) -> Promise<'_, Why> {
+        Box::pin(async move { Self::why(self, &id).await })
+    }
+
+    fn task(&self, id: TaskId) -> Promise<'_, TaskView> {
+        Box::pin(async move { Ok(TaskView::of(self, Self::task(self, &id).await?)) })
+    }
+
+    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+        Box::pin(async move { Ok(TaskView::of(self, Self::task_over(self, &id, wait).await?)) })
+    }
+
+    fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage> {
+        Box::pin(
+            async move { Ok(TaskPage::of(self, Self::tasks(self, &filter, after.as_ref(), limit).await?)) },
+        )
+    }
+
+    fn session(&self, id: SessionId) -> Promise<'_, SessionInfo> {
+        Box::pin(async move { Ok(Self::session(self, &id).await?.into()) })
+    }
+
+    fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>> {
+        Box::pin(async move { Self::session_task(self, &Self::session(self, &id).await?).await })
+    }
+
+    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
+        Box::pin(async move {
+            let found = Self::sessions(self, after.as_ref(), limit).await?;
+            Ok(found.into_iter().map(SessionInfo::from).collect())
+        })
+    }
+
+    fn timeline(
+        &self,
+        id: SessionId,
+        kind: Option<LineKind>,
+        page: Page,
+        limit: usize,
+    ) -> Promise<'_, Vec<TimelineLine>> {
+        Box::pin(async move {
+            let lines = Self::timeline(self, &id, kind, page, limit).await?;
+            Ok(lines.into_iter().map(TimelineLine::from).collect())
+        })
+    }
+
+    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo> {
+        Box::pin(async move {
+            let procedure = match at {
+                Some(at) => self.procedure_at(&id, at).await?,
+                None => Self::procedure(self, &id).await?,
+            };
+            let ProcedureView { procedure, spec, state, result } = self.procedure_view(procedure).await?;
+            Ok(ProcedureInfo::new(procedure.into(), spec, state, result))
+        })
+    }
+
+    fn procedures(
+        &self,
+        status: Option<ProcedureStatus>,
+        after: Option<ProcedureId>,
+        limit: usize,
+    ) -> Promise<'_, ProcedurePage> {
+        Box::pin(async move {
+            let page = Self::procedures(self, status, after.as_ref(), limit).await?;
+            let procedures = page.procedures.into_iter().map(Into::into).collect();
+            Ok(ProcedurePage { procedures, cursor: page.cursor })
+        })
+    }
+
+    fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>> {
+        Box::pin(async move {
+            let found = Self::budget(self, &id).await?;
+            Ok(found.map(|budget| BudgetInfo::of(self, budget)))
+        })
+    }
+
+    fn policy(&self) -> Promise<'_, Policy> {
+        Box::pin(std::future::ready(Ok(Self::policy(self).rules.clone())))
+    }
+
+    fn violations(&self) -> Promise<'_, Vec<Violation>> {
+        Box::pin(std::future::ready(Ok(Self::violations(self))))
+    }
+
+    fn counts(&self) -> Promise<'_, (Counts, TaskCounts)> {
+        let published = self.published();
+        Box::pin(std::future::ready(Ok((published.counts, published.tasks))))
+    }
+}
+
+/// Dead letters, each with whose it was. What a pool is called stands in the messages that lay in it.
+async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
+    let letters = space.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await?;
+    let published = space.published();
+    let mut pools: BTreeMap<PoolNo, String> = BTreeMap::new();
+    let mut told = Vec::with_capacity(letters.len());
+    for letter in letters {
+        let message = published.eras.message_id(letter.seq, letter.n);
+        let to = match letter.to.home() {
+            Home::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
+            Home::Pool(pool) => Some(match pools.entry(pool) {
+                Named::Occupied(name) => name.get().clone(),
+                Named::Vacant(place) => {
+                    place.insert(space.message(message).await?.message.to.to_string()).clone()
+                }
+            }),
+        };
+        told.push(DeadLetter {
+            id: published.eras.delivery_id(letter.delivery),
+            message,
+            to: to.unwrap_or_default(),
+            attempts: letter.attempts,
+            reason: letter.reason,
+            at: letter.at,
+        });
+    }
+    Ok(told)
+}

@@ -1,0 +1,88 @@
+//! The shared memory: watching it, and going back.
+
+use quorate::link::When;
+use quorate::{Code, Finding, RollbackTo, Seq, Timestamp, Version};
+
+use super::{SOON, Stage};
+
+// Fails under: a change that a watcher misses, or hears in another order, or with another content.
+pub(crate) async fn changes_are_watched_from_any_record(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let memory = alice.memory();
+    memory.put("a/one", "note", "first").await.expect("written");
+    let mut watch = stage.hub.memory().watch("a/", Seq(1));
+    let early = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
+    assert_eq!(
+        (early.key.as_str(), early.version, early.author.as_str()),
+        ("a/one", Version(1), "agent:alice")
+    );
+    memory.put("b/other", "note", "not asked for").await.expect("written");
+    let step = alice.commit().put("a/two", "note", [2]).delete("a/one");
+    let seq = step.commit().await.expect("done").expect("a record");
+    memory.rollback("a/one", RollbackTo::Version(Version(1)), None).await.expect("brought back");
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        let change = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
+        let content = change.content.map(|content| String::from_utf8_lossy(&content.bytes).into_owned());
+        heard.push((change.key.to_string(), change.version.0, content));
+    }
+    let expected = [("a/two", 1, Some("[2]")), ("a/one", 2, None), ("a/one", 3, Some("\"first\""))];
+    let expected = expected.map(|(key, version, text)| (key.to_owned(), version, text.map(str::to_owned)));
+    assert_eq!(heard, expected);
+    let mut late = stage.hub.memory().watch("", seq);
+    let change = tokio::time::timeout(SOON, late.next()).await.expect("in time").expect("a change");
+    assert_eq!((change.seq, change.key.as_str()), (seq, "a/two"), "from that record on");
+}
+
+// Fails under: a rollback that does not say what it changed, or goes back to another moment than was said.
+pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
+    let (hub, inside) = (&stage.hub, &stage.inside);
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let memory = alice.memory();
+    memory.put("plan/a", "note", 1).await.expect("written");
+    memory.write("plan/b", "note", 2, None, &["plan/a"]).await.expect("written");
+    let seq = memory.snapshot("before", "plan/").await.expect("named");
+    assert_eq!(memory.snapshot("before", "").await.expect_err("taken").code(), Code::Duplicate);
+    let snapshots = memory.snapshots(10).await.expect("read");
+    assert_eq!(snapshots, inside.memory().snapshots(10).await.expect("read"));
+    assert_eq!(
+        (snapshots[0].name.as_str(), snapshots[0].seq, snapshots[0].by.as_str()),
+        ("before", seq, "agent:alice")
+    );
+    memory.put("plan/a", "note", 10).await.expect("written");
+    memory.write("plan/c", "note", 3, None, &["plan/a"]).await.expect("written");
+    let check = memory.check().await.expect("looked");
+    assert_eq!((check.stale, check.is_clean()), (1, false));
+    assert!(
+        matches!(&check.findings[..], [Finding::Stale { key, now: Version(2), .. }] if key.as_str() == "plan/b")
+    );
+
+    let error =
+        memory.rollback("plan/a", RollbackTo::Version(Version(1)), Some(1)).await.expect_err("it is at 2");
+    assert_eq!(
+        (error.code(), error.refused().expect("a refusal").facts.current_version),
+        (Code::VersionConflict, Some(2))
+    );
+    let back = memory.rollback_all("plan/", RollbackTo::Snapshot("before".parse().expect("a name"))).await;
+    let back = back.expect("brought back");
+    let changed: Vec<_> =
+        back.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
+    assert_eq!(changed, [("plan/a", 3, Some(Version(1))), ("plan/c", 2, None)]);
+    assert_eq!((back.to, back.complete, back.seq.is_some()), (seq, true, true));
+    assert_eq!(memory.get("plan/a").await.expect("read").expect("there").restores, Some(1));
+    let back = memory.rollback("plan/a", RollbackTo::Seq(seq), None).await.expect("as it is");
+    assert!(back.changed.is_empty() || back.changed[0].restored == Some(Version(1)), "{back:?}");
+
+    let then = memory.at("plan/a", When::Version(Version(2))).await.expect("read").expect("there");
+    assert_eq!(then.content::<u64>().expect("a number"), 10);
+    let by_record = memory.at("plan/a", When::Seq(then.seq)).await.expect("read").expect("there");
+    assert_eq!(by_record.version, 2);
+    let early = memory.at("plan/a", When::Time(Timestamp(1))).await.expect("read");
+    assert!(early.is_none(), "there was nothing in 1970");
+    let later =
+        memory.at("plan/a", When::Time(Timestamp(4_000_000_000_000))).await.expect("read").expect("there");
+    assert!(later.version >= 3);
+    memory.drop_snapshot("before").await.expect("forgotten");
+    assert!(memory.snapshots(10).await.expect("read").is_empty());
+    assert_eq!(memory.drop_snapshot("before").await.expect_err("gone").code(), Code::NotFound);
+}
