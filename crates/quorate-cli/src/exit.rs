@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use quorate_core::Code;
 use quorate_engine::Error;
-use quorate_sqlite::{OpenError, RestoreError};
+use quorate_sqlite::{BackupError, OpenError, RestoreError};
 
 use crate::text;
 
@@ -69,6 +69,9 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
         return of_open(open);
     }
     if let Some(RestoreError::Backup(open)) = error.downcast_ref::<RestoreError>() {
+        return of_open(open);
+    }
+    if let Some(BackupError::Open(open)) = error.downcast_ref::<BackupError>() {
         return of_open(open);
     }
     if let Some(quorate::OpenHubError::Directory(open)) = error.downcast_ref::<quorate::OpenHubError>() {

@@ -32,8 +32,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = "quorate-data")]
     data: PathBuf,
     /// Say what it would take, and ask nobody.
-    #[arg(long)]
-    estimate: bool,
+    #[arg(long = "estimate", visible_alias = "dry-run")]
+    dry_run: bool,
     /// The report: text, md, html or json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = if args.json { Format::Json } else { args.format };
     let playbook = Playbook::read(&args.file, args.input.as_deref())?;
-    if args.estimate {
+    if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::o200k), format);
     }
     let hub = Hub::open(&args.data).await?;

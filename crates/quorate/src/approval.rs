@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 use quorate_core::{
-    ActionDigest, AgentId, Approval, ApprovalId, Commit, DecideApproval, Op, OpResult, Principal, Priority,
-    RequestApproval, TokenName, TokenRole, Verdict,
+    ActionDigest, AgentId, Approval, ApprovalId, Code, Commit, DecideApproval, Op, OpResult, Principal,
+    Priority, Refused, RequestApproval, TokenName, TokenRole, Verdict,
 };
 use quorate_engine::{ApprovalPage, ApprovalView, Error, canonical_action};
 use quorate_store::StoreError;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::agent::{Agent, to_json};
 use crate::hub::Hub;
-use crate::link::Link;
+use crate::link::{Link, Space};
 use crate::step::Step;
 
 /// An action to be proposed.
@@ -120,6 +120,15 @@ impl Agent {
     }
 }
 
+/// The space, for what has no verb over the network yet.
+fn here(link: &Arc<dyn Link>) -> Result<&Space, Error> {
+    link.space().ok_or_else(|| {
+        Refused::new(Code::Invalid, "a hub that is reached over the network does not show approvals here yet")
+            .hint("use its HTTP interface for this: GET /v1/approvals")
+            .into()
+    })
+}
+
 /// A person who decides, through this process. Whoever opens a data directory answers for who that is.
 pub struct Approver {
     link: Arc<dyn Link>,
@@ -141,7 +150,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn approval(&self, id: &str) -> Result<ApprovalView, Error> {
-        let space = self.only_here("shows approvals at /v1/approvals", "use `quorate approval`, or HTTP")?;
+        let space = here(&self.link)?;
         let approval = space.approval(&ApprovalId::new(id)?).await?;
         space.approval_view(approval).await
     }
@@ -155,8 +164,7 @@ impl Hub {
         after: Option<&ApprovalId>,
         limit: usize,
     ) -> Result<ApprovalPage, Error> {
-        let space = self.only_here("shows approvals at /v1/approvals", "use `quorate approval`, or HTTP")?;
-        space.approvals(Approval::is_pending, after, limit).await
+        here(&self.link)?.approvals(Approval::is_pending, after, limit).await
     }
 }
 

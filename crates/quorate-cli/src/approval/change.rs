@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::read_file;
-use crate::shape::plain;
 use crate::text;
 
 /// What somebody wants to be changed.
@@ -48,13 +47,18 @@ impl Change {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         for (path, value) in members {
             let old = before.pointer(&path);
-            lines.extend(old.map(|old| format!("- {path}: {}", plain(old))));
-            lines.push(format!("+ {path}: {}", plain(&value)));
+            lines.extend(old.map(|old| format!("- {path}: {}", said(old))));
+            lines.push(format!("+ {path}: {}", said(&value)));
             let op = if old.is_some() { "replace" } else { "add" };
             changes.push(json!({"op": op, "path": path, "value": value}));
         }
         Ok(Patch { json: serde_json::value::to_raw_value(&changes)?, lines })
     }
+}
+
+/// Text as it is, anything else as JSON.
+fn said(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `to.0=x` and `/to/0=x`: a pointer, and JSON or text.

@@ -194,7 +194,8 @@ mod tests {
             let refused = apply(json!({"list": [1]}), &patch).unwrap_err();
             assert_eq!(refused.code, Code::Invalid, "{patch}");
         }
-        let doubling = vec![json!({"op": "copy", "from": "", "path": "/a"}); 200];
+        let copy = |n: usize| json!({"op": "copy", "from": "", "path": format!("/{n}")});
+        let doubling = (0..200).map(copy).collect();
         assert!(apply(json!({"text": "x".repeat(1000)}), &Value::Array(doubling)).is_err());
     }
 }
