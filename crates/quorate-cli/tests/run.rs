@@ -152,3 +152,15 @@ fn a1_the_contract_review_runs_without_a_key_and_comes_to_the_same_each_time() {
         assert!(sentence["sources"].as_array().is_some_and(|sources| !sources.is_empty()), "{sentence}");
     }
 }
+
+// Fails under: an agent that writes words and no JSON is left out.
+#[test]
+fn a_program_may_answer_in_plain_words() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    playbook(path, &[("ada", "{ use: 'cmd:echo It looks fine to me.' }".to_owned())]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!(report["findings"]["ada"]["summary"], "It looks fine to me.", "{report}");
+}

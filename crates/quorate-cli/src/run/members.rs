@@ -6,7 +6,7 @@ use std::time::Duration;
 use quorate::deliberation::Spec;
 use quorate::{Failure, Hub, Running, Work};
 use quorate_agents::{Agent, Question};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Questions that one agent works on at once.
 const AT_ONCE: u32 = 4;
@@ -37,12 +37,20 @@ fn answering(
         Box::pin(async move {
             let schema = work.payload.get("answer").cloned();
             let question = Question { schema, within, ..Question::new(action, work.payload.clone()) };
-            // Whoever drives the deliberation asks once more if that makes sense.
-            agent
-                .answer(&question)
-                .await
-                .map(|reply| reply.body)
-                .map_err(|failure| Failure::dead(failure.to_string()))
+            match agent.answer(&question).await {
+                Ok(reply) => Ok(in_shape(action, reply.body)),
+                // Whoever drives the deliberation asks once more, with this, if that makes sense.
+                Err(failure) if failure.hint.is_empty() => Err(Failure::dead(failure.to_string())),
+                Err(failure) => Err(Failure::dead(format!("{failure} ({})", failure.hint))),
+            }
         })
+    }
+}
+
+/// What an agent wrote as plain text is what it found, in its words.
+fn in_shape(action: &str, body: Value) -> Value {
+    match body.get("text").and_then(Value::as_str) {
+        Some(text) if action == "analyse" && body.get("summary").is_none() => json!({ "summary": text }),
+        _ => body,
     }
 }

@@ -38,7 +38,7 @@ pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     assert_eq!(over.procedure(), inside.procedure(&id).await.expect("there").procedure());
     assert_eq!(over.result::<String>().expect("a text").as_deref(), Some("sign"));
     assert_eq!(hub.why(&id).await.expect("there"), inside.why(&id).await.expect("there"));
-    let other = driver.start_procedure(ProcedureDraft::new("deliberation", ()).id("other")).await;
+    let other = driver.start_procedure(ProcedureDraft::new("inspection", ()).id("other")).await;
     assert_eq!(other.expect("started").as_str(), "other");
     let running = hub.procedures(Some(ProcedureStatus::Running), None, 10).await.expect("read");
     assert_eq!(running.procedures.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["other"]);
