@@ -39,7 +39,7 @@ mod fact;
 mod facts;
 mod home;
 mod layout;
-mod numerals;
+pub(crate) mod numerals;
 mod phrasing;
 mod plan;
 mod problem;

@@ -203,7 +203,7 @@ impl Driving {
                 outs.extend(machine.step(&mut state, absent, now));
             }
             let mut ops = std::mem::take(&mut first);
-            let asks = self.ops_of(&mut at, &state, outs, &mut ops)?;
+            let asks = self.ops_of(&at, &state, outs, &mut ops)?;
             let receipt = match self.space.commit(self.commit(ops)).await {
                 Ok(receipt) => receipt,
                 Err(Error::Refused(refused)) => return self.give_up(&at, notice.as_ref(), refused).await,
@@ -280,13 +280,7 @@ impl Driving {
     }
 
     /// What is to be done, as operations of one commit; gives the questions among them, in their order.
-    fn ops_of(
-        &self,
-        at: &mut At,
-        state: &State,
-        outs: Vec<Out>,
-        ops: &mut Vec<Op>,
-    ) -> Result<Vec<AskId>, Error> {
+    fn ops_of(&self, at: &At, state: &State, outs: Vec<Out>, ops: &mut Vec<Op>) -> Result<Vec<AskId>, Error> {
         let mut asks = Vec::new();
         let (mut status, mut result) = (ProcedureStatus::Running, None);
         let seal = |value: Result<Vec<u8>, serde_json::Error>| {

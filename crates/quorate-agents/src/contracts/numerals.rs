@@ -1,6 +1,6 @@
 //! Numbers in words and in figures.
 
-const SMALL: [&str; 20] = [
+pub(crate) const SMALL: [&str; 20] = [
     "zero",
     "one",
     "two",
@@ -22,7 +22,7 @@ const SMALL: [&str; 20] = [
     "eighteen",
     "nineteen",
 ];
-const TENS: [&str; 10] =
+pub(crate) const TENS: [&str; 10] =
     ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 
 /// `forty-five`, `one hundred twenty`, `two million five hundred thousand`.

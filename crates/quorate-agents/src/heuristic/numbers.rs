@@ -1,5 +1,7 @@
 //! Numbers as contracts write them: in figures, in words, or both.
 
+use crate::contracts::numerals::{SMALL, TENS};
+
 /// How many units of the word after it a number counts: `forty-five (45) days`, `90 calendar days`.
 pub(crate) fn counted(plain: &str, unit: &str) -> Vec<u64> {
     let words = split(plain);
@@ -121,35 +123,12 @@ fn number_before(words: &[&str]) -> Option<u64> {
 }
 
 fn value(word: &str) -> Option<u64> {
-    const SMALL: [&str; 20] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-    ];
-    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
     let place = |list: &[&str]| list.iter().position(|known| *known == word).map(|at| at as u64);
     match word {
         "hundred" => Some(100),
         "thousand" => Some(1_000),
         "million" => Some(1_000_000),
-        _ => place(&SMALL).or_else(|| place(&TENS).map(|at| (at + 2) * 10)),
+        _ => place(&SMALL).or_else(|| place(&TENS).map(|at| at * 10)),
     }
 }
 

@@ -32,9 +32,11 @@ impl Hub {
 
     /// What this command starts.
     pub(crate) fn of(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
+        let child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
+        // From here on it ends with the test, also with one that fails below.
+        let mut hub = Self { child, ready: Value::Null, address: String::new(), admin: String::new() };
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        BufReader::new(hub.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
         assert_eq!(ready["event"], "ready");
         let file = command
@@ -43,8 +45,9 @@ impl Hub {
             .join(ready["adminTokenFile"].as_str().expect("a path"));
         let admin = fs::read_to_string(file).expect("a token");
         let (_, address) = ready["url"].as_str().and_then(|url| url.split_once("://")).expect("an address");
-        let (address, admin) = (address.to_owned(), admin.trim().to_owned());
-        Self { child, ready, address, admin }
+        (hub.address, hub.admin) = (address.to_owned(), admin.trim().to_owned());
+        hub.ready = ready;
+        hub
     }
 
     pub(crate) fn signal(&self, name: &str) {
