@@ -104,5 +104,5 @@ fn headline(outcome: &Outcome) -> String {
         parts.push(format!("confidence {confidence:.2}"));
     }
     parts.push(format!("{} agreement", synthesis.agreement.level));
-    parts.join("   ")
+    parts.join(" · ")
 }

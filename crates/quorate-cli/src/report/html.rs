@@ -14,7 +14,7 @@ h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.1rem;margin-top:2rem}\
 .head{font-weight:600}.dim{color:var(--dim)}\
 table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}\
 th,td{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--line)}\
-th{font-weight:600;color:var(--dim)}li{margin:.25rem 0}";
+th{font-weight:600;color:var(--dim)}td:last-child{min-width:14rem}li{margin:.25rem 0}";
 
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
