@@ -1,6 +1,6 @@
 //! `quorate run`: a playbook, from the first question to the report.
 
-mod members;
+pub(crate) mod members;
 mod watch;
 
 use std::path::PathBuf;

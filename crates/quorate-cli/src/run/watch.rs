@@ -12,8 +12,11 @@ use crate::text::{clean_line, say};
 pub(super) fn begin(path: &Path, spec: &Spec, agents: &[Agent]) {
     say(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), clean_line(&path.display().to_string())));
     say(format!("question   {}", clean_line(&spec.subject)));
-    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
     say(format!("agents     {}", clean_line(&names.join(", "))));
+    for idle in &spec.not_asked {
+        say(format!("           {} not asked: {}", clean_line(&idle.agent), clean_line(&idle.why)));
+    }
     if agents.iter().all(|agent| matches!(agent.declared, Use::Heuristic(_))) {
         say("           local heuristics: no LLM, no key, no network");
     }
