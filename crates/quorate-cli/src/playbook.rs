@@ -1,6 +1,7 @@
 //! Playbooks: which procedure, which agents, which limits. Strict YAML: what nobody knows is an error with its place.
 
 mod agents;
+mod approval;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ use agents::AgentIn;
 use crate::config::nearest;
 use crate::exit::{Ended, USAGE};
 
+pub(crate) use approval::{Approval, is_file_name};
+
 /// Larger than any that somebody writes.
 const BYTES_MAX: u64 = 1 << 20;
 /// The longest text that agents are given to read.
@@ -34,6 +37,18 @@ pub(crate) struct Playbook {
     pub(crate) spec: Spec,
     /// Everybody who is declared, in the order of the file. Who of them takes part, the spec says.
     pub(crate) agents: Vec<Agent>,
+    /// What a person is asked for in the end.
+    pub(crate) approval: Option<Approval>,
+}
+
+/// What agents are given to read.
+pub(crate) enum Input<'a> {
+    /// What the playbook names.
+    Named,
+    /// This file instead.
+    File(&'a Path),
+    /// This text instead.
+    Text(String),
 }
 
 #[derive(Deserialize)]
@@ -50,6 +65,7 @@ struct PlaybookIn {
     score: Option<Score>,
     limits: Option<Limits>,
     providers: Option<InOrder<Spanned<Provider>>>,
+    approval: Option<Spanned<Approval>>,
 }
 
 /// A mapping in the order of the file.
@@ -79,13 +95,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
 
 impl Playbook {
     /// Reads a playbook; `input` stands in for what it names to read.
-    pub(crate) fn read(path: &Path, input: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, input: Input<'_>) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
         Self::of(path, &text, input)
     }
 
     /// The playbook in a text, as if it had been read there.
-    pub(crate) fn of(path: &Path, text: &str, input: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn of(path: &Path, text: &str, input: Input<'_>) -> anyhow::Result<Self> {
         let place = Place(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
@@ -95,9 +111,10 @@ impl Playbook {
             return Err(place.ended(found.procedure.referenced.line(), &what, "procedure: deliberation"));
         }
         let text = match (input, &found.input) {
-            (Some(given), _) => Some(read_input(given)?),
-            (None, Some(named)) => Some(read_input(&place.directory().join(&named.value))?),
-            (None, None) => None,
+            (Input::Text(text), _) => Some(text),
+            (Input::File(given), _) => Some(read_input(given)?),
+            (Input::Named, Some(named)) => Some(read_input(&place.directory().join(&named.value))?),
+            (Input::Named, None) => None,
         };
         let providers = place.providers(found.providers.map(|said| said.0).unwrap_or_default())?;
         let (agents, taking) = place.agents(found.agents.value.0, &providers, text.as_deref())?;
@@ -136,7 +153,13 @@ impl Playbook {
                 "docs/guides/deliberation.md has the settings",
             )
         })?;
-        Ok(Self { path: path.to_owned(), spec, agents })
+        if let Some(approval) = &found.approval
+            && let Err((what, hint)) = approval.value.check(&spec)
+        {
+            return Err(place.ended(approval.referenced.line(), &format!("approval.{what}"), &hint));
+        }
+        let approval = found.approval.map(|approval| approval.value);
+        Ok(Self { path: path.to_owned(), spec, agents, approval })
     }
 }
 

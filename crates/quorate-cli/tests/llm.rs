@@ -12,7 +12,7 @@ use std::process::Command;
 
 use scripted::{Act, KEY, KEY_ENV, Seen, Server, Speaks};
 use serde_json::{Value, json};
-use support::QUORATE;
+use support::{QUORATE, works_but_for};
 
 /// Runs the program beside the servers.
 async fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -39,7 +39,6 @@ fn finding(score: u32, recommendation: &str, confidence: f64) -> String {
 fn keeps(seen: &Seen, score: u32, recommendation: &str) -> String {
     let (task, input) = seen.question();
     if task == "analyse" {
-        assert!(input["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
         return finding(score, recommendation, 0.8);
     }
     let own = &input["your_position"]["position"];
@@ -146,6 +145,8 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
 
     // The schema reaches a model once, and every model has the instructions of its role.
     for (name, server) in servers {
+        let (_, question) = server.seen()[0].question();
+        assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
         let asked = &server.seen()[0].body.to_string();
         let schemas = [r#""relies_on":"#, r#"\"relies_on\":"#]
             .iter()
@@ -154,6 +155,16 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
         assert_eq!(schemas, 1, "{name}: {asked}");
         assert!(asked.contains("for the customer") || asked.contains("clauses"), "{name} has its prompt");
     }
+}
+
+// Fails under: a command of the guide that does not work, or not as it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guide_to_agents_that_are_models_works_as_it_is_written() {
+    let server = Server::start(Speaks::Keyless, vec![Act::Answer(wary)]).await;
+    let url = server.url();
+    let works = move || works_but_for("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
+    tokio::task::spawn_blocking(works).await.expect("it works");
+    assert!(server.seen().len() >= 3, "tried, run, recorded; played back without a call");
 }
 
 // Fails under: a price that the estimate does not use, or that is used without one of its halves.

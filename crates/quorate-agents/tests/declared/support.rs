@@ -19,6 +19,8 @@ pub(crate) const KEY_ENV: &str = "SCRIPTED_KEY";
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Speaks {
     Chat,
+    /// The same, on somebody's own machine: it wants no key.
+    Keyless,
     Gemini,
     Anthropic,
     Ollama,
@@ -185,6 +187,7 @@ fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
             seen.header("authorization") == Some(&format!("Bearer {KEY}")),
             &["model", "messages"],
         ),
+        Speaks::Keyless => ("/base/chat/completions", seen.header("authorization").is_none(), &["model"]),
         Speaks::Gemini => {
             let path = if is_gemini { seen.path.as_str() } else { "/base/models/MODEL:generateContent" };
             (path, seen.header("x-goog-api-key") == Some(KEY), &["contents"])
@@ -212,7 +215,7 @@ fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
 fn said(speaks: Speaks, text: &str, cut: bool) -> String {
     let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
     let body = match speaks {
-        Speaks::Chat => json!({
+        Speaks::Chat | Speaks::Keyless => json!({
             "id": "chatcmpl-1", "object": "chat.completion",
             "choices": [{ "index": 0, "finish_reason": either("length", "stop"),
                           "message": { "role": "assistant", "content": text } }],

@@ -15,7 +15,7 @@ use crate::config::nearest;
 use crate::doctor::{Check, Grade, tell};
 use crate::exit::{Ended, NOT_FOUND};
 use crate::hub::{Hub, Noun, segment};
-use crate::playbook::Playbook;
+use crate::playbook::{Input, Playbook};
 use crate::run::members;
 use crate::shape::{Shape, field, time};
 
@@ -28,7 +28,7 @@ const WITHIN_MS: u64 = 30_000;
 
 /// Tries an agent of a playbook. No hub is needed.
 pub(super) async fn of_playbook(file: &Path, name: &str, shape: &Shape) -> anyhow::Result<()> {
-    let playbook = Playbook::read(file, None)?;
+    let playbook = Playbook::read(file, Input::Named)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
         let near = nearest(name, names.iter().copied());
@@ -41,7 +41,7 @@ pub(super) async fn of_playbook(file: &Path, name: &str, shape: &Shape) -> anyho
     let tried = probe(agent, &question).await;
     let mut about = Map::new();
     about.insert("agent".into(), name.into());
-    about.insert("works".into(), works(&agent.declared).into());
+    about.insert("use".into(), scheme(&agent.declared).into());
     if let Some(reply) = &tried.reply {
         about.insert("usage".into(), serde_json::to_value(reply.usage)?);
         about.insert("answer".into(), reply.body.clone());
@@ -64,7 +64,7 @@ fn asked(spec: &Spec, name: &str) -> Value {
 }
 
 /// How an agent was declared, in a word.
-fn works(declared: &Use) -> &'static str {
+fn scheme(declared: &Use) -> &'static str {
     match declared {
         Use::Heuristic(_) => "heuristic",
         Use::Command(_) => "cmd",
