@@ -95,6 +95,8 @@ async fn an_agent_of_a_hub_is_looked_up_and_asked_if_it_can_analyse() {
         let said = place.shell("quorate agent test ben");
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(said.out.contains("`analyse` is not among its actions"), "{}", said.out);
+        let left = place.shell("quorate agent list --format compact | cut -f1");
+        assert_eq!(left.out, "ada\nben\n", "whoever asked is gone");
         let said = place.shell("quorate agent test nobody");
         assert_eq!(said.code, Some(3), "{}", said.err);
         place

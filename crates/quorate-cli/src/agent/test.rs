@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::config::nearest;
 use crate::doctor::{Check, Grade, tell};
 use crate::exit::{Ended, NOT_FOUND};
-use crate::hub::{Hub, Noun, segment};
+use crate::hub::{DryRun, Hub, Method, Noun, segment};
 use crate::playbook::{Input, Playbook};
 use crate::run::members;
 use crate::shape::{Shape, field, time};
@@ -23,6 +23,8 @@ use crate::shape::{Shape, field, time};
 const CHARS: usize = 2_000;
 /// What is read if the playbook names no text.
 const SAMPLE: &str = "This is a trial of one agent. Either party may end the agreement with 30 days' notice. The fee is 1,200 EUR a month.";
+/// Who asks an agent of a hub, and is gone afterwards.
+const ASKER: &str = "agent-test";
 /// How long an agent of a hub may take.
 const WITHIN_MS: u64 = 30_000;
 
@@ -144,11 +146,21 @@ fn there(agent: &Value, id: &str) -> Check {
     }
 }
 
+/// Asks as an agent of its own: only an agent can be answered.
 async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
+    let asker = format!("/v1/agents/{ASKER}");
+    let role = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
+    hub.change(DryRun::new(false), (Method::Put, &asker), Some(role)).await?;
+    let answer = ask_as(hub, id).await;
+    hub.change(DryRun::new(false), (Method::Delete, &asker), None).await?;
+    answer
+}
+
+async fn ask_as(hub: &Hub, id: &str) -> anyhow::Result<Value> {
     let member = Member { id: id.to_owned(), provider: None };
     let spec = Spec::new("Is this agent ready?", json!({ "text": SAMPLE }), vec![member]);
     let question = json!({
-        "to": id, "type": "query", "action": ANALYSE, "timeoutMs": WITHIN_MS, "payload": asked(&spec, id),
+        "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": WITHIN_MS, "payload": asked(&spec, id),
     });
     let answer = hub.ask(question.to_string()).await?;
     let answer: Value = serde_json::from_str(&answer)?;
