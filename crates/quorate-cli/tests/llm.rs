@@ -115,6 +115,16 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
     assert!(report["missing"][0]["why"].to_string().contains("exceeded your current quota"), "{report}");
     assert_eq!(report["findings"]["risk_assessor"]["confidence"], 0.8, "the repaired answer counts");
 
+    check_figures(&report["actual"], &servers);
+    assert_eq!((calls(&groq, "analyse"), calls(&anthropic, "analyse"), calls(&ollama, "analyse")), (2, 2, 2));
+    assert_eq!(calls(&openai, "analyse"), 2, "asked once more, then left out");
+    for (name, server) in servers {
+        check_asked(name, server);
+    }
+}
+
+/// What is told to have been spent is what the servers saw and counted, at the prices of the playbook.
+fn check_figures(actual: &Value, servers: &[(&str, &Server)]) {
     let prices =
         [("groq", 0.59, 0.79), ("anthropic", 3.0, 15.0), ("gemini", 0.30, 2.50), ("ollama", 0.0, 0.0)];
     for (phase, task) in [("analysis", "analyse"), ("discussion", "discuss")] {
@@ -124,7 +134,7 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
             assert!(made > 0, "{name} takes part in the {phase}");
             // One call was refused with 429: it read and wrote nothing.
             let answered = if (name, task) == ("groq", "analyse") { made - 1 } else { made };
-            let used = &report["actual"][phase]["providers"][name];
+            let used = &actual[phase]["providers"][name];
             let figures = (&used["calls"], &used["tokens_in"], &used["tokens_out"]);
             assert_eq!(
                 figures,
@@ -140,21 +150,23 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
             );
         }
     }
-    assert_eq!((calls(&groq, "analyse"), calls(&anthropic, "analyse"), calls(&ollama, "analyse")), (2, 2, 2));
-    assert_eq!(calls(&openai, "analyse"), 2, "asked once more, then left out");
+}
 
-    // The schema reaches a model once, and every model has the instructions of its role.
-    for (name, server) in servers {
-        let (_, question) = server.seen()[0].question();
-        assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
-        let asked = &server.seen()[0].body.to_string();
-        let schemas = [r#""relies_on":"#, r#"\"relies_on\":"#]
-            .iter()
-            .map(|key| asked.matches(key).count())
-            .sum::<usize>();
-        assert_eq!(schemas, 1, "{name}: {asked}");
-        assert!(asked.contains("for the customer") || asked.contains("clauses"), "{name} has its prompt");
-    }
+/// A model has the agreement, the instructions of its role, and the schema once.
+fn check_asked(name: &str, server: &Server) {
+    let (_, question) = server.seen()[0].question();
+    assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
+    let asked = &server.seen()[0].body.to_string();
+    let keys = [r#""relies_on":"#, r#"\"relies_on\":"#];
+    assert_eq!(keys.iter().map(|key| asked.matches(key).count()).sum::<usize>(), 1, "{name}: {asked}");
+    let role = match name {
+        "groq" => "You extract clauses from contracts.",
+        "anthropic" => "You assess the legal risk of a contract",
+        "gemini" => "You look at what a contract costs",
+        "openai" => "You look at who owns what",
+        _ => "You check whether a contract keeps to the laws",
+    };
+    assert!(asked.contains(role), "{name} has its prompt");
 }
 
 // Fails under: a command of the guide that does not work, or not as it says.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use quorate_agents::{Outcome, Probe, Use, probe};
 use quorate_procedures::deliberation::{ANALYSE, Deliberation, Event, Member, Out, Spec, State};
 use quorate_procedures::{finding, tokens};
+use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 
 use crate::config::nearest;
@@ -114,9 +115,10 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, shape: &Shape) -> anyhow::Res
     } else if !analyses {
         checks.push(Check::skipped("answers", "not asked: `analyse` is not among its actions"));
     } else {
-        let began = tokio::time::Instant::now();
+        let clock = SystemClock::new();
+        let began = clock.now().mono.0;
         let answered = ask(hub, &id).await;
-        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ms = clock.now().mono.0.saturating_sub(began);
         checks.extend(match answered {
             Ok(answer) => {
                 let answers = Check { ms: Some(ms), ..Check::good("answers", "to `analyse`") };
