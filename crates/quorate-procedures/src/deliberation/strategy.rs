@@ -104,7 +104,7 @@ fn demand(issue: &RankedIssue, need: Need, count: Count) -> Option<Demand> {
     let ask = tokens::cut(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
     let section = held.iter().find_map(|one| said(one.issue.evidence.as_ref())).map(section);
     let agents: Vec<String> = issue.flagged.iter().map(|one| one.agent.clone()).collect();
-    let place = section.as_ref().map_or_else(String::new, |section| format!(", {section}"));
+    let place = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
     let text = format!(
         "{}: {} ({}, {}{place}), says {}.",
         capital(need.as_str()),

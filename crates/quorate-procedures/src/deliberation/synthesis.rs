@@ -8,7 +8,7 @@
 //!   them, then by the confidence of those, then by name.
 //! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without one, that of all findings.
 //! - The **agreement** is the mean share of what stands over all conflicts, 1 without any: `unanimous` from 0.999, `strong` from 0.75, `moderate`
-//!   from 0.5, else `weak`.
+//!   from 0.5, else `weak`; `split` if what to do is a tie.
 
 use std::collections::BTreeMap;
 
@@ -120,16 +120,30 @@ impl Step<'_> {
         let issues = self.issues(&all);
         summary.extend(issues_sentence(&issues));
         summary.extend(self.others_sentence(&all));
-        for missing in self.gathered().missing {
-            let (agent, why) = (&missing.agent, missing.why.join("; then: "));
-            let text = match &missing.conflict {
-                Some(conflict) => format!("{agent} did not answer on {conflict}: {why}."),
-                None => format!("{agent} is missing: {why}."),
-            };
-            summary.push(Sentence { text, sources: vec![missing.asked.0] });
-        }
+        summary.extend(self.missing_sentences());
         let strategy = strategy::strategy(&issues, &all, &self.spec.words, self.count);
         Synthesis { summary, recommendation, score, confidence, agreement: agreement(&all), issues, strategy }
+    }
+
+    /// Who is missing as a whole, and who in a conflict; why is told elsewhere.
+    fn missing_sentences(&self) -> Vec<Sentence> {
+        let mut by_place: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
+        for missing in self.gathered().missing {
+            let (agents, sources) = by_place.entry(missing.conflict).or_default();
+            agents.push(missing.agent);
+            sources.push(missing.asked.0);
+        }
+        let sentence = |(place, (agents, sources)): (Option<String>, (Vec<String>, Vec<String>))| {
+            let agents = agents.join(", ");
+            match place {
+                Some(place) => Sentence {
+                    text: format!("Without an answer on {place}: {agents}."),
+                    sources: vec![place],
+                },
+                None => Sentence { text: format!("Missing: {agents}."), sources },
+            }
+        };
+        by_place.into_iter().map(sentence).collect()
     }
 
     /// Where nobody says what to do: what each found.
@@ -355,7 +369,9 @@ fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
 
 fn agreement(all: &[&Decision]) -> Agreement {
     let value = mean(all.iter().map(|decision| decision.share)).unwrap_or(1.0);
+    let is_split = |one: &&&Decision| one.conflict.kind == Kind::Categorical && one.how == How::Tied;
     let level = match value {
+        _ if all.iter().any(|one| is_split(&one)) => "split",
         value if value >= 0.999 => "unanimous",
         value if value >= 0.75 => "strong",
         value if value >= 0.5 => "moderate",

@@ -55,10 +55,10 @@ fn a1_the_strategy_ranks_what_to_ask_for_by_need() {
         ("c", &[("cap", "critical", "cap it at two years' fees"), ("ip", "high", "the customer owns it")]),
     ];
     expect![[r#"
-        Must have: the customer owns it (ip, high, § 9.2 of c), says c. [F3]
-        Should have: cap it at a year's fees (cap, critical, § 9.2 of b), says a, b, c. [F1 F2 F3]
-        Should have: 30 days (term, medium, § 9.2 of b), says b. [F2]
-        Give away: names with consent only (logo, low, § 9.2 of a), says a. [F1]
+        Must have: the customer owns it (ip, high, at § 9.2 of c), says c. [F3]
+        Should have: cap it at a year's fees (cap, critical, at § 9.2 of b), says a, b, c. [F1 F2 F3]
+        Should have: 30 days (term, medium, at § 9.2 of b), says b. [F2]
+        Give away: names with consent only (logo, low, at § 9.2 of a), says a. [F1]
     "#]]
     .assert_eq(&told(&outcome(issues, &[])));
     // Once a has come round, nobody is against it any more.
