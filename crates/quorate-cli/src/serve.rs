@@ -73,7 +73,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let door = Door { listen: args.listen, tls, insecure: args.insecure_listen };
+    let door = Door { listen: args.listen, or_else: None, tls, insecure: args.insecure_listen };
     let served = Served::start(&data, engine, settings, door, Told::Everything).await?;
     text::print(served.ready.to_string());
     journal.say(Level::Info, "ready", &[("http", json!(served.listening.address().to_string()))]);
@@ -97,6 +97,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 /// Where to listen, and how.
 struct Door {
     listen: SocketAddr,
+    /// If somebody else listens there.
+    or_else: Option<SocketAddr>,
     tls: Option<Tls>,
     insecure: bool,
 }
@@ -130,10 +132,13 @@ impl Served {
         let space = engine.space("default".parse()?).await?;
         let token_file = admin_token(data, &space, told).await?;
         let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let listening = match door.tls {
+        let mut listening = match door.tls {
             Some(tls) => Listening::start_tls(app.clone(), door.listen, tls).await,
             None => Listening::start(app.clone(), door.listen, door.insecure).await,
         };
+        if let (Err(ServeError::Listen { .. }), Some(other)) = (&listening, door.or_else) {
+            listening = Listening::start(app.clone(), other, door.insecure).await;
+        }
         let listening = listening.map_err(in_words)?;
         let ready = json!({
             "event": "ready",
@@ -152,10 +157,8 @@ impl Served {
         close_to_others();
         let clock = SystemClock::new();
         let engine = recover(data, quorate_engine::Options::default(), &clock, &Journal::default())?;
-        let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-        let free = std::net::TcpListener::bind(usual).is_ok();
-        let listen = if free { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) };
-        let door = Door { listen, tls: None, insecure: false };
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let door = Door { listen: here(PORT), or_else: Some(here(0)), tls: None, insecure: false };
         Self::start(data, engine, Settings::default(), door, Told::Nothing).await
     }
 

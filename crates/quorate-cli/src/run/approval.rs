@@ -10,19 +10,23 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use quorate::deliberation::Outcome;
-use quorate::{ActionDigest, ApprovalDraft, ApprovalId, Failure, Hub, Running, Work};
+use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hub, Running, Work};
 use quorate_core::Code;
 use quorate_engine::canonical_action;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::LOOK;
 use super::progress::plain_line;
+use crate::exit::{Ended, FAILED};
 use crate::playbook::{Approval, is_file_name};
 use crate::text::{clean_line, say};
 
 /// The agent that sends what was approved.
 const OUTBOX: &str = "outbox";
+/// How long it may take to write a letter, one more try included.
+const SENT_WITHIN: Duration = Duration::from_secs(10);
 
 /// Who decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -37,19 +41,13 @@ pub(crate) enum Approve {
     Auto,
 }
 
-/// What becomes of an approval, as the hub tells whoever asked.
+/// What the outbox is told of a decision.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Decided {
     approval: String,
-    state: String,
     digest: String,
-    decided_by: Option<String>,
-    reason: Option<String>,
+    /// What may happen; nothing unless somebody approved.
     action: Option<Action>,
-    /// The file that it was written to, by us.
-    #[serde(skip)]
-    file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -95,7 +93,6 @@ pub(crate) struct Pending {
     digest: ActionDigest,
     letter: String,
     outbox: Running,
-    decided: mpsc::UnboundedReceiver<Decided>,
 }
 
 impl Pending {
@@ -108,11 +105,10 @@ impl Pending {
         out: &Path,
     ) -> anyhow::Result<Option<Self>> {
         let Some(payload) = asked.payload(outcome) else { return Ok(None) };
-        let (tell, decided) = mpsc::unbounded_channel();
         let out = out.to_owned();
         let sends = move |work: Work<Value>| {
-            let (tell, out) = (tell.clone(), out.clone());
-            async move { send(&work, &out, &tell) }
+            let out = out.clone();
+            async move { send(&work, &out) }
         };
         let outbox = hub.agent(OUTBOX).on("approval.decided", sends).run().await?;
         let confidence = outcome.synthesis.confidence.unwrap_or(0.0);
@@ -130,51 +126,88 @@ impl Pending {
             digest: ActionDigest::of(&bytes),
             letter: payload["letter"].as_str().unwrap_or_default().to_owned(),
             outbox,
-            decided,
         }))
     }
 
     /// Waits for the decision, as far as somebody is to decide now, and for what follows from it. `elsewhere` are the
     /// flags with which other commands reach the hub, if they can.
     pub(crate) async fn settle(
-        mut self,
+        self,
         hub: &Hub,
         how: Approve,
         elsewhere: Option<&str>,
     ) -> anyhow::Result<Settled> {
-        let waits = format!("{} \"{}\" waits for a person", self.id, self.action);
-        say(plain_line("approval", "◆", &format!("{waits}, {} h left", self.hours)));
-        let decided = match how {
-            Approve::Later => None,
-            Approve::Wait => {
-                let flags = elsewhere.unwrap_or_default();
-                say(plain_line("", "", &format!("decide with: quorate approval approve {}{flags}", self.id)));
-                self.decided.recv().await
-            }
-            Approve::Auto => {
-                self.decide(hub, "nobody", Ok("approved unseen, as the run was told to")).await?;
-                self.decided.recv().await
-            }
-            Approve::Ask => self.at_the_terminal(hub, elsewhere).await?,
-        };
-        self.outbox.stop().await?;
-        let digest = self.digest.to_string();
         let mut settled = Settled {
             id: self.id.to_string(),
-            action: self.action,
+            action: self.action.clone(),
             state: "pending".into(),
-            digest: digest.clone(),
+            digest: self.digest.to_string(),
             approved_digest: None,
             decided_by: None,
             reason: None,
             file: None,
         };
-        if let Some(decided) = decided {
-            settled.approved_digest = Some(decided.digest).filter(|other| *other != digest);
-            (settled.state, settled.decided_by) = (decided.state, decided.decided_by);
-            (settled.reason, settled.file) = (decided.reason, decided.file);
+        if let Some(decided) = self.decided(hub, how, elsewhere).await? {
+            let approval = decided.approval();
+            settled.state = approval.status.as_str().to_owned();
+            settled.approved_digest = approval
+                .approved_digest
+                .filter(|other| *other != self.digest)
+                .map(|digest| digest.to_string());
+            if let Some(decision) = approval.status.decision() {
+                settled.decided_by = Some(decision.by.clone());
+                settled.reason = Some(decision.reason.clone()).filter(|reason| !reason.is_empty());
+            }
+            if approval.approved_digest.is_some() {
+                settled.file = Some(self.sent(hub).await?);
+            }
         }
+        self.outbox.stop().await?;
         Ok(settled)
+    }
+
+    /// How it was decided; nothing if it stays pending.
+    async fn decided(
+        &self,
+        hub: &Hub,
+        how: Approve,
+        elsewhere: Option<&str>,
+    ) -> anyhow::Result<Option<ApprovalInfo>> {
+        let now = hub.approval(self.id.as_str()).await?;
+        // Whoever goes on with what was stopped may come after the decision.
+        if !now.is_pending() {
+            return Ok(Some(now));
+        }
+        let waits = format!("{} \"{}\" waits for a person", self.id, self.action);
+        say(plain_line("approval", "◆", &format!("{waits}, {} h left", self.hours)));
+        match how {
+            Approve::Later => return Ok(None),
+            Approve::Wait => {
+                let flags = elsewhere.unwrap_or_default();
+                say(plain_line("", "", &format!("decide with: quorate approval approve {}{flags}", self.id)));
+            }
+            Approve::Auto => {
+                self.decide(hub, "nobody", Ok("approved unseen, as the run was told to")).await?
+            }
+            Approve::Ask => return self.at_the_terminal(hub, elsewhere).await,
+        }
+        Ok(Some(hub.decided(self.id.as_str()).await?))
+    }
+
+    /// Waits until the outbox has sent what was approved: that, and where to, is one commit with the end of its delivery.
+    async fn sent(&self, hub: &Hub) -> anyhow::Result<PathBuf> {
+        let looking = async {
+            loop {
+                if let Some(entry) = hub.memory().get(&sent_key(self.id.as_str())).await? {
+                    return Ok::<_, anyhow::Error>(entry.content::<Sent>()?.file);
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(SENT_WITHIN, looking).await.unwrap_or_else(|_| {
+            let message = format!("{} is approved, and the letter has not gone out", self.id);
+            Err(Ended::new(FAILED, message, "what became of it: quorate msg list --to outbox").into())
+        })
     }
 
     /// Decides in this process: with `Ok` it is approved, with `Err` rejected, each with a reason.
@@ -185,7 +218,7 @@ impl Pending {
             Err(reason) => approver.reject(&self.id, self.digest, reason).await,
         };
         match decided {
-            // Somebody was faster: the first decision stands, and we are told of it.
+            // Somebody was faster: the first decision stands.
             Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
             decided => Ok(decided?),
         }
@@ -193,10 +226,10 @@ impl Pending {
 
     /// Shows what is to be approved, and takes the first decision: from here, or from anywhere else.
     async fn at_the_terminal(
-        &mut self,
+        &self,
         hub: &Hub,
         elsewhere: Option<&str>,
-    ) -> anyhow::Result<Option<Decided>> {
+    ) -> anyhow::Result<Option<ApprovalInfo>> {
         say(format!("\n The letter, exactly as it would go out (sha256 of the action: {}):\n", self.digest));
         self.letter.lines().for_each(|line| say(format!("   │ {}", clean_line(line))));
         say("\n a  approve     r REASON  reject     l  later: it stays pending");
@@ -208,9 +241,9 @@ impl Pending {
         loop {
             let _ = write!(std::io::stderr().lock(), " > ");
             let line = tokio::select! {
-                decided = self.decided.recv() => {
+                decided = hub.decided(self.id.as_str()) => {
                     say("");
-                    return Ok(decided);
+                    return Ok(Some(decided?));
                 }
                 line = lines.recv() => line,
             };
@@ -228,7 +261,7 @@ impl Pending {
                     continue;
                 }
             }
-            return Ok(self.decided.recv().await);
+            return Ok(Some(hub.decided(self.id.as_str()).await?));
         }
     }
 }
@@ -246,27 +279,30 @@ fn lines_of_the_terminal() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-/// Writes the letter that was approved, and tells how it was decided.
-fn send(work: &Work<Value>, out: &Path, tell: &mpsc::UnboundedSender<Decided>) -> Result<(), Failure> {
+/// What is on record of a letter that went out.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    file: PathBuf,
+    digest: String,
+}
+
+fn sent_key(approval: &str) -> String {
+    format!("letters/{approval}")
+}
+
+/// Writes the letter that was approved.
+fn send(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
     let wrong = |what: &str| Failure::dead(format!("the outbox cannot send this: {what}"));
-    let mut decided: Decided =
+    let decided: Decided =
         serde_json::from_value(work.payload.clone()).map_err(|error| wrong(&error.to_string()))?;
-    if let Some(Action { payload: Letter { letter, write } }) = &decided.action {
-        // A person may have changed it.
-        if !is_file_name(write) {
-            return Err(wrong("it names no file"));
-        }
-        let file = out.join(write);
-        write_whole(&file, letter).map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
-        work.put(
-            &format!("letters/{}", decided.approval),
-            "letter",
-            serde_json::json!({ "file": file, "digest": decided.digest }),
-        );
-        decided.file = Some(file);
+    let Some(Action { payload: Letter { letter, write } }) = decided.action else { return Ok(()) };
+    // A person may have changed it.
+    if !is_file_name(&write) {
+        return Err(wrong("it names no file"));
     }
-    // Nobody waits for what was decided on behalf of an earlier run.
-    let _ = tell.send(decided);
+    let file = out.join(write);
+    write_whole(&file, &letter).map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
+    work.put(&sent_key(&decided.approval), "letter", Sent { file, digest: decided.digest });
     Ok(())
 }
 
