@@ -114,6 +114,9 @@ pub struct Decision {
     /// Who holds what in the end: the ballots.
     #[serde(rename = "ballots")]
     pub positions: Vec<Position>,
+    /// How those ranked the choices who did.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rankings: BTreeMap<String, Vec<String>>,
     /// Minds that changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,

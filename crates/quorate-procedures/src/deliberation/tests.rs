@@ -1,9 +1,11 @@
 //! Deliberations played from a script: who answers what, and what came of it.
 
 mod agreeing;
+mod comparing;
 mod failing;
 mod limits;
 mod phases;
+mod strategy;
 mod surviving;
 mod voting;
 
