@@ -2,12 +2,16 @@
 
 mod html;
 mod md;
+mod parts;
 mod plain;
+mod wrap;
 
 use clap::ValueEnum;
-use quorate::deliberation::{Decision, Estimate, How, Outcome};
+use quorate::deliberation::{Estimate, Outcome};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::run::Settled;
 use crate::{hex, text};
 
 /// What a report looks like.
@@ -24,20 +28,31 @@ pub(crate) enum Format {
 }
 
 /// Prints a report on stdout.
-pub(crate) fn print(outcome: &Outcome, id: &str, format: Format) -> anyhow::Result<()> {
+pub(crate) fn print(
+    outcome: &Outcome,
+    id: &str,
+    format: Format,
+    approval: Option<&Settled>,
+) -> anyhow::Result<()> {
     let report = match format {
         Format::Text => plain::report(outcome, id),
         Format::Md => md::report(outcome, id),
         Format::Html => html::report(outcome, id),
-        Format::Json => {
-            let mut document = serde_json::to_value(outcome)?;
-            document["id"] = id.into();
-            document["digest"] = digest(outcome)?.into();
-            text::clean_json(&document.to_string())
-        }
+        Format::Json => text::clean_json(&document(outcome, id, approval)?.to_string()),
     };
     text::print(report.trim_end());
     Ok(())
+}
+
+/// A report as one JSON document.
+pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) -> anyhow::Result<Value> {
+    let mut document = serde_json::to_value(outcome)?;
+    document["id"] = id.into();
+    document["digest"] = digest(outcome)?.into();
+    if let Some(approval) = approval {
+        document["approval"] = serde_json::to_value(approval)?;
+    }
+    Ok(document)
 }
 
 /// What tells one outcome from another: SHA-256 over it, without times. The same findings and messages, the same digest.
@@ -78,31 +93,5 @@ pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Res
     Ok(())
 }
 
-/// How a conflict was settled, in a word.
-fn how(decision: &Decision) -> String {
-    match decision.how {
-        How::Agreed { round } => format!("agreed in round {round}"),
-        How::Voted => "voted".to_owned(),
-        How::Tied => "a tie".to_owned(),
-        How::Merged => "merged".to_owned(),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-/// What was decided, in a line: recommendation, score, confidence, agreement.
-fn headline(outcome: &Outcome) -> String {
-    let synthesis = &outcome.synthesis;
-    let mut parts = vec![synthesis.recommendation.clone().unwrap_or_else(|| "no recommendation".to_owned())];
-    if let Some(score) = &synthesis.score {
-        let level = score.level.as_ref().map_or(String::new(), |level| format!(" ({level})"));
-        parts.push(format!("{} {}{level}", score.name.replace('_', " "), score.value));
-    }
-    if let Some(confidence) = synthesis.confidence {
-        parts.push(format!("confidence {confidence:.2}"));
-    }
-    parts.push(format!("{} agreement", synthesis.agreement.level));
-    parts.join(" · ")
-}
+#[cfg(test)]
+mod tests;

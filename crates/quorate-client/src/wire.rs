@@ -1,5 +1,6 @@
 //! The hub's JSON, from the other side: operations and messages out, results and deliveries in.
 
+pub(crate) mod approval;
 pub(crate) mod entry;
 pub(crate) mod going_back;
 pub(crate) mod message;

@@ -5,6 +5,7 @@ mod canonical;
 mod patch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
@@ -146,6 +147,31 @@ impl Space {
         match self.read_one(Read::Item(ItemKey::new(ItemKind::Approval, id.as_str()))).await? {
             Rows::Item(Some(Item::Approval(approval))) => Ok(*approval),
             _ => Err(no_approval(id)),
+        }
+    }
+
+    /// Waits until somebody decided or nobody did in time, but not longer than this; then the approval as it is.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn approval_over(&self, id: &ApprovalId, wait: Duration) -> Result<Approval, Error> {
+        let mut follow = self.follow();
+        let over = async {
+            loop {
+                let seen = follow.borrow_and_update().approval_changes;
+                let approval = self.approval(id).await?;
+                if !approval.is_pending() {
+                    return Ok(approval);
+                }
+                // Looked at again only when some approval moved.
+                if follow.wait_for(|published| published.approval_changes != seen).await.is_err() {
+                    return Err(StoreError::Closed.into());
+                }
+            }
+        };
+        tokio::select! {
+            over = over => over,
+            () = self.pass(wait) => self.approval(id).await,
         }
     }
 

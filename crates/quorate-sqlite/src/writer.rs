@@ -402,6 +402,7 @@ impl Shared {
             counts: working.counts(),
             ready_by_level: working.ready_by_level(),
             tasks: working.task_counts(),
+            approval_changes: working.approval_changes(),
             wake: working.wake(),
             topics: Arc::clone(working.topics()),
             policy: Arc::clone(working.in_force()),

@@ -114,6 +114,8 @@ pub struct Published {
     pub ready_by_level: [u64; 4],
     /// Tasks by state.
     pub tasks: TaskCounts,
+    /// A number that moves whenever an approval does, for those who wait for one; what it is means nothing.
+    pub approval_changes: u64,
     /// When time alone will next change something.
     pub wake: Wake,
     /// Who subscribes to what.

@@ -1,21 +1,28 @@
 //! Approvals: an action that an agent proposes and a person decides about. The decision comes as a delivery.
 
+mod view;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 use quorate_core::{
-    ActionDigest, AgentId, Approval, ApprovalId, Code, Commit, DecideApproval, Op, OpResult, Principal,
-    Priority, Refused, RequestApproval, TokenName, TokenRole, Verdict,
+    ActionDigest, AgentId, ApprovalId, Commit, DecideApproval, Op, OpResult, Principal, Priority,
+    RequestApproval, TokenName, TokenRole, Verdict,
 };
-use quorate_engine::{ApprovalPage, ApprovalView, Error, canonical_action};
+use quorate_engine::{Error, canonical_action};
 use quorate_store::StoreError;
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};
 use crate::hub::Hub;
-use crate::link::{Link, Space};
+use crate::link::Link;
 use crate::step::Step;
+
+pub use view::{ApprovalHead, ApprovalInfo, ApprovalPage, ApprovalStatus};
+
+/// One wait for a decision. Longer ones are several.
+const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An action to be proposed.
 #[must_use = "an action is proposed when somebody asks for it"]
@@ -120,16 +127,8 @@ impl Agent {
     }
 }
 
-/// The space, for what has no verb over the network yet.
-fn here(link: &Arc<dyn Link>) -> Result<&Space, Error> {
-    link.space().ok_or_else(|| {
-        Refused::new(Code::Invalid, "a hub that is reached over the network does not show approvals here yet")
-            .hint("use its HTTP interface for this: GET /v1/approvals")
-            .into()
-    })
-}
-
-/// A person who decides, through this process. Whoever opens a data directory answers for who that is.
+/// A person who decides. Whoever opens a data directory answers for who that is; over the network it is the holder of the
+/// token, whatever the name.
 pub struct Approver {
     link: Arc<dyn Link>,
     principal: Principal,
@@ -149,10 +148,8 @@ impl Hub {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn approval(&self, id: &str) -> Result<ApprovalView, Error> {
-        let space = here(&self.link)?;
-        let approval = space.approval(&ApprovalId::new(id)?).await?;
-        space.approval_view(approval).await
+    pub async fn approval(&self, id: &str) -> Result<ApprovalInfo, Error> {
+        self.link.approval(ApprovalId::new(id)?, Duration::ZERO).await
     }
 
     /// What waits for a decision, by id, after one of them. Without the actions.
@@ -164,7 +161,22 @@ impl Hub {
         after: Option<&ApprovalId>,
         limit: usize,
     ) -> Result<ApprovalPage, Error> {
-        here(&self.link)?.approvals(Approval::is_pending, after, limit).await
+        self.link.pending_approvals(after.cloned(), limit).await
+    }
+
+    /// Waits until somebody decided, or nobody did in time: what it gives is never pending. It takes as long as a person
+    /// does; whoever gives up the wait changes nothing, and may wait again.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a failure of the storage.
+    pub async fn decided(&self, id: &str) -> Result<ApprovalInfo, Error> {
+        let id = ApprovalId::new(id)?;
+        loop {
+            let approval = self.link.approval(id.clone(), WAIT).await?;
+            if !approval.is_pending() {
+                return Ok(approval);
+            }
+        }
     }
 }
 

@@ -48,7 +48,7 @@ mod topics;
 mod view;
 
 pub use agent::{Agent, AgentBuilder, Received};
-pub use approval::{ApprovalDraft, Approver};
+pub use approval::{ApprovalDraft, ApprovalHead, ApprovalInfo, ApprovalPage, ApprovalStatus, Approver};
 pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
@@ -66,15 +66,15 @@ pub use topics::Subscribing;
 pub use view::{AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, Letter, Load, MessageInfo};
 
 pub use quorate_core::{
-    ActionDigest, AddKind, AgentFilter, Approval, ApprovalId, ApprovalState, Code, Counts, DeliveryId,
-    EndState, Fence, FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure,
-    Participant, Pattern, Policy, Preset, Priority, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo,
-    Seq, SessionStatus, Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp, Token,
-    Verb, Version, Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AddKind, AgentFilter, ApprovalId, Code, Counts, Decision, DeliveryId, EndState, Fence,
+    FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Participant, Pattern,
+    Policy, Preset, Priority, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus,
+    Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version,
+    Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    ApprovalPage, ApprovalView, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage,
-    OutboxPage, Remote, RolledBack, Secrets, TaskFilter, Turned,
+    BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
+    RolledBack, Secrets, TaskFilter, Turned,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};

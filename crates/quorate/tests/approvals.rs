@@ -36,7 +36,7 @@ async fn e3_a_decision_reaches_whoever_asked_also_after_a_restart() {
     let said: Value = told.payload().expect("JSON");
     assert_eq!(said["action"], json!({"action": "letter.send", "payload": {"to": "legal@x"}}));
     let view = hub.approval(id.as_str()).await.expect("it is there");
-    let (_, digest) = view.approval.approved().expect("it is approved");
+    let digest = view.approval().approved_digest.expect("it is approved");
     assert_eq!(said["digest"], digest.to_string());
     let anna = hub.approver("anna").expect("a name");
     let again = anna.reject(&id, pending[0].digest, "no").await.expect_err("it is decided");

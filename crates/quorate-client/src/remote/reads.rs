@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use quorate::link::{Entry, Page, Promise, Reads, When};
 use quorate::{
-    AgentFilter, AgentInfo, BudgetInfo, Check, Code, Counts, DeadLetter, Error, Letter, MessageFilter,
-    MessageInfo, MessagesPage, OutboxPage, Pattern, Policy, ProcedureId, ProcedureInfo, ProcedurePage,
-    ProcedureStatus, Seq, SessionInfo, Snapshot, TaskCounts, TaskFilter, TaskId, TaskPage, TaskView,
-    TimelineLine, Version, Violation, Why,
+    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, BudgetInfo, Check, Code, Counts,
+    DeadLetter, Error, Letter, MessageFilter, MessageInfo, MessagesPage, OutboxPage, Pattern, Policy,
+    ProcedureId, ProcedureInfo, ProcedurePage, ProcedureStatus, Seq, SessionInfo, Snapshot, TaskCounts,
+    TaskFilter, TaskId, TaskPage, TaskView, TimelineLine, Version, Violation, Why,
 };
 use quorate_core::{AgentId, BudgetId, Key, LineKind, Payload, SessionId};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use super::Connection;
 use super::calls::{GRACE, WAIT, as_of, text};
 use crate::http::{Answer, Http, Request, segment};
+use crate::wire::approval::{ApprovalIn, ApprovalsIn};
 use crate::wire::entry::{EntriesIn, EntryIn};
 use crate::wire::going_back::{CheckIn, SnapshotIn, SnapshotsIn};
 use crate::wire::message::MessagesIn;
@@ -56,6 +57,14 @@ impl Connection {
         ask: impl Fn(Request) -> Request,
     ) -> Result<T, Error> {
         self.look(path, ask).await?.json()
+    }
+
+    /// An approval; waits until it is over, but not for long.
+    async fn approval_within(&self, id: &ApprovalId, wait: Duration) -> Result<ApprovalInfo, Error> {
+        let path = format!("/v1/approvals/{}", segment(id.as_str()));
+        let ask = |call: Request| call.query("waitMs", wait.as_millis()).within(wait + GRACE);
+        let answer = self.look(&path, ask).await?;
+        wire::read::<ApprovalIn<'_>>(text(&answer.body)?)?.read()
     }
 
     /// A task; waits until it is over, but not for long.
@@ -342,6 +351,28 @@ impl Reads for Connection {
             };
             let answer = self.look("/v1/procedures", ask).await?;
             wire::read::<ProceduresIn<'_>>(text(&answer.body)?)?.read()
+        })
+    }
+
+    fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
+        Box::pin(async move {
+            let until = self.clock().now().plus(wait).mono;
+            loop {
+                let approval = self.approval_within(&id, self.rest(until).min(WAIT)).await?;
+                if !approval.is_pending() || self.rest(until).is_zero() {
+                    return Ok(approval);
+                }
+            }
+        })
+    }
+
+    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
+        Box::pin(async move {
+            let ask = |call: Request| {
+                with(limited(call.query("state", "pending"), limit), "cursor", after.as_ref())
+            };
+            let answer = self.look("/v1/approvals", ask).await?;
+            wire::read::<ApprovalsIn<'_>>(text(&answer.body)?)?.read()
         })
     }
 

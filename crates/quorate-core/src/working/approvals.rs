@@ -13,10 +13,13 @@ use crate::working::{Map, Working};
 pub(crate) struct Approvals {
     pending: Map<Arc<str>, Approval>,
     of_agent: Map<AgentNo, usize>,
+    /// Goes up with every change, also one that is taken back.
+    changes: u64,
 }
 
 impl Approvals {
     pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Approval>) -> Option<Approval> {
+        self.changes += 1;
         if let Some(agent) = new.as_ref().and_then(|new| new.agent) {
             *self.of_agent.entry(agent).or_default() += 1;
         }
@@ -50,6 +53,12 @@ impl Approvals {
 }
 
 impl Working {
+    /// A number that moves whenever an approval does; what it is means nothing.
+    #[must_use]
+    pub fn approval_changes(&self) -> u64 {
+        self.items().approvals.changes
+    }
+
     /// Whoever asked for an approval waits for a person, whom nobody here can hold up or hurry: a wait that only time or a
     /// decision ends. So it is in no circle, and never the one to be called off; but what its agent holds is held up by it,
     /// as by any wait.

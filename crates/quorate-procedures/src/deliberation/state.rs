@@ -117,7 +117,7 @@ pub(crate) struct Question {
     pub(crate) message: String,
 }
 
-/// A mind that changed, or became surer or less sure.
+/// A mind that changed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// In which round.
@@ -182,6 +182,12 @@ impl State {
     /// What the conflicts are about, the most critical first; those beyond the limit are among them.
     pub fn conflicts(&self) -> impl Iterator<Item = &str> {
         self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
+    }
+
+    /// How many messages the discussion has had so far.
+    #[must_use]
+    pub fn contributions(&self) -> usize {
+        self.messages.iter().filter(|message| message.round > 0).count()
     }
 
     /// What is waited for: each question and who was asked.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::checked_limit;
+use super::inbox::checked_wait;
 use super::requests::{WhyOut, why_shown};
 use crate::api::{Route, get, post, words};
 use crate::body;
@@ -35,11 +36,15 @@ pub(crate) fn routes() -> Vec<Route> {
         .query::<Filter>()
         .lists::<ApprovalFields>("approvals")
         .to(list),
-        get("/v1/approvals/{id}", "approvals.get", "An approval with the exact action, as it is or was.")
-            .path::<words::Id>("id")
-            .query::<At>()
-            .answers::<ApprovalOut>(200, "The approval.")
-            .to(show),
+        get(
+            "/v1/approvals/{id}",
+            "approvals.get",
+            "An approval with the exact action, as it is or was; waits for its end if asked to.",
+        )
+        .path::<words::Id>("id")
+        .query::<When>()
+        .answers::<ApprovalOut>(200, "The approval.")
+        .to(show),
         post(
             "/v1/approvals/{id}/decision",
             "approvals.decide",
@@ -211,22 +216,35 @@ pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
     shown(&call, StatusCode::OK, approval).await
 }
 
-/// As it is, or as it was.
+/// As it is, as it will be, or as it was.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct At {
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct When {
     /// The record after which; the newest one if nothing is said.
     #[schemars(with = "Option<words::Number>")]
     at: Option<u64>,
+    /// How long to wait until it is decided or expired; then it is shown as it is. Not together with `at`.
+    #[schemars(range(max = 60_000))]
+    wait_ms: Option<u64>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let At { at } = call.query()?;
+    let When { at, wait_ms } = call.query()?;
+    let wait = checked_wait(call.times(), wait_ms)?;
     let approval = seen(&call, &ApprovalId::new(id)?).await?;
     let id = approval.id.clone();
     let approval = match at {
+        Some(_) if wait_ms.is_some() => {
+            return Err(Refused::new(
+                Code::Invalid,
+                "what was does not change: at and waitMs go not together",
+            )
+            .hint("leave one of them out")
+            .into());
+        }
         Some(at) => approval.at(Seq(at)).ok_or_else(|| missing(&id))?,
-        None => approval,
+        None if wait.is_zero() => approval,
+        None => call.waiting(call.space.approval_over(&id, wait)).await?,
     };
     shown(&call, StatusCode::OK, approval).await
 }

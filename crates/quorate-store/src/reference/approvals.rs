@@ -22,6 +22,15 @@ impl Space {
         })
     }
 
+    /// One for each that was asked for, one more for each that is over.
+    pub(super) fn approval_changes(&self) -> u64 {
+        let of = |item: &Item| match item {
+            Item::Approval(approval) => 1 + u64::from(approval.state != ApprovalState::Pending),
+            _ => 0,
+        };
+        self.items.values().map(of).sum()
+    }
+
     /// When the next approval expires.
     pub(super) fn next_approval_expiry(&self) -> Option<Timestamp> {
         self.pending_approvals().map(|approval| approval.expires_at).min()

@@ -401,6 +401,7 @@ impl Space {
             counts: self.counts(),
             ready_by_level: self.ready_by_level(),
             tasks: self.task_counts(),
+            approval_changes: self.approval_changes(),
             wake: self.wake_for_tasks(self.wake()),
             topics: Arc::new(self.subscriptions().map(|one| (one.number, one.pattern.clone())).collect()),
             policy: Arc::new(self.policy()),

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use quorate_core::limits::VIEW_MAX;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, BudgetId, ClientId, Counts, DeliveryNo, Home, Key, LineKind, MessageId,
-    Pattern, Payload, Policy, PoolNo, ProcedureId, ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts,
-    TaskId, Version, Violation, Why,
+    AgentFilter, AgentId, AgentNo, Approval, ApprovalId, BudgetId, ClientId, Counts, DeliveryNo, Home, Key,
+    LineKind, MessageId, Pattern, Payload, Policy, PoolNo, ProcedureId, ProcedureStatus, Seq, SessionId,
+    Snapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{
     Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
 };
 use quorate_store::{Entry, Page, When};
 
+use crate::approval::{ApprovalHead, ApprovalInfo, ApprovalPage};
 use crate::link::{Promise, Reads};
 use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
@@ -161,6 +162,19 @@ impl Reads for Space {
             let page = Self::procedures(self, status, after.as_ref(), limit).await?;
             let procedures = page.procedures.into_iter().map(Into::into).collect();
             Ok(ProcedurePage { procedures, cursor: page.cursor })
+        })
+    }
+
+    fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
+        Box::pin(async move { ApprovalInfo::of(self, self.approval_over(&id, wait).await?).await })
+    }
+
+    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
+        Box::pin(async move {
+            let page = self.approvals(Approval::is_pending, after.as_ref(), limit).await?;
+            let agents = &self.published().agents;
+            let approvals = page.approvals.into_iter().map(|one| ApprovalHead::of(agents, one)).collect();
+            Ok(ApprovalPage { approvals, cursor: page.cursor })
         })
     }
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AgentFilter, AgentId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
+    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
     ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{Check, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 use quorate_store::{Entry, Page, When};
 
 use super::Promise;
+use crate::approval::{ApprovalInfo, ApprovalPage};
 use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
 use crate::task::{TaskPage, TaskView};
@@ -80,6 +81,11 @@ pub trait Reads: Send + Sync {
         after: Option<ProcedureId>,
         limit: usize,
     ) -> Promise<'_, ProcedurePage>;
+
+    /// An approval, as soon as it is over or the time is.
+    fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo>;
+    /// Approvals that wait for a decision, by id, after one of them.
+    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage>;
 
     /// A budget; `None` if there is none.
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>>;

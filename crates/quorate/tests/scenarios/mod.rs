@@ -1,6 +1,7 @@
 //! What holds wherever the hub is: in this process, or at the other end of a network. The tests of `quorate` and those of
 //! `quorate-client` run every one of these.
 
+mod approvals;
 mod asking;
 mod going_back;
 mod looking;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
 
+pub(crate) use approvals::*;
 pub(crate) use asking::*;
 pub(crate) use going_back::*;
 pub(crate) use looking::*;
@@ -48,6 +50,7 @@ macro_rules! scenarios {
             dead_letters_and_rules_look_the_same
             tasks_are_looked_at_and_waited_for
             several_are_asked_at_once
+            an_answer_has_more_said_about_it
             a_question_can_be_called_off_and_waited_for_again
             questions_are_repeated_and_memory_only_messages_arrive
             a_circle_of_waits_is_broken
@@ -55,6 +58,7 @@ macro_rules! scenarios {
             what_was_there_can_be_brought_back
             a_session_tells_what_happened_in_it
             a_procedure_is_driven_in_commits
+            e3_a_decision_is_looked_at_and_waited_for
         }
     };
     ($stage:ident: $($name:ident)*) => {

@@ -1,0 +1,66 @@
+//! Approvals: what is looked at, decided and waited for is the same wherever the hub is.
+
+use std::time::Duration;
+
+use quorate::{ApprovalDraft, ApprovalStatus, Code};
+use serde_json::{Value, json};
+
+use super::{SOON, Stage};
+
+// Fails under: a wait that ends while nobody has decided, or does not end when somebody did; other bytes than were proposed or
+// approved; a list that shows what is decided.
+pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
+    let Stage { hub, inside } = stage;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    hub.agent("mailer").join().await.expect("it joins");
+    let draft = |to: &str| {
+        let draft = ApprovalDraft::new("letter.send", json!({"to": to})).because("it is due", 0.9);
+        draft.then("mailer", "mail")
+    };
+    let id = alice.request_approval(draft("b@x")).await.expect("asks");
+    let other = alice.request_approval(draft("c@x").within(SOON * 3, "wait")).await.expect("asks");
+
+    let pending = hub.pending_approvals(None, 10).await.expect("reads");
+    assert_eq!(pending, inside.pending_approvals(None, 10).await.expect("reads"));
+    assert_eq!(pending.approvals.iter().map(|one| &one.id).collect::<Vec<_>>(), [&id, &other]);
+    let first = hub.pending_approvals(None, 1).await.expect("reads");
+    assert_eq!(first.cursor.as_ref(), Some(&id));
+    assert_eq!(hub.pending_approvals(Some(&id), 10).await.expect("reads").approvals[0].id, other);
+    let shown = hub.approval(id.as_str()).await.expect("it is there");
+    assert_eq!(shown, inside.approval(id.as_str()).await.expect("it is there"));
+    assert!(shown.is_pending());
+    assert_eq!(shown.document(), br#"{"action":"letter.send","payload":{"to":"b@x"}}"#);
+    assert_eq!(shown.payload::<Value>().expect("JSON"), json!({"to": "b@x"}));
+    assert_eq!(shown.approved_payload::<Value>().expect("JSON"), None);
+
+    let mut waits = Box::pin(hub.decided(id.as_str()));
+    // Long enough that a wait which does not wait would be over.
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut waits).await;
+    assert!(early.is_err(), "nobody has decided: {early:?}");
+    let anna = inside.approver("anna").expect("a name");
+    let patch = json!([{"op": "replace", "path": "/to", "value": "legal@x"}]);
+    anna.modify(&id, shown.approval().digest, &patch, "wrong address").await.expect("decides");
+    let decided = tokio::time::timeout(SOON, waits).await.expect("in time").expect("it is decided");
+    assert_eq!(decided, inside.approval(id.as_str()).await.expect("it is there"));
+    let ApprovalStatus::Modified(decision) = decided.status() else { panic!("{decided:?}") };
+    assert_eq!((decision.by.as_str(), decision.reason.as_str()), ("approver:anna", "wrong address"));
+    assert_eq!(decided.approved_payload::<Value>().expect("JSON"), Some(json!({"to": "legal@x"})));
+    assert_ne!(decided.approval().approved_digest, Some(decided.approval().digest));
+
+    // Who is connected decides, too: here or over there.
+    let digest = hub.approval(other.as_str()).await.expect("it is there").approval().digest;
+    let refused = anna.approve(&other, decided.approval().digest, "").await.expect_err("other bytes");
+    assert_eq!(refused.code(), Code::Conflict);
+    hub.approver("berta").expect("a name").reject(&other, digest, "not now").await.expect("decides");
+    let decided = hub.decided(other.as_str()).await.expect("it is decided");
+    assert!(matches!(decided.status(), ApprovalStatus::Rejected(_)), "{decided:?}");
+    assert_eq!(decided.approved_document(), None);
+    assert_eq!(hub.pending_approvals(None, 10).await.expect("reads").approvals, []);
+
+    let short = draft("d@x").within(Duration::from_secs(1), "leave it");
+    let id = alice.request_approval(short).await.expect("asks");
+    let over = tokio::time::timeout(SOON, hub.decided(id.as_str())).await.expect("in time").expect("over");
+    assert_eq!((over.status(), over.approval().default.as_str()), (&ApprovalStatus::Expired, "leave it"));
+    let error = hub.decided("apr_0-9999-0").await.expect_err("nobody asked");
+    assert_eq!(error.code(), Code::NotFound);
+}
