@@ -79,13 +79,19 @@ impl HubArgs {
     /// When it is not clear which one, or as whom.
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        let (url, token, options) = self.way(&settings)?;
+        Ok(Hub { http: Http::new(&url, token.reveal(), options)? })
+    }
+
+    /// The way to the hub that is meant: its address, the token, and how calls are made.
+    fn way(&self, settings: &Settings) -> anyhow::Result<(String, Secret, Options)> {
         if self.token.is_some() {
             text::warn(
                 "a token in a flag is seen by everybody on this machine, and the shell remembers it",
                 "use --token-file FILE or QUORATE_TOKEN, and revoke this one: quorate token revoke",
             );
         }
-        let place = Place::find(&settings, self.data.as_deref())?;
+        let place = Place::find(settings, self.data.as_deref())?;
         if !place.url.starts_with("http://") && !place.url.starts_with("https://") {
             let message = format!("{} is no address of a hub", text::clean_line(&place.url));
             return Err(Ended::new(
@@ -95,16 +101,36 @@ impl HubArgs {
             )
             .into());
         }
-        let token = token(&settings, &place)?;
+        let token = token(settings, &place)?;
         let options = Options {
             space: settings.get(Key::Space).map(|said| said.value.clone()),
             ca_file: settings.get(Key::CaFile).map(|said| PathBuf::from(&said.value)),
             plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
             ..Options::default()
         };
-        let http = Http::new(&place.url, token.reveal(), options)?;
-        Ok(Hub { http })
+        Ok((place.url, token, options))
     }
+
+    /// The library's hub, for what runs agents: the one that was named or that runs on the data directory, else one of
+    /// this process on that directory.
+    pub(crate) async fn library(&self) -> anyhow::Result<quorate::Hub> {
+        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        let data = self.data.clone().unwrap_or_else(|| settings.data());
+        let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
+        if !named && !is_running(&data) {
+            return Ok(quorate::Hub::open(&data).await?);
+        }
+        let (url, token, http) = self.way(&settings)?;
+        let settings = quorate_client::Settings { http, ..quorate_client::Settings::default() };
+        Ok(quorate_client::connect_with(&url, token.reveal(), settings).await?)
+    }
+}
+
+/// Whether a hub runs on a data directory. Who was killed left the file behind that says so: somebody has to answer there.
+pub(crate) fn is_running(data: &Path) -> bool {
+    let address = running(data)
+        .and_then(|url| url.split_once("://").and_then(|(_, rest)| rest.parse::<SocketAddr>().ok()));
+    address.is_some_and(|address| std::net::TcpStream::connect(address).is_ok())
 }
 
 fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {

@@ -55,8 +55,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// See it work: agents at a queue, one dies, the hub is killed with -9, nothing is lost. [rw]
-    Demo(demo::DemoArgs),
+    /// See it work: agents read a contract, disagree, decide, and ask you. [rw]
+    Demo(Box<demo::DemoArgs>),
     /// Run a hub that agents talk to over HTTP. [rw]
     Serve(Box<serve::ServeArgs>),
     /// Write a commented quorate.yaml here. [rw]
@@ -143,7 +143,7 @@ async fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Demo(args) => demo::run(args).await,
+        Command::Demo(args) => demo::run(*args).await,
         Command::Serve(args) => serve::run(*args).await,
         Command::Init(args) => init::run(&args),
         Command::Status(args) => status::run(args).await,

@@ -1,5 +1,7 @@
 //! Playbooks: which procedure, which agents, which limits. Strict YAML: what nobody knows is an error with its place.
 
+mod approval;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ use serde_saphyr::Spanned;
 use crate::config::nearest;
 use crate::exit::{Ended, USAGE};
 
+pub(crate) use approval::{Approval, is_file_name};
+
 /// Larger than any that somebody writes.
 const BYTES_MAX: u64 = 1 << 20;
 /// The longest text that agents are given to read.
@@ -31,6 +35,18 @@ pub(crate) struct Playbook {
     pub(crate) spec: Spec,
     /// Who takes part, in the order of the file.
     pub(crate) agents: Vec<Agent>,
+    /// What a person is asked for in the end.
+    pub(crate) approval: Option<Approval>,
+}
+
+/// What agents are given to read.
+pub(crate) enum Input<'a> {
+    /// What the playbook names.
+    Named,
+    /// This file instead.
+    File(&'a Path),
+    /// This text instead.
+    Text(String),
 }
 
 #[derive(Deserialize)]
@@ -48,6 +64,7 @@ struct PlaybookIn {
     limits: Option<Limits>,
     #[serde(default)]
     providers: BTreeMap<String, Provider>,
+    approval: Option<Spanned<Approval>>,
 }
 
 #[derive(Deserialize)]
@@ -89,13 +106,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
 
 impl Playbook {
     /// Reads a playbook; `input` stands in for what it names to read.
-    pub(crate) fn read(path: &Path, input: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, input: Input<'_>) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
         Self::of(path, &text, input)
     }
 
     /// The playbook in a text, as if it had been read there.
-    pub(crate) fn of(path: &Path, text: &str, input: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn of(path: &Path, text: &str, input: Input<'_>) -> anyhow::Result<Self> {
         let place = Place(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
@@ -106,9 +123,10 @@ impl Playbook {
         }
         let directory = path.parent().unwrap_or(Path::new(""));
         let text = match (input, &found.input) {
-            (Some(given), _) => Some(read_input(given)?),
-            (None, Some(named)) => Some(read_input(&directory.join(&named.value))?),
-            (None, None) => None,
+            (Input::Text(text), _) => Some(text),
+            (Input::File(given), _) => Some(read_input(given)?),
+            (Input::Named, Some(named)) => Some(read_input(&directory.join(&named.value))?),
+            (Input::Named, None) => None,
         };
         let agents = place.agents(found.agents.value.0, directory)?;
         let members = agents.iter().map(member).collect();
@@ -134,7 +152,13 @@ impl Playbook {
                 "docs/guides/deliberation.md has the settings",
             )
         })?;
-        Ok(Self { path: path.to_owned(), spec, agents })
+        if let Some(approval) = &found.approval
+            && let Err((what, hint)) = approval.value.check(&spec)
+        {
+            return Err(place.ended(approval.referenced.line(), &format!("approval.{what}"), &hint));
+        }
+        let approval = found.approval.map(|approval| approval.value);
+        Ok(Self { path: path.to_owned(), spec, agents, approval })
     }
 }
 

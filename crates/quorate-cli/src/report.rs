@@ -6,8 +6,10 @@ mod plain;
 
 use clap::ValueEnum;
 use quorate::deliberation::{Decision, Estimate, How, Outcome};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::run::Settled;
 use crate::{hex, text};
 
 /// What a report looks like.
@@ -24,20 +26,31 @@ pub(crate) enum Format {
 }
 
 /// Prints a report on stdout.
-pub(crate) fn print(outcome: &Outcome, id: &str, format: Format) -> anyhow::Result<()> {
+pub(crate) fn print(
+    outcome: &Outcome,
+    id: &str,
+    format: Format,
+    approval: Option<&Settled>,
+) -> anyhow::Result<()> {
     let report = match format {
         Format::Text => plain::report(outcome, id),
         Format::Md => md::report(outcome, id),
         Format::Html => html::report(outcome, id),
-        Format::Json => {
-            let mut document = serde_json::to_value(outcome)?;
-            document["id"] = id.into();
-            document["digest"] = digest(outcome)?.into();
-            text::clean_json(&document.to_string())
-        }
+        Format::Json => text::clean_json(&document(outcome, id, approval)?.to_string()),
     };
     text::print(report.trim_end());
     Ok(())
+}
+
+/// A report as one JSON document.
+pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) -> anyhow::Result<Value> {
+    let mut document = serde_json::to_value(outcome)?;
+    document["id"] = id.into();
+    document["digest"] = digest(outcome)?.into();
+    if let Some(approval) = approval {
+        document["approval"] = serde_json::to_value(approval)?;
+    }
+    Ok(document)
 }
 
 /// What tells one outcome from another: SHA-256 over it, without times. The same findings and messages, the same digest.

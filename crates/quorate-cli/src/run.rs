@@ -1,9 +1,12 @@
-//! `quorate run`: a playbook, from the first question to the report.
+//! `quorate run`: a playbook, from the first question to the report, and to the decision of a person where it asks for one.
 
+mod approval;
 mod members;
+mod progress;
 mod watch;
 
-use std::path::PathBuf;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -13,24 +16,28 @@ use quorate_procedures::tokens;
 use serde_json::Value;
 
 use crate::exit::{Ended, FAILED};
-use crate::playbook::Playbook;
+use crate::hub::HubArgs;
+use crate::playbook::{Input, Playbook};
 use crate::report::{self, Format};
 use crate::text;
+
+pub(crate) use approval::{Approve, Pending, Settled};
+pub(crate) use progress::plain_line;
+pub(crate) use watch::begin;
 
 /// Run a playbook: put a question to agents, let them discuss, and tell what they decided. [rw]
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate run playbook.yaml --input contract.txt
 
-How to write one: docs/guides/your-first-playbook.md")]
+It runs in the hub that --url names or that runs on the data directory; if none
+does, in a hub of this process on that directory, where everything is kept.
+How to write a playbook: docs/guides/your-first-playbook.md")]
 pub(crate) struct RunArgs {
     /// The playbook.
     file: PathBuf,
     /// What agents read, instead of what the playbook names.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Where it is kept on record. No hub may be running there.
-    #[arg(long, value_name = "DIR", default_value = "quorate-data")]
-    data: PathBuf,
     /// Say what it would take, and ask nobody.
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
@@ -40,33 +47,89 @@ pub(crate) struct RunArgs {
     /// One JSON document, as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Who decides what the playbook asks approval for: ask (whoever is at this terminal), wait (for somebody elsewhere),
+    /// later (it stays pending), auto (approved unseen). Without it: ask on a terminal, later elsewhere.
+    #[arg(long, value_name = "HOW")]
+    approve: Option<Approve>,
+    /// Where what was approved is written.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    #[command(flatten)]
+    hub: HubArgs,
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = if args.json { Format::Json } else { args.format };
-    let playbook = Playbook::read(&args.file, args.input.as_deref())?;
+    let input = args.input.as_deref().map_or(Input::Named, Input::File);
+    let playbook = Playbook::read(&args.file, input)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::o200k), format);
     }
-    let hub = Hub::open(&args.data).await?;
-    let ran = deliberate(&hub, playbook).await;
+    let approve = args.approve.unwrap_or_else(|| Approve::usual(format));
+    let hub = args.hub.library().await?;
+    let ran = whole(&hub, playbook, format, approve, &args.out).await;
     hub.close().await;
-    let (id, outcome) = ran?;
-    report::print(&outcome, &id, format)
+    ran
 }
 
-/// Runs a playbook in a hub of this process; gives the id under which it is on record, and what came of it.
+async fn whole(
+    hub: &Hub,
+    mut playbook: Playbook,
+    format: Format,
+    approve: Approve,
+    out: &Path,
+) -> anyhow::Result<()> {
+    let asked = playbook.approval.take();
+    let (id, outcome) = deliberate(hub, playbook).await?;
+    let pending = match &asked {
+        Some(asked) => Pending::ask(hub, asked, &id, &outcome, out).await?,
+        None => None,
+    };
+    let Some(pending) = pending else { return report::print(&outcome, &id, format, None) };
+    // Nobody else reaches a hub that is in this process.
+    let elsewhere = hub.space().is_none().then_some("");
+    if format == Format::Json {
+        let settled = pending.settle(hub, approve, elsewhere).await?;
+        return report::print(&outcome, &id, format, Some(&settled));
+    }
+    // Whoever decides has read the report.
+    report::print(&outcome, &id, format, None)?;
+    pending.settle(hub, approve, elsewhere).await?.tell();
+    Ok(())
+}
+
+/// Runs a playbook in a hub; gives the id under which it is on record, and what came of it.
 pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<(String, Outcome)> {
-    let Playbook { path, spec, agents } = playbook;
-    watch::begin(&path, &spec, &agents);
+    begin(&playbook.path.display().to_string(), &playbook.spec.subject, &playbook.agents);
+    text::say("");
+    let draft = ProcedureDraft::deliberation(&playbook.spec);
+    let (id, outcome) = procedure(hub, playbook, draft).await?;
+    text::say("");
+    Ok((id, outcome))
+}
+
+/// Lets the agents of a playbook work until the procedure is over, and tells of its phases.
+pub(crate) async fn procedure(
+    hub: &Hub,
+    playbook: Playbook,
+    draft: ProcedureDraft,
+) -> anyhow::Result<(String, Outcome)> {
+    let Playbook { spec, agents, .. } = playbook;
     let _running = members::start(hub, agents, &spec).await?;
-    let driver = hub.drive_deliberations().await?;
-    let id = hub.start_procedure(ProcedureDraft::deliberation(&spec)).await?;
-    let ended = watch::until_over(hub, id.as_str()).await?;
-    driver.stop().await;
+    // A hub that is reached over the network drives it itself.
+    let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
+    let id = hub.start_procedure(draft).await?;
+    let ended = watch::until_over(hub, id.as_str(), &spec).await?;
+    if let Some(driver) = driver {
+        driver.stop().await;
+    }
     let result: Value = ended.result()?.unwrap_or(Value::Null);
     match ended.procedure().status {
-        ProcedureStatus::Done => Ok((id.to_string(), serde_json::from_value(result)?)),
+        ProcedureStatus::Done => {
+            let outcome: Outcome = serde_json::from_value(result)?;
+            watch::outcome(&outcome);
+            Ok((id.to_string(), outcome))
+        }
         _ => Err(failed(id.as_str(), &result).into()),
     }
 }
@@ -88,6 +151,14 @@ fn failed(id: &str, result: &Value) -> Ended {
         text::clean(&what),
         "what was gathered is kept; try an agent alone: quorate agent test NAME --playbook FILE",
     )
+}
+
+impl Approve {
+    /// On a terminal somebody is there to ask.
+    pub(crate) fn usual(format: Format) -> Self {
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if is_terminal && format != Format::Json { Self::Ask } else { Self::Later }
+    }
 }
 
 /// How often whoever watches looks, where nothing tells it sooner.

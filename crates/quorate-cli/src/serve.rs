@@ -6,7 +6,7 @@ mod wall;
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,15 +15,18 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::{Engine, Space};
-use quorate_server::{App, Journal, Level, Listening, ServeError, Settings};
+use quorate_server::{App, Journal, Level, Listening, ServeError, Settings, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Ended, STORAGE_FAILED, USAGE_OF_SERVE};
 use crate::hub::{ADMIN_TOKEN, READY};
 use crate::{config, text};
+
+/// QUOR on a keypad.
+const PORT: u16 = 7867;
 
 /// Serves a hub.
 #[derive(Args, Debug)]
@@ -54,8 +57,7 @@ pub(crate) struct ServeArgs {
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    // Whatever is written from here on is closed to others from its first byte.
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    close_to_others();
     let tls = args.wall.tls()?;
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
@@ -69,33 +71,16 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         journal: journal.clone(),
         otlp,
     };
-    let app = App::new(Arc::clone(&engine), settings).await?;
-    let watched = app.clone();
-    let space = engine.space("default".parse()?).await?;
-    let token_file = admin_token(&data, &space).await?;
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let listening = match tls {
-        Some(tls) => Listening::start_tls(app, args.listen, tls).await,
-        None => Listening::start(app, args.listen, args.insecure_listen).await,
-    };
-    let listening = listening.map_err(in_words)?;
-    let ready = json!({
-        "event": "ready",
-        scheme: listening.address().to_string(),
-        "url": format!("{scheme}://{}", listening.address()),
-        "data": data,
-        "adminTokenFile": token_file,
-    });
-    // For commands on this machine: they find the hub by its data directory.
-    let found_by = FoundBy::write(&data, &ready.to_string());
-    text::print(ready.to_string());
-    journal.say(Level::Info, "ready", &[("http", json!(listening.address().to_string()))]);
+    let door = Door { listen: args.listen, or_else: None, tls, insecure: args.insecure_listen };
+    let served = Served::start(&data, engine, settings, door, Told::Everything).await?;
+    text::print(served.ready.to_string());
+    journal.say(Level::Info, "ready", &[("http", json!(served.listening.address().to_string()))]);
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
-        failure = engine.failure() => Some(failure),
+        failure = served.engine.failure() => Some(failure),
     };
     if let Some(failure) = failed {
         journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
@@ -103,13 +88,97 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
-    drop(found_by);
     journal.say(Level::Info, "stopping", &[("why", json!("told to; requests under way may end"))]);
-    listening.drain().await;
-    watched.settle().await;
-    engine.close().await;
+    served.stop().await;
     journal.say(Level::Info, "stopped", &[]);
     Ok(())
+}
+
+/// Where to listen, and how.
+struct Door {
+    listen: SocketAddr,
+    /// If somebody else listens there.
+    or_else: Option<SocketAddr>,
+    tls: Option<Tls>,
+    insecure: bool,
+}
+
+/// Whether whoever starts a hub is told about its first token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Everything,
+    Nothing,
+}
+
+/// A hub of this process that listens.
+pub(crate) struct Served {
+    engine: Arc<Engine>,
+    app: App,
+    listening: Listening,
+    found_by: FoundBy,
+    /// What it says when it is ready.
+    ready: Value,
+}
+
+impl Served {
+    async fn start(
+        data: &Path,
+        engine: Arc<Engine>,
+        settings: Settings,
+        door: Door,
+        told: Told,
+    ) -> anyhow::Result<Self> {
+        let app = App::new(Arc::clone(&engine), settings).await?;
+        let space = engine.space("default".parse()?).await?;
+        let token_file = admin_token(data, &space, told).await?;
+        let scheme = if door.tls.is_some() { "https" } else { "http" };
+        let mut listening = match door.tls {
+            Some(tls) => Listening::start_tls(app.clone(), door.listen, tls).await,
+            None => Listening::start(app.clone(), door.listen, door.insecure).await,
+        };
+        if let (Err(ServeError::Listen { .. }), Some(other)) = (&listening, door.or_else) {
+            listening = Listening::start(app.clone(), other, door.insecure).await;
+        }
+        let listening = listening.map_err(in_words)?;
+        let ready = json!({
+            "event": "ready",
+            scheme: listening.address().to_string(),
+            "url": format!("{scheme}://{}", listening.address()),
+            "data": data,
+            "adminTokenFile": token_file,
+        });
+        // For commands on this machine: they find the hub by its data directory.
+        let found_by = FoundBy::write(data, &ready.to_string());
+        Ok(Self { engine, app, listening, found_by, ready })
+    }
+
+    /// A hub for the time of a command, on this machine only: on the usual port, or on any that is free.
+    pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
+        close_to_others();
+        let clock = SystemClock::new();
+        let engine = recover(data, quorate_engine::Options::default(), &clock, &Journal::default())?;
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let door = Door { listen: here(PORT), or_else: Some(here(0)), tls: None, insecure: false };
+        Self::start(data, engine, Settings::default(), door, Told::Nothing).await
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &str {
+        self.ready["url"].as_str().unwrap_or_default()
+    }
+
+    /// Lets requests under way end, and closes the data directory.
+    pub(crate) async fn stop(self) {
+        drop(self.found_by);
+        self.listening.drain().await;
+        self.app.settle().await;
+        self.engine.close().await;
+    }
+}
+
+/// Whatever is written from here on is closed to others from its first byte.
+fn close_to_others() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 /// Opens the data directory, and says how long that took.
@@ -167,7 +236,7 @@ fn in_words(error: ServeError) -> anyhow::Error {
 
 /// The file with the admin's token. At the first start both are made; the file first, so that a crash in between
 /// leaves no token that nobody knows.
-async fn admin_token(data: &Path, space: &Space) -> anyhow::Result<PathBuf> {
+async fn admin_token(data: &Path, space: &Space, told: Told) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN);
     if space.published().tokens.list().iter().any(|token| token.bearer == Bearer::Holder(TokenRole::Admin)) {
         return Ok(path);
@@ -186,6 +255,9 @@ async fn admin_token(data: &Path, space: &Space) -> anyhow::Result<PathBuf> {
         expires_at: None,
     };
     space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await?;
+    if told == Told::Nothing {
+        return Ok(path);
+    }
     text::say(format!("the admin's token is in {}", path.display()));
     if std::io::stderr().is_terminal() {
         text::say(format!("it is {}", secret.reveal()));

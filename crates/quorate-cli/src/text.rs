@@ -75,6 +75,23 @@ pub(crate) fn clean_line(text: &str) -> String {
     clean(text).replace('\n', "\\n").replace('\t', " ")
 }
 
+/// Lines of at most so many columns, broken between words; a word that is longer has a line of its own.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
 /// JSON that may hold the bytes of agents, on one line. JSON escapes control characters, but not all that terminals obey
 /// and not those between its parts; here they are escaped too, wherever the text goes, and it still says the same.
 pub(crate) fn clean_json(json: &str) -> String {

@@ -25,7 +25,8 @@ fn json(output: &Output) -> Value {
 fn demo() -> (TempDir, PathBuf, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let output = quorate(&["demo", "--json", "--documents", "60", "--data", &data.to_string_lossy()]);
+    let output =
+        quorate(&["demo", "killed", "--json", "--documents", "60", "--data", &data.to_string_lossy()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = json(&output);
     (directory, data, found)
@@ -46,7 +47,7 @@ fn the_demo_loses_nothing_and_does_nothing_twice() {
 
 #[test]
 fn the_demo_tells_its_story_on_stderr_only() {
-    let output = quorate(&["demo", "--documents", "40"]);
+    let output = quorate(&["demo", "killed", "--documents", "40"]);
     let story = text(&output.stderr);
     assert!(output.status.success(), "{story}");
     for word in [
@@ -66,7 +67,7 @@ fn the_demo_tells_its_story_on_stderr_only() {
 #[test]
 fn the_demo_does_not_touch_what_is_there() {
     let directory = tempfile::tempdir().expect("a directory");
-    let output = quorate(&["demo", "--data", &directory.path().to_string_lossy()]);
+    let output = quorate(&["demo", "killed", "--data", &directory.path().to_string_lossy()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is there already"));
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 0);

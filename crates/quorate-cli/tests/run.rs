@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use support::{QUORATE, works_as_it_is_written};
+use support::{Hub, QUORATE, works_as_it_is_written};
 
 #[test]
 fn a1_the_guide_to_the_first_playbook_works_as_it_is_written() {
@@ -163,4 +163,64 @@ fn a_program_may_answer_in_plain_words() {
     assert_eq!(code, Some(0), "{err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!(report["findings"]["ada"]["summary"], "It looks fine to me.", "{report}");
+}
+
+// Fails under: a run that opens a directory in which a hub works, or that the hub knows nothing of.
+#[test]
+fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let hub = Hub::start(&path.join("team"));
+    playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("yes")))]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    let id = report["id"].as_str().expect("an id");
+    let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
+    assert_eq!((status, &there["status"]), (200, &Value::from("done")), "{there}");
+    hub.end();
+    // Without a hub it runs in the directory itself.
+    let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let again: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!((&again["digest"], again["id"] != report["id"]), (&report["digest"], true));
+}
+
+const LETTER: &str = "approval:\n  action: send the letter\n  when: ['yes']\n  write: letter.txt\n  letter: |\n    Because of {recommendation}.\n";
+
+// Fails under: a letter that goes out unapproved, or after an outcome that asks for none.
+#[test]
+fn e3_a_playbook_ends_in_a_letter_that_a_person_lets_go() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let with_letter = |says_what: &str| {
+        playbook(path, &[("ada", says(&finding(says_what)))]);
+        let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+        fs::write(path.join("playbook.yaml"), format!("{text}{LETTER}")).expect("written");
+    };
+    with_letter("yes");
+    let approval = |arguments: &[&str]| {
+        let (code, out, err) = run(path, &[&["playbook.yaml", "--json"], arguments].concat());
+        assert_eq!(code, Some(0), "{err}");
+        serde_json::from_str::<Value>(&out).expect("one document")["approval"].clone()
+    };
+    assert_eq!(approval(&[])["state"], "pending", "nobody is there to ask");
+    assert!(!path.join("letter.txt").exists());
+    assert_eq!(approval(&["--approve", "auto", "--out", "."])["state"], "approved");
+    assert_eq!(fs::read_to_string(path.join("letter.txt")).expect("it went out"), "Because of yes.\n");
+    with_letter("no");
+    assert_eq!(approval(&["--approve", "auto"]), Value::Null, "there is nothing to approve");
+    // What is wrong with it is said with its line.
+    for (from, to, wanted) in [
+        ("letter.txt", "../letter.txt", "no name of a file"),
+        ("{recommendation}", "{recomendation}", "{recomendation}"),
+        ("write:", "wirte:", "did you mean \"write\""),
+        ("when:", "timeout_hours: 0\n  when:", "between 1 and 2160"),
+    ] {
+        with_letter("yes");
+        let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+        fs::write(path.join("playbook.yaml"), text.replace(from, to)).expect("written");
+        let (code, _, err) = run(path, &["playbook.yaml", "--json"]);
+        assert!(code == Some(2) && err.contains(wanted) && err.contains("playbook.yaml:"), "{err}");
+    }
 }

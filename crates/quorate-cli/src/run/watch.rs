@@ -1,32 +1,37 @@
-//! What is seen while a playbook runs, on stderr: a line for each phase that is over.
+//! What is seen while a playbook runs, on stderr: a line for each phase.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use quorate::deliberation::{Phase, Spec, State};
+use quorate::deliberation::{Decision, Outcome, Phase, Spec, State};
 use quorate::{Hub, ProcedureInfo};
 use quorate_agents::{Agent, Use};
+use quorate_procedures::conflict::Kind;
 
 use super::LOOK;
-use crate::text::{clean_line, say};
+use super::progress::{Progress, plain_line};
+use crate::text::{clean_line, say, wrap};
 
-pub(super) fn begin(path: &Path, spec: &Spec, agents: &[Agent]) {
-    say(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), clean_line(&path.display().to_string())));
-    say(format!("question   {}", clean_line(&spec.subject)));
-    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-    say(format!("agents     {}", clean_line(&names.join(", "))));
+pub(crate) fn begin(what: &str, subject: &str, agents: &[Agent]) {
+    say(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), clean_line(what)));
+    say(format!("question   {}", clean_line(subject)));
     if agents.iter().all(|agent| matches!(agent.declared, Use::Heuristic(_))) {
-        say("           local heuristics: no LLM, no key, no network");
+        say(format!("agents     {} local heuristics: no LLM, no key, no network", agents.len()));
+    } else {
+        say(format!("agents     {}", agents.len()));
     }
-    say("");
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    for line in wrap(&clean_line(&names.join(", ")), 68) {
+        say(format!("           {line}"));
+    }
 }
 
 /// Waits until a deliberation is over, and tells of its phases.
-pub(super) async fn until_over(hub: &Hub, id: &str) -> anyhow::Result<ProcedureInfo> {
-    let mut told = Told::default();
+pub(super) async fn until_over(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Result<ProcedureInfo> {
+    let mut told = Told { progress: Progress::new(), found: false, round: 0, asked: 0 };
     loop {
         let procedure = hub.procedure(id).await?;
         if let Some(state) = procedure.state::<State>()? {
-            told.tell(&state);
+            told.tell(&state, spec);
         }
         if procedure.procedure().status.is_over() {
             return Ok(procedure);
@@ -36,30 +41,66 @@ pub(super) async fn until_over(hub: &Hub, id: &str) -> anyhow::Result<ProcedureI
 }
 
 /// What was told already.
-#[derive(Default)]
 struct Told {
-    findings: bool,
+    progress: Progress,
+    found: bool,
     round: u32,
+    /// The most questions that were open in the round under way.
+    asked: usize,
 }
 
 impl Told {
-    fn tell(&mut self, state: &State) {
-        let over = state.is_over();
-        let round = match state.phase() {
-            Phase::Discussion { round } => round,
-            _ => 0,
-        };
-        if !self.findings && (over || round > 0) {
-            self.findings = true;
-            let found: Vec<&str> = state.found().collect();
-            say(format!(" findings    {}  {}", found.len(), clean_line(&found.join(", "))));
-            let conflicts = state.conflicts().count();
-            let first = state.conflicts().next().map(|topic| format!("  {}", clean_line(topic)));
-            say(format!(" conflicts   {conflicts}{}", first.unwrap_or_default()));
+    fn tell(&mut self, state: &State, spec: &Spec) {
+        let agents = spec.agents.len();
+        let found: Vec<&str> = state.found().collect();
+        let waits: BTreeSet<&str> = state.waits_for().map(|(_, agent)| agent).collect();
+        let waits: Vec<&str> = waits.into_iter().collect();
+        let waiting = format!("waiting: {}", waits.join(", "));
+        if state.phase() == Phase::Analysis {
+            return self.progress.draw("findings", (found.len(), agents), &waiting);
         }
-        if round > self.round {
-            self.round = round;
-            say(format!(" discussion  round {round}"));
+        if !self.found {
+            self.found = true;
+            let silent = if found.len() == agents { "" } else { ", the others are missing" };
+            self.progress.end("findings", (found.len(), agents), &format!("{}{silent}", found.join(", ")));
+            let topics: Vec<&str> = state.conflicts().collect();
+            self.progress.end("conflicts", (topics.len(), topics.len()), &topics.join("; "));
         }
+        let open = state.waits_for().count();
+        if let Phase::Discussion { round } = state.phase() {
+            if round > self.round {
+                (self.round, self.asked) = (round, 0);
+            }
+            self.asked = self.asked.max(open);
+            let detail = format!("round {round} of {}, {waiting}", spec.limits.rounds);
+            self.progress.draw("discussion", (self.asked - open, self.asked), &detail);
+        }
+        if state.is_over() && self.round > 0 {
+            let talked = state.contributions();
+            let plural = if self.round == 1 { "" } else { "s" };
+            let detail = format!("messages in {} round{plural}", self.round);
+            self.progress.end("discussion", (talked, talked), &detail);
+        }
+    }
+}
+
+/// What the discussion changed, and what the vote came to.
+pub(super) fn outcome(outcome: &Outcome) {
+    let all = || outcome.decisions.iter().chain(&outcome.further);
+    let moved = |decision: &Decision| {
+        let moved = decision.changes.iter().filter(|change| change.from != change.to);
+        moved.map(|change| change.agent.clone()).collect::<Vec<_>>()
+    };
+    // Numbers move with everything that is said; what tells is who holds something else now.
+    let words = all().filter(|decision| decision.conflict.kind != Kind::Numeric);
+    let minds: BTreeSet<String> = words.flat_map(moved).collect();
+    if !minds.is_empty() {
+        let names: Vec<String> = minds.into_iter().collect();
+        say(plain_line("", "", &format!("changed their minds: {}", names.join(", "))));
+    }
+    if let Some(decision) = all().find(|decision| decision.conflict.kind == Kind::Categorical) {
+        let held = decision.positions.iter().filter(|one| one.position == decision.position).count();
+        let count = format!("{held}/{}", decision.positions.len());
+        say(plain_line("vote", &count, &decision.position));
     }
 }

@@ -184,6 +184,12 @@ impl State {
         self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
     }
 
+    /// How many messages the discussion has had so far.
+    #[must_use]
+    pub fn contributions(&self) -> usize {
+        self.messages.iter().filter(|message| message.round > 0).count()
+    }
+
     /// What is waited for: each question and who was asked.
     pub fn waits_for(&self) -> impl Iterator<Item = (&AskId, &str)> {
         self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))

@@ -9,7 +9,7 @@ use quorate::{Agent, AgentFilter, Hub, Received, Seq};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-use crate::demo::documents;
+use super::documents;
 
 /// A hub that tells what happens, one JSON line each.
 #[derive(Args, Debug)]

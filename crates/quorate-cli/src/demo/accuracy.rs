@@ -1,0 +1,212 @@
+//! How often agents are right alone, by majority, by a weighted vote, and after a discussion, on contracts whose truth is
+//! known. The machine of the deliberation is fed here without a hub: the same code, only faster.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
+
+use anyhow::{Context as _, anyhow};
+use quorate::deliberation::{Deliberation, Event, Out, Outcome, State};
+use quorate_agents::contracts::{Half, Recommendation};
+use quorate_agents::{Agent, Question};
+use quorate_procedures::count::{self, Ballot, Rule, tally};
+use quorate_procedures::tokens;
+use serde::Serialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::contract::{Known, SeedRange, Which, in_words, review};
+use crate::shape::{Format, Table};
+use crate::text::{self, say};
+
+/// What one contract came to.
+struct Case {
+    known: Known,
+    outcome: Outcome,
+}
+
+/// How often somebody was right.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Score {
+    /// How often it said anything.
+    contracts: usize,
+    /// How often that was right.
+    right: usize,
+    /// Right, of all that it said.
+    accuracy: f64,
+    /// How often it was right or one step away.
+    within_one: f64,
+}
+
+/// All of one half of the phrasings.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Measured {
+    contracts: usize,
+    alone: BTreeMap<String, Score>,
+    majority: Score,
+    weighted: Score,
+    reliability: Score,
+    discussed: Score,
+    /// The vote was wrong, and the discussion made it right.
+    discussion_helped: usize,
+    /// The vote was right, and the discussion made it wrong.
+    discussion_hurt: usize,
+}
+
+pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> {
+    let (from, to) = (*seeds.0.start(), *seeds.0.end());
+    say(format!(
+        "contracts made from seeds {from} to {to}, in seen and in unseen words; nobody but local heuristics reads them"
+    ));
+    let seen = measure(seeds.0.clone(), Half::Seen).await?;
+    let unseen = measure(seeds.0.clone(), Half::Unseen).await?;
+    if as_json {
+        text::print(
+            json!({ "seeds": { "from": from, "to": to }, "seen": seen, "unseen": unseen }).to_string(),
+        );
+        return Ok(());
+    }
+    let percent = |score: &Score| format!("{:.1} %", 100.0 * score.accuracy);
+    let mut table = Table::new(["WHO", "SEEN", "UNSEEN", "UNSEEN, AT MOST ONE STEP AWAY"]);
+    let mut row = |who: &str, seen: &Score, unseen: &Score| {
+        let near = format!("{:.1} %", 100.0 * unseen.within_one);
+        table.row([who.to_owned(), percent(seen), percent(unseen), near]);
+    };
+    for (agent, score) in &seen.alone {
+        row(&format!("{agent} alone"), score, unseen.alone.get(agent).unwrap_or(&Score::default()));
+    }
+    row("majority", &seen.majority, &unseen.majority);
+    row("vote weighted by confidence", &seen.weighted, &unseen.weighted);
+    row("vote weighted by reliability", &seen.reliability, &unseen.reliability);
+    row("weighted vote after discussion", &seen.discussed, &unseen.discussed);
+    table.print(Format::Table);
+    for (half, measured) in [("seen", &seen), ("unseen", &unseen)] {
+        let (helped, hurt) = (measured.discussion_helped, measured.discussion_hurt);
+        text::print(format!(
+            "{half}: of {} contracts, discussion put {helped} right and {hurt} wrong",
+            measured.contracts
+        ));
+    }
+    Ok(())
+}
+
+async fn measure(seeds: RangeInclusive<u64>, half: Half) -> anyhow::Result<Measured> {
+    let mut running = JoinSet::new();
+    for seed in seeds {
+        running.spawn(async move {
+            let (text, known) = Which::Made { seed, half }.read()?;
+            let outcome = deliberate(text).await.with_context(|| format!("seed {seed}"))?;
+            Ok::<_, anyhow::Error>(Case { known, outcome })
+        });
+    }
+    let mut cases = Vec::new();
+    while let Some(case) = running.join_next().await {
+        cases.push(case??);
+    }
+    Ok(judge(&cases))
+}
+
+/// A whole deliberation, without a hub.
+async fn deliberate(text: String) -> anyhow::Result<Outcome> {
+    let playbook = review(text)?;
+    let agents: BTreeMap<&str, &Agent> =
+        playbook.agents.iter().map(|agent| (agent.name.as_str(), agent)).collect();
+    let machine = Deliberation::new(&playbook.spec, tokens::o200k);
+    let mut state = State::default();
+    let mut events = VecDeque::from([Event::Start]);
+    while let Some(event) = events.pop_front() {
+        for out in machine.step(&mut state, event, 0) {
+            match out {
+                Out::Ask(ask) => {
+                    let agent =
+                        agents.get(ask.agent.as_str()).context("only agents of the playbook are asked")?;
+                    let question = Question::new(ask.action, serde_json::from_str(&ask.payload)?);
+                    events.push_back(match agent.answer(&question).await {
+                        Ok(reply) => Event::Answered {
+                            ask: ask.id,
+                            from: ask.agent,
+                            body: serde_json::to_vec(&reply.body)?,
+                            usage: None,
+                        },
+                        Err(failure) => Event::Failed { ask: ask.id, why: failure.to_string() },
+                    });
+                }
+                Out::Finished(outcome) => return Ok(*outcome),
+                Out::Failed(failure) => return Err(anyhow!(failure.reason)),
+                Out::Publish(_) | Out::Noted(_) => {}
+            }
+        }
+    }
+    Err(anyhow!("the deliberation did not end"))
+}
+
+fn judge(cases: &[Case]) -> Measured {
+    let mut alone: BTreeMap<String, Score> = BTreeMap::new();
+    let (mut discussed, mut helped, mut hurt) = (Score::default(), 0, 0);
+    let questions: Vec<count::Question> =
+        cases.iter().enumerate().map(|(place, case)| question(place, case)).collect();
+    let by = |rule: Rule| -> Vec<String> {
+        let counted = tally(rule, &questions).unwrap_or_default();
+        counted.into_iter().map(|one| one.choice).collect()
+    };
+    let weighted = by(Rule::Confidence);
+    for (place, case) in cases.iter().enumerate() {
+        for (agent, finding) in &case.outcome.gathered.findings {
+            if let Some(said) = &finding.recommendation {
+                alone.entry(agent.clone()).or_default().add(said, case.known);
+            }
+        }
+        let right = in_words(case.known.recommendation);
+        let after = case.outcome.synthesis.recommendation.as_deref().unwrap_or_default();
+        let before = weighted.get(place).map_or("", String::as_str);
+        discussed.add(after, case.known);
+        helped += usize::from(before != right && after == right);
+        hurt += usize::from(before == right && after != right);
+    }
+    let score = |choices: &[String]| {
+        let mut score = Score::default();
+        choices.iter().zip(cases).for_each(|(choice, case)| score.add(choice, case.known));
+        score
+    };
+    Measured {
+        contracts: cases.len(),
+        alone,
+        majority: score(&by(Rule::Majority)),
+        weighted: score(&weighted),
+        reliability: score(&by(Rule::Reliability)),
+        discussed,
+        discussion_helped: helped,
+        discussion_hurt: hurt,
+    }
+}
+
+/// What the agents said of a contract before they had heard each other.
+fn question(place: usize, case: &Case) -> count::Question {
+    let ballot = |(voter, finding): (&String, &quorate_procedures::finding::Finding)| {
+        let choice = finding.recommendation.clone()?;
+        Some(Ballot { voter: voter.clone(), choice, confidence: finding.confidence, ..Ballot::default() })
+    };
+    let ballots = case.outcome.gathered.findings.iter().filter_map(ballot).collect();
+    count::Question { name: place.to_string(), ballots }
+}
+
+impl Score {
+    #[allow(clippy::cast_precision_loss)]
+    fn add(&mut self, said: &str, known: Known) {
+        let place = |words: &str| Recommendation::ALL.iter().position(|one| in_words(*one) == words);
+        let steps = match (place(said), place(in_words(known.recommendation))) {
+            (Some(said), Some(right)) => said.abs_diff(right),
+            _ => usize::MAX,
+        };
+        let near = self.within_one * self.contracts as f64 + f64::from(steps <= 1);
+        self.contracts += 1;
+        self.right += usize::from(steps == 0);
+        self.accuracy = rounded(self.right as f64 / self.contracts as f64);
+        self.within_one = near / self.contracts as f64;
+    }
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}

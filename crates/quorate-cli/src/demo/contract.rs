@@ -1,0 +1,113 @@
+//! The contracts of the demo, and what is known of them.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::str::FromStr;
+
+use quorate_agents::contracts::{Half, Recommendation, generate};
+use serde::{Deserialize, Serialize};
+
+use crate::playbook::{Input, Playbook};
+
+const PLAYBOOK: &str = include_str!("../../../../playbooks/contract-review/playbook.yaml");
+const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
+const TRUTH: &str = include_str!("../../../../playbooks/contract-review/agreement.truth.yaml");
+
+/// Which contract. With the directory of a demo it is all that has to be known to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Which {
+    /// The one that comes along.
+    Bundled,
+    /// Made from a number.
+    Made {
+        /// The number.
+        seed: u64,
+        /// In which words.
+        half: Half,
+    },
+}
+
+/// What is known of a contract: what the customer should do, and how risky it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub(super) recommendation: Recommendation,
+    pub(super) risk_score: u32,
+}
+
+impl Which {
+    /// In a few words.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Bundled => "a software and services agreement that was written for this".into(),
+            Self::Made { seed, half: Half::Seen } => format!("made from seed {seed}"),
+            Self::Made { seed, half: Half::Unseen } => format!("made from seed {seed}, in unseen words"),
+        }
+    }
+
+    /// Its text, and what is known of it.
+    pub(super) fn read(self) -> anyhow::Result<(String, Known)> {
+        match self {
+            Self::Bundled => Ok((AGREEMENT.to_owned(), serde_saphyr::from_str(TRUTH)?)),
+            Self::Made { seed, half } => {
+                let contract = generate(seed, half);
+                let (recommendation, risk_score) = (contract.truth.recommendation, contract.truth.risk_score);
+                Ok((contract.text, Known { recommendation, risk_score }))
+            }
+        }
+    }
+}
+
+/// The review that comes along, of this contract.
+pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
+    Playbook::of(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
+}
+
+/// A recommendation as readers write it.
+pub(super) fn in_words(recommendation: Recommendation) -> &'static str {
+    match recommendation {
+        Recommendation::SignAsIs => "sign as is",
+        Recommendation::MinorRevisions => "minor revisions",
+        Recommendation::NegotiateKeyTerms => "negotiate key terms",
+        Recommendation::DoNotSign => "do not sign",
+    }
+}
+
+/// `FROM..TO`, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SeedRange(pub(super) RangeInclusive<u64>);
+
+/// As many as are measured at once.
+const SEEDS_MAX: u64 = 10_000;
+
+impl FromStr for SeedRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("write FROM..TO with at most {SEEDS_MAX} seeds, such as 1..200");
+        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+        let (from, to): (u64, u64) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+        if from > to || to - from >= SEEDS_MAX { Err(wrong()) } else { Ok(Self(from..=to)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_seeds_is_two_numbers_in_order() {
+        assert_eq!("1..200".parse(), Ok(SeedRange(1..=200)));
+        assert_eq!("7..7".parse(), Ok(SeedRange(7..=7)));
+        for wrong in ["", "1", "2..1", "a..b", "1..=2", "-1..2", "1..10001"] {
+            assert!(wrong.parse::<SeedRange>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_truth_are_those_of_the_readers() {
+        let playbook = review("x".into()).expect("the playbook is right");
+        let words = Recommendation::ALL.map(in_words);
+        assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
+    }
+}
