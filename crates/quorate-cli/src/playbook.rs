@@ -162,7 +162,7 @@ impl Playbook {
     }
 }
 
-fn member(agent: &Agent) -> Member {
+pub(crate) fn member(agent: &Agent) -> Member {
     let provider = match &agent.declared {
         quorate_agents::Use::Model { provider, .. } => Some(provider.name().to_owned()),
         _ => None,
@@ -171,7 +171,7 @@ fn member(agent: &Agent) -> Member {
 }
 
 /// A text that agents read; nothing else is one.
-fn read_input(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, INPUT_BYTES_MAX, "what agents read")?;
     if text.trim().is_empty() {
         let what = format!("{} is empty: there is nothing to read", path.display());

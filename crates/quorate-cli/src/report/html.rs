@@ -33,9 +33,11 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     out.push_str("</ul>\n");
     let (first, others) = parts::conflicts(outcome);
-    first.into_iter().for_each(|decision| conflict(&mut out, decision));
+    first.into_iter().for_each(|decision| {
+        conflict(&mut out, decision, Some(&parts::other_rules(outcome, decision)));
+    });
     issues(&mut out, outcome);
-    others.into_iter().for_each(|decision| conflict(&mut out, decision));
+    others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
     for missing in &outcome.gathered.missing {
         let (who, why) = parts::missing(missing);
@@ -49,7 +51,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out
 }
 
-fn conflict(out: &mut String, decision: &Decision) {
+fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
     let stands = if decision.how == How::Tied { String::new() } else { escaped(&decision.position) };
@@ -80,6 +82,9 @@ fn conflict(out: &mut String, decision: &Decision) {
     out.push_str("</ul>\n");
     if let Some(flip) = parts::flip(decision) {
         let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&flip));
+    }
+    if let Some(note) = note {
+        let _ = writeln!(out, "<p class=\"dim\">{}</p>", escaped(note));
     }
     out.push_str("</section>\n");
 }

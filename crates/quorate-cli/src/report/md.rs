@@ -17,7 +17,10 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
         let _ = writeln!(out, "- {} ({})", escaped(&sentence.text), escaped(&sentence.sources.join(", ")));
     }
     let (first, others) = parts::conflicts(outcome);
-    first.into_iter().for_each(|decision| conflict(&mut out, decision));
+    for decision in first {
+        conflict(&mut out, decision);
+        let _ = writeln!(out, "- {}", escaped(&parts::other_rules(outcome, decision)));
+    }
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision));
     out.push_str("\n## What it took\n\n");

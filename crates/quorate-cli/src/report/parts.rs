@@ -2,7 +2,7 @@
 
 use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
 use quorate_procedures::conflict::{Kind, Position};
-use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue};
+use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue, compare};
 
 /// What was decided, in a line, and its mark: a tie is none of the answers.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
@@ -224,4 +224,16 @@ pub(super) fn missing(missing: &Missing) -> (String, String) {
 pub(super) fn flip(decision: &Decision) -> Option<String> {
     let flip = decision.would_change.as_ref()?;
     Some(format!("would be {} had {} voted otherwise", flip.to, flip.voters.join(", ")))
+}
+
+/// What the other rules would have come to.
+pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
+    let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
+    let rules = compared.map(|one| one.rules).unwrap_or_default();
+    let told = rules.iter().filter(|one| one.rule != outcome.rule).map(|one| {
+        let after = &one.after;
+        let choice = if after.tied.is_empty() { after.choice.clone() } else { "a tie".to_owned() };
+        format!("{} {choice} {:.2}", one.rule.as_str(), after.share)
+    });
+    format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))
 }
