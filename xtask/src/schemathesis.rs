@@ -21,7 +21,8 @@ const SEED: &str = "20260101";
 pub(crate) fn run(root: &Path) -> Result<()> {
     let folder = target(root).join("schemathesis");
     let tool = install(root, &folder)?;
-    call(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
+    // With all features: the binary that the tests have compiled already.
+    call(&mut cargo(root, &["build", "--locked", "--workspace", "--all-features", "--bin", "quorate"]))?;
     let data = folder.join("data");
     if data.exists() {
         fs::remove_dir_all(&data).context("cannot clear the data of the last run")?;

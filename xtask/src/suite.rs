@@ -64,8 +64,8 @@ const CLIPPY_SHIPPED: &str = "clippy --locked -p quorate-cli -- -D warnings";
 const NEXTEST: &str = "nextest run --locked --workspace --all-features";
 const CARGO_TEST: &str = "test --locked --workspace --all-features --all-targets";
 
-// nextest runs no doc tests, and neither does --all-targets. Without extra features: examples are for users.
-const DOC_TESTS: &str = "test --doc --locked --workspace";
+// nextest runs no doc tests, and neither does --all-targets. With the features of the step before: what it compiled is used.
+const DOC_TESTS: &str = "test --doc --locked --workspace --all-features";
 
 fn runner(root: &Path) -> &'static str {
     if step::works(&mut cargo(root, &["nextest", "--version"])) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::HubArgs;
-use crate::playbook::{Playbook, member, read_input};
+use crate::playbook::{Playbook, provider, read_input};
 use crate::report::{self, Format};
 use crate::vote;
 
@@ -102,7 +102,7 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
             Some(line) => {
                 let declared = Agent::declare(name, line, &Settings::default(), &surroundings);
                 let agent = declared.map_err(|refused| wrong(&refused.detail, &refused.hint))?;
-                members.push(member(&agent));
+                members.push(Member { id: name.to_owned(), provider: provider(&agent.declared) });
                 agents.push(agent);
             }
             None => {

@@ -339,6 +339,13 @@ impl Hub {
         unless_interrupted(async { Ok(request.lines().await?) }).await
     }
 
+    /// Asks an agent, and waits for its answer.
+    pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
+        let request = self.http.post("/v1/request").json(question);
+        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        body_of(&answer)
+    }
+
     /// Changes something, once. A dry run says what would be asked for, and asks for nothing: then there is no answer.
     pub(crate) async fn change(
         &self,

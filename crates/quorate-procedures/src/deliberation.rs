@@ -37,7 +37,7 @@ pub use estimate::{Estimate, Expected, ExpectedPhase, FINDING_TOKENS, Range, est
 pub use figures::{Figures, LOCAL, Spent, Usage, Used};
 pub use message::{COORDINATOR, Message, MessageType};
 pub use outcome::{Decision, Failure, Gathered, How, Outcome, Quorum};
-pub use spec::{AGENTS_MAX, Level, Limits, Member, Provider, Score, Spec};
+pub use spec::{AGENTS_MAX, Level, Limits, Member, NotAsked, Provider, Score, Spec};
 pub use state::{AskId, Change, Missing, Phase, State};
 pub use strategy::{Demand, Need};
 pub use synthesis::{Agreement, Flagged, RankedIssue, Scored, Sentence, Synthesis};
@@ -228,6 +228,6 @@ impl Step<'_> {
         let provider =
             self.spec.agents.get(self.spec.place(agent)).and_then(|member| member.provider.clone());
         let provider = provider.unwrap_or_else(|| LOCAL.to_owned());
-        self.state.figures.spend(self.state.phase, provider, usage);
+        self.state.figures.spend(self.state.phase, provider, usage, self.spec);
     }
 }

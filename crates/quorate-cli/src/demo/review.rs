@@ -60,7 +60,7 @@ async fn in_hub(
     let (contract, known) = which.read()?;
     let mut playbook = review(contract)?;
     let asked = playbook.approval.take();
-    run::begin("demo contract-review", &playbook.spec.subject, &playbook.agents);
+    run::begin("demo contract-review", &playbook.spec, &playbook.agents);
     say(format!("contract   {}", which.words()));
     say(format!("hub        {}   kept in {}\n", served.url(), data.display()));
     let token = fs::read_to_string(data.join(ADMIN_TOKEN))?;

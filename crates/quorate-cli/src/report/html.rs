@@ -39,9 +39,8 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
-    for missing in &outcome.gathered.missing {
-        let (who, why) = parts::missing(missing);
-        let _ = writeln!(out, "<p><b class=\"warn\">Missing</b> {}: {}</p>", escaped(&who), escaped(&why));
+    for (label, who) in parts::absent(outcome) {
+        let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&who));
     }
     let figures = parts::figures(outcome).join(" · ");
     for line in std::iter::once(figures).chain(parts::providers(outcome)) {

@@ -210,8 +210,19 @@ pub(super) fn providers(outcome: &Outcome) -> Vec<String> {
     used.into_iter().filter(tells).map(line).collect()
 }
 
+/// Who is not there: a word for it, who, and why.
+pub(super) fn absent(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let gathered = &outcome.gathered;
+    let missing = gathered.missing.iter().map(|one| {
+        let (who, why) = missing(one);
+        ("Missing", format!("{who}: {why}"))
+    });
+    let idle = gathered.not_asked.iter().map(|one| ("Not asked", format!("{}: {}", one.agent, one.why)));
+    missing.chain(idle).collect()
+}
+
 /// Who is missing, in what, and why.
-pub(super) fn missing(missing: &Missing) -> (String, String) {
+fn missing(missing: &Missing) -> (String, String) {
     let place = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
     let why = match missing.why.as_slice() {
         [first, second] if first == second => format!("{first} (twice)"),

@@ -38,9 +38,8 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
     out.push('\n');
-    for missing in &outcome.gathered.missing {
-        let (who, why) = parts::missing(missing);
-        out.push_str(&labelled("MISSING", &format!("{who}: {why}")));
+    for (label, who) in parts::absent(outcome) {
+        out.push_str(&labelled(&label.to_uppercase(), &who));
     }
     out.push_str(&wrapped("", &dotted(&parts::figures(outcome))));
     for line in parts::providers(outcome) {

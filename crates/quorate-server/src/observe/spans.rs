@@ -62,7 +62,8 @@ impl Spans {
     pub(crate) fn sent(&mut self, id: MessageId, at: Timestamp, message: &Message) -> Option<&mut Span> {
         let context = TraceContext::of(id, message)?;
         let place = (id.seq, id.n);
-        self.traces.entry(context.trace).or_default().push_back(place);
+        // Most traces are one message, and most messages one delivery: room for more is made when it is needed.
+        self.traces.entry(context.trace).or_insert_with(|| VecDeque::with_capacity(1)).push_back(place);
         let span = Span {
             context,
             parent: TraceContext::parent_of(message).map(|parent| parent.span),
@@ -83,6 +84,9 @@ impl Spans {
     pub(crate) fn delivery(&mut self, place: Place, number: DeliveryNo, agent: Option<AgentNo>) {
         let Some(span) = self.spans.get_mut(&place) else { return };
         let new = Delivered { number, agent, handed_at: None, attempts: 0, returned: None, ended: None };
+        if span.deliveries.is_empty() {
+            span.deliveries.reserve_exact(1);
+        }
         span.deliveries.push(new);
         span.ended_at = None;
         self.deliveries.insert(number, place);
