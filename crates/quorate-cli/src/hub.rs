@@ -387,6 +387,10 @@ impl DryRun {
     pub(crate) fn new(dry_run: bool) -> Self {
         Self { dry_run }
     }
+
+    pub(crate) fn is_set(self) -> bool {
+        self.dry_run
+    }
 }
 
 fn with_query(request: Request, query: Query<'_>) -> Request {
