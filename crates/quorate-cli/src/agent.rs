@@ -82,6 +82,8 @@ anything is wrong, 3 if there is no such agent.")]
         /// The playbook that declares it.
         #[arg(long, value_name = "FILE")]
         playbook: Option<PathBuf>,
+        #[command(flatten)]
+        dry_run: DryRun,
     },
     /// Forget an agent whose inbox is empty. [rw]
     #[command(after_help = "Example: quorate agent remove bob")]
@@ -107,8 +109,8 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     let AgentArgs { hub, shape, verb } = args;
-    if let AgentVerb::Test { name, playbook: Some(file) } = &verb {
-        return test::of_playbook(file, name, &shape).await;
+    if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
+        return test::of_playbook(file, name, *dry_run, &shape).await;
     }
     let hub = hub.open()?;
     match verb {
@@ -152,7 +154,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        AgentVerb::Test { name, .. } => test::of_hub(&hub, &name, &shape).await,
+        AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;

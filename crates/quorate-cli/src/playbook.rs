@@ -21,6 +21,7 @@ use agents::AgentIn;
 use crate::config::nearest;
 use crate::exit::{Ended, USAGE};
 
+pub(crate) use agents::provider;
 pub(crate) use approval::{Approval, is_file_name};
 
 /// Larger than any that somebody writes.
@@ -164,7 +165,7 @@ impl Playbook {
 }
 
 /// A text that agents read; nothing else is one.
-fn read_input(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, INPUT_BYTES_MAX, "what agents read")?;
     if text.trim().is_empty() {
         let what = format!("{} is empty: there is nothing to read", path.display());

@@ -21,6 +21,8 @@ pub enum Deed {
     Work,
     /// Deciding what others propose.
     Approve,
+    /// Making a commit, for whoever may change anything; what each of its operations needs is asked for each.
+    Commit,
     /// Keeping the hub's work going.
     Run,
     /// Laying down what holds for everybody.
@@ -34,20 +36,20 @@ use Deed::{Approve, Hub, Look, Read, Review, Rule, Run, Work};
 /// The table.
 fn deeds_of(principal: &Principal) -> &'static [Deed] {
     match principal {
-        Principal::System => &[Read, Look, Review, Work, Approve, Run, Rule, Hub],
+        Principal::System => &[Read, Look, Review, Work, Approve, Deed::Commit, Run, Rule, Hub],
         Principal::Agent(_) => OF_AGENTS,
         Principal::Holder { role, .. } => deeds_of_role(*role),
     }
 }
 
-const OF_AGENTS: &[Deed] = &[Read, Work];
+const OF_AGENTS: &[Deed] = &[Read, Work, Deed::Commit];
 
 fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
     match role {
-        TokenRole::Admin => &[Read, Look, Review, Work, Approve, Run, Rule],
-        TokenRole::Operator => &[Read, Look, Review, Work, Run],
+        TokenRole::Admin => &[Read, Look, Review, Work, Approve, Deed::Commit, Run, Rule],
+        TokenRole::Operator => &[Read, Look, Review, Work, Deed::Commit, Run],
         TokenRole::Moderator => &[Read, Look, Review],
-        TokenRole::Approver => &[Read, Look, Approve],
+        TokenRole::Approver => &[Read, Look, Approve, Deed::Commit],
         TokenRole::Viewer => &[Read, Look],
     }
 }

@@ -285,7 +285,7 @@ fn in_line(look: &DeliveryLook) -> String {
 }
 
 /// The time of day, in UTC; with the date if it is another day than now.
-fn clock(at: Timestamp, now: Timestamp) -> String {
+pub(crate) fn clock(at: Timestamp, now: Timestamp) -> String {
     const DAY_MS: u64 = 86_400_000;
     let seconds = at.0 % DAY_MS / 1000;
     let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -4,7 +4,8 @@
 //! Start ─▶ 1 analysis ─▶ 2 findings are published ─▶ 3 conflicts ─▶ 4 discussion (rounds) ─▶ 5 vote ─▶ synthesis
 //! ```
 //!
-//! Whoever drives it calls [`Deliberation::step`] for each [`Event`] and, in one commit, stores the [`State`] and sends what came [`Out`].
+//! Whoever drives it calls [`Deliberation::step`] for each [`Event`] and, in one commit, stores the [`State`] and sends what came [`Out`];
+//! what does not fit follows, and after a stop in between it is [`Deliberation::owed`].
 //! Read back from the store it goes on where it was: nothing else is remembered, and nobody is asked twice for what is recorded.
 //! What was answered is looked at only when all of a phase or round have answered or been given up, so that who is faster
 //! decides nothing.
@@ -116,6 +117,17 @@ impl<'a> Deliberation<'a> {
         }
         step.advance();
         step.outs
+    }
+
+    /// What the state says and the record may not: all messages, every question that waits for its answer, how it ended.
+    /// For whoever goes on after a stop between two commits of one step.
+    #[must_use]
+    pub fn owed(&self, state: &State, now_ms: u64) -> Vec<Out> {
+        let mut state = state.clone();
+        let step = Step { spec: self.spec, count: self.count, now_ms, state: &mut state, outs: Vec::new() };
+        let published = step.state.messages.iter().cloned().map(Out::Publish);
+        let asked = step.state.asks.keys().filter_map(|id| step.question(id)).map(Out::Ask);
+        published.chain(asked).chain(step.end()).collect()
     }
 }
 

@@ -60,7 +60,27 @@ async fn i14_a_decision_is_about_the_canonical_bytes_and_told_in_its_commit() {
         let seq = told[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
         assert_eq!(seq, done["seq"].to_string());
     }
-    hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.refused(409, "CONFLICT");
+    let again = hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.refused(409, "CONFLICT");
+    let said = again["detail"].as_str().expect("a sentence");
+    assert!(said.contains("was approved by approver:anna at "), "who and when: {said}");
+}
+
+// Fails under: a general commit that is for those who work only; a right that is asked for the commit and not for each
+// operation of it.
+#[tokio::test]
+async fn i14_an_approver_decides_in_a_commit_too_and_does_nothing_else_there() {
+    let hub = Hub::new().await;
+    let (alice, anna) = (hub.register("alice").await, hub.token("approver", "anna").await);
+    let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
+    let decide = json!({"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]});
+    let note = json!({"op": "put", "key": "note", "content": 1});
+    hub.post(&anna, "/v1/commit", &json!({"ops": [decide, note]})).await.refused(403, "FORBIDDEN");
+    let still =
+        hub.get(&anna, &format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"))).await.ok(200);
+    assert_eq!(still["state"], "pending");
+    let done = hub.post(&anna, "/v1/commit", &json!({"ops": [decide]})).await.ok(200);
+    assert_eq!(done["results"][0]["state"], "approved");
+    assert_eq!(inbox(&hub, &alice, "alice").await.len(), 1);
 }
 
 // Fails under: a role that may decide besides approvers and admins; a requester that decides with another token.

@@ -7,6 +7,7 @@
 pub mod aftermath;
 pub mod check;
 pub mod fuzz;
+pub mod gate;
 pub mod history;
 pub mod load;
 pub mod model;

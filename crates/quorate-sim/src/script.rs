@@ -27,6 +27,7 @@
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
 //! | | `asks Q to A,B [query] [within T] [told C] [again Q]` and what is said of a message, `answers Q`, `rejoins Q told C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `pulses [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
+//! | | `proposes A [saying W] [within T] [default W] [then B,B]`; `approver approves A`, `rejects A`, `modifies A to W`, each `[of W] [because W]` |
 //! | hub | all of it, and `sweeps`, `hears A,B`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `brings M,M to A of P wanting last N [until #SEQ] [by A]` |
 //! | | `creates T for A`, `creates T as ROLE`, each `[until T] [showing T]`, `revokes T`
@@ -37,10 +38,11 @@
 //! `locks`, `budget B`, `subscriptions`. A lock stands for its newest fence, `X@3` for fence 3.
 //! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
 //! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
-//! `task T`, `tasks`. `tokens`, `door T`: what whoever shows the secret of T is told.
+//! `approval A`. `task T`, `tasks`. `tokens`, `door T`: what whoever shows the secret of T is told.
 //! `in team` goes to another space; `restart` closes the store and opens it again. `silently` before a statement leaves
 //! out what it would tell.
 
+mod approvals;
 mod asked;
 mod cast;
 mod locks;

@@ -19,6 +19,7 @@ use crate::hub::{DryRun, Hub, Method, Noun, segment};
 use crate::playbook::{Input, Playbook};
 use crate::run::members;
 use crate::shape::{Shape, field, time};
+use crate::text;
 
 /// How much of the playbook's text is read: enough to answer, and cheap.
 const CHARS: usize = 2_000;
@@ -30,7 +31,12 @@ const ASKER: &str = "agent-test";
 const WITHIN_MS: u64 = 30_000;
 
 /// Tries an agent of a playbook. No hub is needed.
-pub(super) async fn of_playbook(file: &Path, name: &str, shape: &Shape) -> anyhow::Result<()> {
+pub(super) async fn of_playbook(
+    file: &Path,
+    name: &str,
+    dry_run: DryRun,
+    shape: &Shape,
+) -> anyhow::Result<()> {
     let playbook = Playbook::read(file, Input::Named)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -41,6 +47,11 @@ pub(super) async fn of_playbook(file: &Path, name: &str, shape: &Shape) -> anyho
     };
     let within = Duration::from_millis(playbook.spec.limits.analysis_ms);
     let question = members::question(ANALYSE, asked(&playbook.spec, name), within);
+    if dry_run.is_set() {
+        text::say("a dry run: nothing was asked");
+        text::print(text::clean_json(&question.payload.to_string()));
+        return Ok(());
+    }
     let tried = probe(agent, &question).await;
     let mut about = Map::new();
     about.insert("agent".into(), name.into());
@@ -102,8 +113,11 @@ fn told(check: &quorate_agents::Check) -> Check {
 }
 
 /// Tries an agent of a hub.
-pub(super) async fn of_hub(hub: &Hub, typed: &str, shape: &Shape) -> anyhow::Result<()> {
+pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shape) -> anyhow::Result<()> {
     let id = hub.id(Noun::Agent, typed).await?;
+    if dry_run.is_set() {
+        return hub.change(dry_run, (Method::Post, "/v1/request"), Some(question(&id))).await.map(drop);
+    }
     let agent = hub.look(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
     let mut about = Map::new();
     about.insert("agent".into(), id.as_str().into());
@@ -153,20 +167,20 @@ async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
     let asker = format!("/v1/agents/{ASKER}");
     let role = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
     hub.change(DryRun::new(false), (Method::Put, &asker), Some(role)).await?;
-    let answer = ask_as(hub, id).await;
+    let answer = hub.ask(question(id)).await;
     hub.change(DryRun::new(false), (Method::Delete, &asker), None).await?;
-    answer
+    let answer: Value = serde_json::from_str(&answer?)?;
+    Ok(answer["payload"].clone())
 }
 
-async fn ask_as(hub: &Hub, id: &str) -> anyhow::Result<Value> {
+/// What an agent of a hub is asked.
+fn question(id: &str) -> String {
     let member = Member { id: id.to_owned(), provider: None };
     let spec = Spec::new("Is this agent ready?", json!({ "text": SAMPLE }), vec![member]);
-    let question = json!({
+    json!({
         "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": WITHIN_MS, "payload": asked(&spec, id),
-    });
-    let answer = hub.ask(question.to_string()).await?;
-    let answer: Value = serde_json::from_str(&answer)?;
-    Ok(answer["payload"].clone())
+    })
+    .to_string()
 }
 
 fn fits(answer: &Value) -> Check {

@@ -150,7 +150,7 @@ impl Place<'_> {
 }
 
 /// Who does the thinking; nobody for an agent that runs here.
-fn provider(declared: &Use) -> Option<String> {
+pub(crate) fn provider(declared: &Use) -> Option<String> {
     match declared {
         Use::Model { provider, .. } => Some(provider.name().to_owned()),
         _ => None,

@@ -33,13 +33,14 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     out.push_str("</ul>\n");
     let (first, others) = parts::conflicts(outcome);
-    first.into_iter().for_each(|decision| conflict(&mut out, decision));
+    first.into_iter().for_each(|decision| {
+        conflict(&mut out, decision, Some(&parts::other_rules(outcome, decision)));
+    });
     issues(&mut out, outcome);
-    others.into_iter().for_each(|decision| conflict(&mut out, decision));
+    others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
-    for missing in &outcome.gathered.missing {
-        let (who, why) = parts::missing(missing);
-        let _ = writeln!(out, "<p><b class=\"warn\">Missing</b> {}: {}</p>", escaped(&who), escaped(&why));
+    for (label, who) in parts::absent(outcome) {
+        let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&who));
     }
     let figures = parts::figures(outcome).join(" · ");
     for line in std::iter::once(figures).chain(parts::providers(outcome)) {
@@ -49,7 +50,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out
 }
 
-fn conflict(out: &mut String, decision: &Decision) {
+fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
     let stands = if decision.how == How::Tied { String::new() } else { escaped(&decision.position) };
@@ -80,6 +81,9 @@ fn conflict(out: &mut String, decision: &Decision) {
     out.push_str("</ul>\n");
     if let Some(flip) = parts::flip(decision) {
         let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&flip));
+    }
+    if let Some(note) = note {
+        let _ = writeln!(out, "<p class=\"dim\">{}</p>", escaped(note));
     }
     out.push_str("</section>\n");
 }

@@ -17,13 +17,15 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
         let _ = writeln!(out, "- {} ({})", escaped(&sentence.text), escaped(&sentence.sources.join(", ")));
     }
     let (first, others) = parts::conflicts(outcome);
-    first.into_iter().for_each(|decision| conflict(&mut out, decision));
+    for decision in first {
+        conflict(&mut out, decision);
+        let _ = writeln!(out, "- {}", escaped(&parts::other_rules(outcome, decision)));
+    }
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision));
     out.push_str("\n## What it took\n\n");
-    for missing in &outcome.gathered.missing {
-        let (who, why) = parts::missing(missing);
-        let _ = writeln!(out, "- Missing: {} ({})", escaped(&who), escaped(&why));
+    for (label, who) in parts::absent(outcome) {
+        let _ = writeln!(out, "- {label}: {}", escaped(&who));
     }
     let figures = parts::figures(outcome).join(" · ");
     for line in std::iter::once(figures).chain(parts::providers(outcome)) {

@@ -2,7 +2,7 @@
 
 use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
 use quorate_procedures::conflict::{Kind, Position};
-use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue};
+use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue, compare};
 
 /// What was decided, in a line, and its mark: a tie is none of the answers.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
@@ -210,8 +210,19 @@ pub(super) fn providers(outcome: &Outcome) -> Vec<String> {
     used.into_iter().filter(tells).map(line).collect()
 }
 
+/// Who is not there: a word for it, who, and why.
+pub(super) fn absent(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let gathered = &outcome.gathered;
+    let missing = gathered.missing.iter().map(|one| {
+        let (who, why) = missing(one);
+        ("Missing", format!("{who}: {why}"))
+    });
+    let idle = gathered.not_asked.iter().map(|one| ("Not asked", format!("{}: {}", one.agent, one.why)));
+    missing.chain(idle).collect()
+}
+
 /// Who is missing, in what, and why.
-pub(super) fn missing(missing: &Missing) -> (String, String) {
+fn missing(missing: &Missing) -> (String, String) {
     let place = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
     let why = match missing.why.as_slice() {
         [first, second] if first == second => format!("{first} (twice)"),
@@ -224,4 +235,16 @@ pub(super) fn missing(missing: &Missing) -> (String, String) {
 pub(super) fn flip(decision: &Decision) -> Option<String> {
     let flip = decision.would_change.as_ref()?;
     Some(format!("would be {} had {} voted otherwise", flip.to, flip.voters.join(", ")))
+}
+
+/// What the other rules would have come to.
+pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
+    let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
+    let rules = compared.map(|one| one.rules).unwrap_or_default();
+    let told = rules.iter().filter(|one| one.rule != outcome.rule).map(|one| {
+        let after = &one.after;
+        let choice = if after.tied.is_empty() { after.choice.clone() } else { "a tie".to_owned() };
+        format!("{} {choice} {:.2}", one.rule.as_str(), after.share)
+    });
+    format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))
 }

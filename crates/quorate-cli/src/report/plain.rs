@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use quorate::deliberation::{Decision, Outcome};
 
 use super::parts::{self, Choice};
-use super::wrap::{WIDTH, hanging, unbroken, wrapped};
+use super::wrap::{WIDTH, unbroken, wrapped};
 use crate::text::clean_line;
 
 /// How many issues are told; the other formats have all.
@@ -18,17 +18,18 @@ const SAID_CHARS: usize = 110;
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = wrapped("", &clean_line(&outcome.subject));
     let (mark, answer) = parts::answer(outcome);
-    out.push_str(&hanging(&format!("{mark} "), "  ", &clean_line(&answer)));
+    out.push_str(&wrapped(&format!("{mark} "), &clean_line(&answer)));
     out.push_str(&wrapped("  ", &dotted(&parts::qualities(outcome))));
     out.push('\n');
     for sentence in &outcome.synthesis.summary {
         let text = format!("{} [{}]", sentence.text, sentence.sources.join(" "));
-        out.push_str(&hanging("  ", "    ", &clean_line(&text)));
+        out.push_str(&wrapped("- ", &clean_line(&text)));
     }
     let (first, others) = parts::conflicts(outcome);
     for decision in first {
         out.push('\n');
         conflict(&mut out, decision);
+        out.push_str(&wrapped("", &clean_line(&parts::other_rules(outcome, decision))));
     }
     issues(&mut out, outcome);
     for decision in others.iter().take(CONFLICTS_MAX) {
@@ -37,9 +38,8 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
     out.push('\n');
-    for missing in &outcome.gathered.missing {
-        let (who, why) = parts::missing(missing);
-        out.push_str(&labelled("MISSING", &format!("{who}: {why}")));
+    for (label, who) in parts::absent(outcome) {
+        out.push_str(&labelled(&label.to_uppercase(), &who));
     }
     out.push_str(&wrapped("", &dotted(&parts::figures(outcome))));
     for line in parts::providers(outcome) {
@@ -72,7 +72,7 @@ fn said(text: &str) -> String {
         Some((end, _)) => format!("{} …", text[..end].trim_end()),
         None => text,
     };
-    if text.is_empty() { String::new() } else { hanging("         “", "          ", &format!("{text}”")) }
+    if text.is_empty() { String::new() } else { wrapped("         “", &format!("{text}”")) }
 }
 
 pub(super) fn conflict(out: &mut String, decision: &Decision) {

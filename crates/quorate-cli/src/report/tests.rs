@@ -89,6 +89,7 @@ fn a1_the_report_says_what_was_decided_who_disagreed_and_why() {
     let text = plain::report(&split(), "prc_0-7-0");
     expect_file!["golden/split.txt"].assert_eq(&text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     expect_file!["golden/split.md"].assert_eq(&md::report(&split(), "prc_0-7-0"));
     let page = html::report(&split(), "prc_0-7-0");
     let (_, body) = page.split_once("</style>").expect("a style");

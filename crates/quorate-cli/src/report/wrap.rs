@@ -1,43 +1,24 @@
 //! Texts in lines of 80 columns.
 
+use crate::text;
+
 /// As wide as a report on a terminal.
 pub(super) const WIDTH: usize = 80;
 
-/// A text in lines: the first after `first`, the others after as many spaces. A word that is wider than a line gets one of its own.
+/// What stands for a space that no line ends at. Text that was cleaned has none.
+const TIED: char = '\u{1}';
+
+/// A text in lines: the first after `first`, the others after as many spaces.
 pub(super) fn wrapped(first: &str, text: &str) -> String {
-    let indent = " ".repeat(first.chars().count());
-    hanging(first, &indent, text)
-}
-
-/// As [`wrapped`], with what stands before the other lines.
-pub(super) fn hanging(first: &str, others: &str, text: &str) -> String {
+    let indent = first.chars().count();
     let mut lines = String::new();
-    let mut line = first.to_owned();
-    let (mut width, mut empty) = (first.chars().count(), true);
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let letters = word.chars().count();
-        let gap = usize::from(!empty);
-        if !empty && width + gap + letters > WIDTH {
-            lines.push_str(line.trim_end());
-            lines.push('\n');
-            line = others.to_owned();
-            (width, empty) = (others.chars().count(), true);
-        }
-        if !empty {
-            line.push(' ');
-            width += 1;
-        }
-        line.push_str(word);
-        width += letters;
-        empty = false;
+    for (at, line) in text::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+        let before = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
+        lines.push_str(format!("{before}{line}").replace(TIED, " ").trim_end());
+        lines.push('\n');
     }
-    lines.push_str(line.trim_end());
-    lines.push('\n');
-    lines.replace(TIED, " ")
+    lines
 }
-
-/// What stands for a space that no line ends at.
-const TIED: char = '\u{a0}';
 
 /// A text that stays in one line.
 pub(super) fn unbroken(text: &str) -> String {
@@ -57,7 +38,7 @@ mod tests {
         assert!(text.lines().skip(1).all(|line| line.starts_with("     word")), "{text}");
         assert_eq!(text.matches("word").count(), 40);
         let long = "x".repeat(100);
-        assert_eq!(hanging("> ", "  ", &format!("a {long} b")), format!("> a\n  {long}\n  b\n"));
+        assert_eq!(wrapped("> ", &format!("a {long} b")), format!("> a\n  {long}\n  b\n"));
         assert_eq!(wrapped("nothing", ""), "nothing\n");
         let both = wrapped("", &format!("{} {}", "x".repeat(70), unbroken("stays together")));
         assert_eq!(both.lines().nth(1), Some("stays together"));

@@ -21,6 +21,8 @@ use crate::policy::out_of_reach;
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 use crate::task::Escalate;
+use crate::time::Timestamp;
+use crate::why::clock;
 
 impl Draft<'_> {
     pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, No> {
@@ -71,7 +73,7 @@ impl Draft<'_> {
     pub(super) fn decide_approval(&mut self, asked: &DecideApproval) -> Result<OpResult, No> {
         let approval = self.approval(&asked.approval)?.ok_or_else(|| no_approval(&asked.approval))?;
         self.require_another(&approval)?;
-        still_pending(&approval)?;
+        still_pending(&approval, self.now.wall)?;
         if approval.expires_at <= self.now.wall {
             return Err(expired(&approval).into());
         }
@@ -314,15 +316,15 @@ fn no_approval(id: &ApprovalId) -> Refused {
         .hint("check the id; list what is pending")
 }
 
-fn still_pending(approval: &Approval) -> Result<(), Refused> {
+fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
     match &approval.state {
         ApprovalState::Pending => Ok(()),
         ApprovalState::Expired { .. } => Err(expired(approval)),
         ApprovalState::Approved(decision)
         | ApprovalState::Rejected(decision)
         | ApprovalState::Modified { decision, .. } => {
-            let detail =
-                format!("approval {} was {} by {}", approval.id, approval.state.as_str(), decision.by);
+            let (state, at) = (approval.state.as_str(), clock(decision.at, now));
+            let detail = format!("approval {} was {state} by {} at {at}", approval.id, decision.by);
             Err(Refused::new(Code::Conflict, detail)
                 .hint("what is decided never changes; let it be asked for again if it should"))
         }

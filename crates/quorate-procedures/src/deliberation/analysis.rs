@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::message::{self, COORDINATOR, Message, MessageType};
-use super::outcome::Failure;
 use super::state::Dispute;
 use super::{Out, Phase, Step};
 use crate::conflict;
@@ -21,14 +20,9 @@ const SCORES_TOLD: usize = 10;
 impl Step<'_> {
     pub(super) fn close_analysis(&mut self) {
         self.publish_findings();
-        let (needed, present) = (self.spec.quorum(), self.state.findings.len());
-        if present < needed {
+        if self.state.findings.len() < self.spec.quorum() {
             self.begin(Phase::Failed);
-            let reason = format!(
-                "the quorum is not met: {needed} of {} agents must answer, and {present} did",
-                self.spec.agents.len()
-            );
-            self.outs.push(Out::Failed(Box::new(Failure { reason, gathered: self.gathered() })));
+            self.outs.extend(self.end());
             return;
         }
         let findings: Vec<(&str, &Finding)> = self

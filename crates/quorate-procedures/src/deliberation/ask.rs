@@ -38,12 +38,19 @@ impl Step<'_> {
         if again.is_some() {
             id.push_str(":again");
         }
-        let (id, within_ms) = (AskId(id), self.within_ms(conflict));
-        let payload = Value::Object(self.payload(agent, conflict, again.as_deref())).to_string();
-        let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
-        let due_ms = self.now_ms + within_ms;
+        let id = AskId(id);
+        let due_ms = self.now_ms + self.within_ms(conflict);
         self.state.asks.insert(id.clone(), Asked { agent: agent.to_owned(), conflict, again, due_ms });
-        self.outs.push(Out::Ask(Ask { id, agent: agent.to_owned(), action, payload, within_ms }));
+        self.outs.extend(self.question(&id).map(Out::Ask));
+    }
+
+    /// A question that waits for its answer, as it is put.
+    pub(super) fn question(&self, id: &AskId) -> Option<Ask> {
+        let Asked { agent, conflict, again, .. } = self.state.asks.get(id)?;
+        let payload = Value::Object(self.payload(agent, *conflict, again.as_deref())).to_string();
+        let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
+        let within_ms = self.within_ms(*conflict);
+        Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, within_ms })
     }
 
     pub(super) fn within_ms(&self, conflict: Option<usize>) -> u64 {

@@ -139,7 +139,6 @@ pub struct Decision {
 
 impl Step<'_> {
     pub(super) fn finish(&mut self) {
-        let (decisions, further) = self.decide();
         self.begin(Phase::Finished);
         for dispute in &self.state.disputes {
             for question in &dispute.questions {
@@ -147,15 +146,35 @@ impl Step<'_> {
                 self.state.notes.push(format!("{from}'s question came too late for {to} to answer: {text}"));
             }
         }
-        let outcome = Outcome {
+        self.outs.extend(self.end());
+    }
+
+    /// How it ended, if it did: the same whenever it is asked for.
+    pub(super) fn end(&self) -> Option<Out> {
+        match self.state.phase {
+            Phase::New | Phase::Analysis | Phase::Discussion { .. } => None,
+            Phase::Finished => Some(Out::Finished(Box::new(self.outcome()))),
+            Phase::Failed => {
+                let (needed, present) = (self.spec.quorum(), self.state.findings.len());
+                let reason = format!(
+                    "the quorum is not met: {needed} of {} agents must answer, and {present} did",
+                    self.spec.agents.len()
+                );
+                Some(Out::Failed(Box::new(Failure { reason, gathered: self.gathered() })))
+            }
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let (decisions, further) = self.decide();
+        Outcome {
             subject: self.spec.subject.clone(),
             synthesis: self.synthesis(&decisions, &further),
             decisions,
             further,
             rule: self.spec.rule,
             gathered: self.gathered(),
-        };
-        self.outs.push(Out::Finished(Box::new(outcome)));
+        }
     }
 
     pub(super) fn gathered(&self) -> Gathered {

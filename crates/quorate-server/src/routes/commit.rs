@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use quorate_core::{Code, Epoch, IdempotencyKey, Op, OpResult, Refused, Secret, TaskId};
+use quorate_core::{Code, Deed, Epoch, IdempotencyKey, Op, OpResult, Refused, Secret, TaskId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,6 +15,7 @@ use crate::wire::op::{self, CommitIn};
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/commit", "commits.make", "Several operations, all or nothing, in one record.")
+            .is(Deed::Commit)
             .body::<CommitIn<'_>>()
             .answers::<ReceiptOut>(200, "All of it took effect.")
             .to(commit),

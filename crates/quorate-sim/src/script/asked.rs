@@ -171,6 +171,8 @@ impl Stage {
             "can" => self.redescribe(who, |new| {
                 new.capabilities = words.must("capabilities").split(',').map(str::to_owned).collect();
             }),
+            "proposes" => super::approvals::propose(words),
+            "approves" | "rejects" | "modifies" => super::approvals::decide(verb, words),
             "creates" => self.create_token(words),
             "revokes" => self.revoke_token(words),
             "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),

@@ -105,6 +105,7 @@ impl Stage {
             "request" => self.tell_request(words.must("a question")).await,
             "why" => self.tell_why(words.must("a message")).await,
             "session" | "timeline" => self.look_at_session(statement).await,
+            "approval" => self.tell_approval(words.must("an approval")).await,
             "tokens" => self.tell_tokens(),
             "door" => self.tell_door(words.must("a token")),
             time if time.starts_with('+') => {

@@ -1,6 +1,7 @@
 //! Scripts: what happens, and what came of it. Each test is small, and above each stands the mutation of the code that it
 //! finds. `UPDATE_EXPECT=1` writes down what came out; read it before it is kept.
 
+mod approvals;
 mod chains;
 mod circles;
 mod deadlocks;

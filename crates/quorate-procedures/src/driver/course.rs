@@ -1,0 +1,295 @@
+//! One deliberation from where it stands to its end: what is heard goes into the machine, what comes of it goes out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use quorate_core::{
+    AgentId, ClientId, Code, MessageId, Mono, Op, Payload, ProcedureId, ProcedureStatus, Refused,
+    StepProcedure, Version,
+};
+use quorate_engine::{Delivery, Error};
+use serde_json::{Value, json};
+
+use super::{Driving, Patience, notice_ops, passes};
+use crate::deliberation::{Ask, AskId, Deliberation, Event, Failure, Out, Outcome, Spec, State, Usage};
+use crate::tokens;
+
+type Hearing<'a> = Pin<Box<dyn Future<Output = Result<Event, Error>> + Send + 'a>>;
+
+/// A deliberation under way.
+pub(super) struct Course<'a> {
+    pub(super) driving: &'a Driving,
+    pub(super) id: ProcedureId,
+    pub(super) version: Version,
+    pub(super) state: State,
+    /// What the state says and the record does not yet, in order: a step may be more than fits in one commit.
+    pub(super) unsent: Vec<Unsent>,
+    /// How it ended, as soon as it did and until that is on record.
+    pub(super) end: Option<End>,
+    /// Questions that their agent could not take.
+    pub(super) held: Vec<Held>,
+    patience: Patience,
+    retry_at: Mono,
+    /// What happened and the machine has not been told.
+    pub(super) events: Vec<Event>,
+    waits: FuturesUnordered<Hearing<'a>>,
+}
+
+/// Something that has to go out.
+pub(super) enum Unsent {
+    Ask(Ask),
+    Publish(crate::deliberation::Message),
+}
+
+/// The last thing that a deliberation says.
+pub(super) enum End {
+    Finished(Box<Outcome>),
+    Failed(Box<Failure>),
+}
+
+/// A question that could not be put, and why.
+pub(super) struct Held {
+    pub(super) ask: Ask,
+    pub(super) why: String,
+}
+
+impl Driving {
+    /// Goes on with a deliberation until it is over. Whoever calls this again after an error that passes goes on where it was.
+    pub(super) async fn deliberate(
+        &self,
+        id: &ProcedureId,
+        notice: &mut Option<(Delivery, Op)>,
+    ) -> Result<(), Error> {
+        let procedure = self.space.procedure(id).await?;
+        if procedure.status.is_over() || !self.drives(&procedure) {
+            self.done_with(notice.take()).await;
+            return Ok(());
+        }
+        let version = procedure.version;
+        let view = self.space.procedure_view(procedure).await?;
+        let (spec, state) = match read(view.spec.as_ref(), view.state.as_ref()) {
+            Ok(read) => read,
+            Err(why) => {
+                let result = self.space.seal(json!({ "reason": why }).to_string());
+                let failed = step(id, version, "failed", ProcedureStatus::Failed, (None, Some(result)));
+                let ops = [notice_ops(notice.as_ref()), vec![failed]].concat();
+                return self.space.commit(self.commit(ops)).await.map(drop);
+            }
+        };
+        // Takes a moment the first time: meanwhile agents think.
+        tokio::task::spawn_blocking(tokens::prepare);
+        let machine = Deliberation::new(&spec, tokens::o200k);
+        let mut course = Course {
+            driving: self,
+            id: id.clone(),
+            version,
+            state: State::default(),
+            unsent: Vec::new(),
+            end: None,
+            held: Vec::new(),
+            patience: Patience::default(),
+            retry_at: Mono(0),
+            events: vec![Event::Start],
+            waits: FuturesUnordered::new(),
+        };
+        if let Some(state) = state {
+            course.take_up(&machine, state).await?;
+        }
+        course.run(&machine, notice).await
+    }
+
+    /// The message that was sent under this name, if it was.
+    async fn on_record(&self, id: &ProcedureId, name: &str) -> Result<Option<MessageId>, Error> {
+        match self.space.message_by_client_id(&client_id(id, name)?).await {
+            Ok(message) => Ok(Some(message.id)),
+            Err(error) if error.code() == Code::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for what comes of a question. Letting go of it calls nothing off.
+    async fn heard(&self, ask: AskId, message: MessageId) -> Result<Event, Error> {
+        let mut patience = Patience::default();
+        let mut asking = loop {
+            match self.space.await_request(&self.principal(), Some(self.epoch), message).await {
+                Ok(asking) => break asking,
+                Err(error) if passes(&error) => self.space.pass(patience.next()).await,
+                Err(error) => return Err(error),
+            }
+        };
+        asking.stays();
+        match asking.answer().await {
+            Ok(answer) => {
+                let from = answer.message.from.as_ref().map(ToString::to_string).unwrap_or_default();
+                let usage = answer.message.metadata.as_deref().and_then(usage_in);
+                let body = answer.message.payload.bytes.to_vec();
+                Ok(Event::Answered { ask, from, body, usage })
+            }
+            // This start of the driver is over, or the storage failed: the next start goes on.
+            Err(Error::Refused(refused)) if refused.code == Code::StaleEpoch => Err(refused.into()),
+            Err(Error::Refused(refused)) => Ok(Event::Failed { ask, why: refused.detail }),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<'a> Course<'a> {
+    /// Goes on from a state: what it says and the record does not has to go out still.
+    async fn take_up(&mut self, machine: &Deliberation<'_>, state: State) -> Result<(), Error> {
+        for owed in machine.owed(&state, self.now_ms()) {
+            match owed {
+                Out::Ask(ask) => match self.driving.on_record(&self.id, &ask.id.0).await? {
+                    Some(message) => self.listen(ask.id, message),
+                    None => self.unsent.push(Unsent::Ask(ask)),
+                },
+                Out::Publish(message) => {
+                    if self.driving.on_record(&self.id, &message.id).await?.is_none() {
+                        self.unsent.push(Unsent::Publish(message));
+                    }
+                }
+                other => self.take_out(other),
+            }
+        }
+        self.state = state;
+        self.events = vec![Event::Resumed];
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, ask: AskId, message: MessageId) {
+        self.waits.push(Box::pin(self.driving.heard(ask, message)));
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.driving.space.engine().clock().now().wall.0
+    }
+
+    async fn run(
+        mut self,
+        machine: &Deliberation<'_>,
+        notice: &mut Option<(Delivery, Op)>,
+    ) -> Result<(), Error> {
+        loop {
+            let now = self.now_ms();
+            let changed = !self.events.is_empty();
+            while !self.events.is_empty() {
+                for event in std::mem::take(&mut self.events) {
+                    let outs = machine.step(&mut self.state, event, now);
+                    outs.into_iter().for_each(|out| self.take_out(out));
+                }
+                // Whoever is not there cannot be asked: that is known at once.
+                self.take_absent();
+            }
+            if !self.go_out(notice, changed).await? || self.state.is_over() {
+                return Ok(());
+            }
+            if self.held.is_empty() {
+                self.patience = Patience::default();
+            }
+            if self.events.is_empty() && !self.wait().await? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take_out(&mut self, out: Out) {
+        match out {
+            Out::Ask(ask) => self.unsent.push(Unsent::Ask(ask)),
+            Out::Publish(message) => self.unsent.push(Unsent::Publish(message)),
+            Out::Noted(_) => {}
+            Out::Finished(outcome) => self.end = Some(End::Finished(outcome)),
+            Out::Failed(failure) => self.end = Some(End::Failed(failure)),
+        }
+    }
+
+    /// Waits for one answer at least, or until a question can be put again. What came meanwhile goes into the same step.
+    async fn wait(&mut self) -> Result<bool, Error> {
+        let space = &self.driving.space;
+        let rest =
+            |until: Mono| Duration::from_millis(until.0.saturating_sub(space.engine().clock().now().mono.0));
+        tokio::select! {
+            Some(heard) = self.waits.next() => self.events.push(heard?),
+            () = space.pass(rest(self.retry_at)), if !self.held.is_empty() => self.try_again(),
+            else => return Ok(false),
+        }
+        while let Some(Some(heard)) = self.waits.next().now_or_never() {
+            self.events.push(heard?);
+        }
+        Ok(true)
+    }
+
+    /// Puts a question aside that its agent cannot take now.
+    pub(super) fn hold(&mut self, ask: Ask, why: String) {
+        if self.held.is_empty() {
+            let now = self.driving.space.engine().clock().now();
+            let due = self.due_ms(&ask.id).saturating_sub(now.wall.0);
+            let wait = self.patience.next().min(Duration::from_millis(due.max(1)));
+            self.retry_at = now.plus(wait).mono;
+        }
+        self.held.push(Held { ask, why });
+    }
+
+    fn due_ms(&self, ask: &AskId) -> u64 {
+        self.state.asks.get(ask).map_or(0, |asked| asked.due_ms)
+    }
+
+    /// Questions that could not be put are put again within the time that they have; then they have failed.
+    fn try_again(&mut self) {
+        let now = self.now_ms();
+        for Held { mut ask, why } in std::mem::take(&mut self.held) {
+            ask.within_ms = self.due_ms(&ask.id).saturating_sub(now);
+            match ask.within_ms {
+                0 => self.events.push(Event::Failed { ask: ask.id, why }),
+                _ => self.unsent.push(Unsent::Ask(ask)),
+            }
+        }
+    }
+
+    /// Takes the questions to those who are not there out of what is to be done.
+    fn take_absent(&mut self) {
+        let published = self.driving.space.published();
+        let is_there = |agent: &str| {
+            let number = AgentId::new(agent).ok().and_then(|agent| published.agents.number(&agent));
+            number.and_then(|number| published.agents.get(number)).is_some_and(|agent| !agent.removed)
+        };
+        let absent = |unsent: &mut Unsent| matches!(unsent, Unsent::Ask(ask) if !is_there(&ask.agent));
+        for absent in self.unsent.extract_if(.., absent) {
+            if let Unsent::Ask(ask) = absent {
+                let why = format!("there is no agent {} in this hub", ask.agent);
+                self.events.push(Event::Failed { ask: ask.id, why });
+            }
+        }
+    }
+}
+
+/// A step of a procedure, with its state and its result.
+pub(super) fn step(
+    procedure: &ProcedureId,
+    expect: Version,
+    phase: &str,
+    status: ProcedureStatus,
+    (state, result): (Option<Payload>, Option<Payload>),
+) -> Op {
+    let (procedure, phase) = (procedure.clone(), phase.to_owned());
+    Op::StepProcedure(StepProcedure { procedure, expect, phase, status, state, result })
+}
+
+/// What is asked or published is told apart by its place in the deliberation: sent again it is the same message.
+pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId, Refused> {
+    ClientId::new(format!("{procedure}:{name}"))
+}
+
+fn read(spec: Option<&Payload>, state: Option<&Payload>) -> Result<(Spec, Option<State>), String> {
+    let spec = spec.map_or(&b"null"[..], |spec| &spec.bytes);
+    let spec = Spec::read(spec).map_err(|wrong| format!("spec: {wrong}"))?;
+    let state = state.map(|state| serde_json::from_slice(&state.bytes)).transpose();
+    Ok((spec, state.map_err(|error| format!("the state cannot be read: {error}"))?))
+}
+
+/// What an answer says that it cost: `{"usage": …}` in its metadata.
+fn usage_in(metadata: &str) -> Option<Usage> {
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    serde_json::from_value(metadata.get("usage")?.clone()).ok()
+}

@@ -1,0 +1,139 @@
+//! A deliberation that always comes to the same result, whatever happens to the hub: who takes part, and what they say.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate::deliberation::{Member, Spec};
+use quorate::{Chance, Failure, Hub, ProcedureDraft, ProcedureStatus, Running, SystemClock, Work};
+use quorate_core::SpaceName;
+use quorate_engine::Engine;
+use quorate_sim::gate::{Gate, Judge};
+use quorate_sqlite::{OpenError, Options, SqliteStore};
+use serde_json::{Value, json};
+
+/// Nothing here takes that long.
+const SOON: Duration = Duration::from_secs(60);
+const AGENTS: [(&str, f64, &str, f64); 3] = [
+    ("ada", 80.0, "do not sign", 0.9),
+    ("ben", 30.0, "minor revisions", 0.6),
+    ("cleo", 40.0, "minor revisions", 0.7),
+];
+
+/// Who takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cast {
+    /// Three who answer.
+    Three,
+    /// The same, and ben answers nonsense until he is told what was wrong.
+    OneTwice,
+    /// The same, with emil who never answers sensibly and dora whom nobody knows.
+    TwoMissing,
+}
+
+pub(crate) fn spec(cast: Cast) -> Spec {
+    let mut names = AGENTS.map(|(id, ..)| id).to_vec();
+    if cast == Cast::TwoMissing {
+        names.extend(["dora", "emil"]);
+    }
+    let members = names.into_iter().map(|id| Member { id: id.to_owned(), provider: None }).collect();
+    Spec::contract("Shall we sign?", json!({"text": "a contract"}), members)
+}
+
+/// Finds what it always finds; keeps to it, except ben, whom a surer peer convinces.
+fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
+    if name == "emil" || name == "ben" && cast == Cast::OneTwice && asked["wrong"].is_null() {
+        return json!("what?");
+    }
+    let (_, score, recommendation, confidence) = AGENTS.into_iter().find(|one| one.0 == name).expect("known");
+    if action == "analyse" {
+        return json!({
+            "summary": format!("{name} has read it."),
+            "confidence": confidence,
+            "scores": {"overall_risk_score": score},
+            "recommendation": recommendation,
+        });
+    }
+    let mine = asked["your_position"]["position"].clone();
+    let surest = asked["other_positions"].as_array().expect("a list").iter().max_by(|one, other| {
+        let sure = |position: &Value| position["confidence"].as_f64().unwrap_or(0.0);
+        sure(one).total_cmp(&sure(other))
+    });
+    let convinced = name == "ben";
+    let position = if convinced { surest.expect("a peer")["position"].clone() } else { mine };
+    json!({
+        "revised_position": position,
+        "confidence": confidence,
+        "agrees_with_peer": convinced,
+        "reasoning": format!("{name} thought again."),
+    })
+}
+
+async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<Running>, quorate::Error> {
+    let mut running = Vec::new();
+    let emil = (cast == Cast::TwoMissing).then_some("emil");
+    for name in AGENTS.map(|(name, ..)| name).into_iter().chain(emil) {
+        let handler = move |action: &'static str| {
+            move |work: Work<Value>| async move { Ok::<_, Failure>(answer(cast, name, action, &work.payload)) }
+        };
+        let agent = hub.agent(name).on("analyse", handler("analyse")).on("discuss", handler("discuss"));
+        running.push(agent.at_once(8).run().await?);
+    }
+    Ok(running)
+}
+
+/// Runs the deliberation to its end, or until the hub fails. Gives the result and how many messages were asked and
+/// published in all: what is on record is not sent again.
+pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, usize)> {
+    let work = async {
+        let _agents = agents(&hub, cast).await.ok()?;
+        let driver = hub.drive_deliberations().await.ok()?;
+        hub.start_procedure(ProcedureDraft::deliberation(spec).id("p")).await.ok()?;
+        let mut follow = hub.space().expect("a hub in this process").follow();
+        loop {
+            follow.borrow_and_update();
+            let procedure = hub.procedure("p").await.ok()?;
+            match procedure.procedure().status {
+                ProcedureStatus::Running => follow.changed().await.ok()?,
+                ProcedureStatus::Done => {
+                    driver.stop().await;
+                    let sent =
+                        hub.outbox("deliberations", None, 1000).await.expect("an outbox").messages.len();
+                    return Some((procedure.result::<Value>().ok()??, sent));
+                }
+                ProcedureStatus::Failed => panic!("{:?}", procedure.result::<Value>()),
+            }
+        }
+    };
+    let worked = tokio::select! {
+        worked = tokio::time::timeout(SOON, work) => worked.expect("in time"),
+        _ = hub.space().expect("a hub in this process").engine().failure() => None,
+    };
+    hub.close().await;
+    worked
+}
+
+/// A hub with somebody at its gate.
+pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
+    let doors = quorate_engine::Options::default();
+    let engine = Engine::start_with(doors, SystemClock::new(), Chance::system(), |wiring| {
+        let store = SqliteStore::open(data, Options::default(), wiring)?;
+        Ok::<_, OpenError>(Gate::new(store, judge) as Arc<_>)
+    });
+    let engine = engine.expect("it opens");
+    let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");
+    Hub::over(Arc::new(space))
+}
+
+/// Without what tells one run from another: times, and what they add up to.
+pub(crate) fn timeless(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !["timestamp", "actual"].contains(&name.as_str()));
+            fields.values_mut().for_each(|field| *field = timeless(field.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = timeless(item.take())),
+        _ => {}
+    }
+    value
+}
