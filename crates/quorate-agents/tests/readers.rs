@@ -56,5 +56,7 @@ async fn a3_the_readers_disagree_and_together_see_most_of_what_is_wrong()
     let seen = truth.issues.iter().filter(|issue| topics.contains(&issue.problem)).count();
     assert!(seen * 4 >= truth.issues.len() * 3, "{seen} of {}: {topics:?}", truth.issues.len());
     assert!(recommendations.len() >= 2, "{recommendations:?}");
+    // The provider keeps its own materials, and the client gets the deliverables.
+    assert!(!topics.contains("ip_to_vendor"), "{topics:?}");
     Ok(())
 }

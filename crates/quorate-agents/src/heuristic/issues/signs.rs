@@ -42,6 +42,7 @@ pub(crate) const SIGNS: &[Rule] = &[
             "P: statistic* | anonym* | aggregat* | no longer relate",
             "feedback | suggestion*",
             "(vendor materials | platform | pre existing | preexisting | background | vendor property | vendor tools | know how of vendor) ~ (remain* | are | own* | retain*) & !(deliverable* | customer data)",
+            "vendor ~3 (own* | retain* | keep*) ~4 (vendor materials | platform | pre existing | preexisting | background | vendor property | vendor tools | vendor software | vendor technology) & !(deliverable* | customer data)",
             "vendor ~2!customer (assign* | transfer*)",
             "assign* ~4 this agreement",
             "license* & !(own* | property | assign* | title)",
