@@ -61,7 +61,7 @@ pub(crate) const CONCEPTS: &[(&str, &str)] = &[
     ),
     (
         "may",
-        "may | can | is entitled | are entitled | be entitled | has right | have right | is free | are free | reserves right | reserve right | retains right | is authorized | is permitted | is allowed | are allowed | be allowed | be permitted | at liberty | has option | have option | be free | could | has power | enjoys right | right to | authorizes | permits | permit | option to | has discretion",
+        "may | can | is entitled | are entitled | be entitled | has right | have right | is free | are free | reserves right | reserve right | retains right | is authorized | is permitted | is allowed | are allowed | be allowed | be permitted | at liberty | has option | have option | be free | could | has power | enjoys right | right to | authorizes | permits | permit | option to | has discretion | is at liberty | nothing stops | does not need | need not ask | as it likes | chooses to | is welcome to | holds right | shall have right | shall be able | is able",
     ),
     (
         "not",
@@ -73,7 +73,7 @@ pub(crate) const CONCEPTS: &[(&str, &str)] = &[
     ),
     (
         "waived",
-        "not required | not obliged | not obligated | not bound | no obligation | no duty | no requirement | not oblige | not obligate | does not create | do not create | does not constitute | does not imply | does not give rise | does not grant | does not confer | not intended | not intend | do not intend | does not require | not to be construed | not be construed | not construed | need not | no commitment | not binding | does not provide | do not provide | decided not | agreed not to include | deliberately | no provision | not entitle | is under no | no party is | not be obliged | not be required | not be obligated | not be bound | without obligation",
+        "not required | not obliged | not obligated | not bound | no obligation | no duty | no requirement | not oblige | not obligate | does not create | do not create | does not constitute | does not imply | does not give rise | does not grant | does not confer | not intended | not intend | do not intend | does not require | not to be construed | not be construed | not construed | need not | no commitment | not binding | does not provide | do not provide | decided not | agreed not to include | deliberately | no provision | not entitle | is under no | not be obliged | not be required | not be obligated | not be bound | without obligation",
     ),
     (
         "denied",

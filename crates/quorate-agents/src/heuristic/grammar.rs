@@ -105,6 +105,17 @@ pub(crate) struct Grammar {
 
 static GRAMMAR: LazyLock<Grammar> = LazyLock::new(Grammar::build);
 
+impl Sentence {
+    /// Two sentences in one.
+    pub(crate) fn and(&self, next: &Self) -> Self {
+        let mut both = self.clone();
+        both.words.extend(&next.words);
+        both.has.add(&next.has);
+        both.concepts.add(&next.concepts);
+        both
+    }
+}
+
 impl Lexicon {
     /// A sentence of these words.
     pub(crate) fn sentence(&mut self, words: &[String]) -> Sentence {
@@ -134,9 +145,9 @@ impl Lexicon {
     pub(crate) fn fits(
         &self,
         name: &str,
-        title: &Sentence,
+        (title, whole): (&Sentence, &Sentence),
         sentences: &[Sentence],
-        whole: &Sentence,
+        pairs: &[Sentence],
     ) -> Option<usize> {
         let rule = GRAMMAR.rules.get(name)?;
         let one_of = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
@@ -144,13 +155,14 @@ impl Lexicon {
         };
         let spoilt = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
         let said = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !spoilt(one);
-        let place = sentences.iter().position(said).or_else(|| {
-            let titled = one_of(&rule.any, Window::Title, title)
-                && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
-            let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !spoilt(whole);
-            // Behind a title stands what it is the title of.
-            fits.then(|| usize::from(titled && sentences.len() > 1))
-        })?;
+        let place =
+            sentences.iter().position(said).or_else(|| pairs.iter().position(said)).or_else(|| {
+                let titled = one_of(&rule.any, Window::Title, title)
+                    && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
+                let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !spoilt(whole);
+                // Behind a title stands what it is the title of.
+                fits.then(|| usize::from(titled && sentences.len() > 1))
+            })?;
         (!one_of(&rule.not, Window::Paragraph, whole)).then_some(place)
     }
 

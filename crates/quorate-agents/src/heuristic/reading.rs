@@ -47,6 +47,7 @@ pub(crate) struct Paragraph {
     /// Its place among the paragraphs.
     pub(crate) place: usize,
     title: Sentence,
+    pairs: Vec<Sentence>,
     sentences: Vec<Sentence>,
     whole: Sentence,
 }
@@ -60,8 +61,9 @@ impl Contract {
             end -= 1;
         }
         let pieces: Vec<String> = pieces(&text[..end]);
-        let bare: Vec<String> = pieces.iter().map(|piece| plain(piece)).collect();
-        let roles = Roles::find(&bare[..bare.len().min(OPENING_MAX)].join("\n"), &bare.join("\n"));
+        let bare_pieces: Vec<String> = pieces.iter().map(|piece| plain(piece)).collect();
+        let opening = bare_pieces[..bare_pieces.len().min(OPENING_MAX)].join("\n");
+        let roles = Roles::find(&opening, &bare_pieces.join("\n"));
         let mut contract = Self {
             paragraphs: Vec::new(),
             headings: Vec::new(),
@@ -71,14 +73,18 @@ impl Contract {
             lexicon: Lexicon::default(),
         };
         let mut at = Heading::default();
-        for (index, (piece, bare)) in pieces.iter().zip(&bare).enumerate() {
+        for (index, (piece, bare)) in pieces.iter().zip(&bare_pieces).enumerate() {
             let heading = is_heading(piece, bare);
             if index == 0 && (heading || piece.len() < 120 && !piece.ends_with('.')) {
                 continue;
             }
             if heading {
                 contract.headings.push(bare.clone());
-                at.go_on(piece, bare, contract.headings.len() == 1);
+                let last = !pieces[index + 1..]
+                    .iter()
+                    .zip(&bare_pieces[index + 1..])
+                    .any(|(piece, bare)| is_heading(piece, bare));
+                at.go_on(piece, bare, (contract.headings.len() == 1, last));
             } else {
                 contract.read_paragraph(piece, &roles, &at);
             }
@@ -106,6 +112,8 @@ impl Contract {
             }
         }
         whole.truncate(WHOLE_WORDS_MAX);
+        // What one sentence begins the next may say to the end.
+        let pairs: Vec<Sentence> = all.windows(2).map(|pair| pair[0].and(&pair[1])).collect();
         let whole = self.lexicon.sentence(&whole);
         let title = self.lexicon.sentence(&words(&roles.name(&plain(title_of(&said)))));
         self.paragraphs.push(Paragraph {
@@ -119,6 +127,7 @@ impl Contract {
             in_opening: at.words.is_empty(),
             place: self.paragraphs.len(),
             title,
+            pairs,
             sentences: all,
             whole,
         });
@@ -126,7 +135,7 @@ impl Contract {
 
     /// The sentence of a paragraph that a rule fits.
     pub(crate) fn fits(&self, one: &Paragraph, rule: &str) -> Option<usize> {
-        self.lexicon.fits(rule, &one.title, &one.sentences, &one.whole)
+        self.lexicon.fits(rule, (&one.title, &one.whole), &one.sentences, &one.pairs)
     }
 
     /// Whether a rule fits a paragraph.
@@ -253,13 +262,17 @@ const SCHEDULES: &[&str] = &[
     "service order",
 ];
 
+/// How many of these name a schedule wherever they stand.
+const SURE_SCHEDULES: usize = 5;
+
 impl Heading {
-    fn go_on(&mut self, piece: &str, bare: &str, first: bool) {
+    fn go_on(&mut self, piece: &str, bare: &str, (first, last): (bool, bool)) {
         let begins = bare.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
         let schedule = SCHEDULES.iter().any(|word| begins.starts_with(word));
-        // A list of key terms in front is no schedule at the end.
-        self.in_schedule |= schedule && !first;
-        if schedule {
+        let strong = SCHEDULES[..SURE_SCHEDULES].iter().any(|word| begins.starts_with(word));
+        // A section of commercial terms amid others is no schedule; a list of key terms in front is none either.
+        self.in_schedule |= schedule && !first && (strong || last);
+        if self.in_schedule && schedule {
             self.words = begins.split([':', '-', '(']).next().unwrap_or(begins).trim().to_owned();
             self.number = String::new();
             return;

@@ -100,17 +100,19 @@ fn has_word(term: &str, list: &[&str]) -> bool {
 impl Roles {
     /// Reads the opening and, where it says nothing, the whole; both in plain words.
     pub(crate) fn find(opening: &str, whole: &str) -> Self {
-        let mut terms = introduced(opening);
+        let all = introduced(opening);
         let named =
-            |term: &String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS);
-        if terms.iter().filter(|term| named(term)).count() >= 2 {
-            terms.retain(named);
-        }
-        terms.truncate(2);
-        let introduced = terms.len() == 2;
-        let (vendor, customer) = match &terms[..] {
-            [first, second] => sides(first, second, whole),
-            _ => in_use(whole, terms.first()),
+            |term: &&String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS);
+        let roles: Vec<&String> = all.iter().filter(named).collect();
+        let names: Vec<&String> = all.iter().filter(|term| !named(term)).collect();
+        let used = in_use(whole, roles.first().copied());
+        let introduced = roles.len() >= 2 || names.len() >= 2;
+        let (vendor, customer) = match (&roles[..], &names[..]) {
+            ([first, second, ..], _) => sides(first, second, whole),
+            // Words of role that are in use on both sides say more than names.
+            _ if !used.0.is_empty() && !used.1.is_empty() => used,
+            (_, [first, second, ..]) => sides(first, second, whole),
+            _ => used,
         };
         let mut terms = Vec::new();
         terms.extend(vendor.into_iter().map(|term| (term, "vendor")));

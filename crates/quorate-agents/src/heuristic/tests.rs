@@ -292,3 +292,39 @@ fn fifty_megabytes_are_cut_and_say_so() {
     let body = analyse(Heuristic::Clauses, &long);
     assert!(body["details"]["cut"].as_str().unwrap().contains("bytes were read"));
 }
+
+/// Who delivers and who pays is known however the parties are introduced: what was found before is found again.
+#[test]
+fn problems_are_found_however_the_parties_are_introduced() {
+    use crate::contracts::{Clause, Fact, Value as Known};
+    let intros = [
+        "THIS AGREEMENT is made between {VN} (\"{VS}\") and {CN} (\"{CS}\"). {VS} is called the {V} and {CS} is called the {C}.",
+        "The {V}: {VN}, with its seat in Hamburg.\n\nThe {C}: {CN}, with its seat in London.",
+        "Between {CN} - hereinafter \"{C}\" - and {VN} - hereinafter \"{V}\" - the following contract (the \"Contract\") is concluded.",
+        "{VN} will act as {V}. {CN} is the {C}. Together they are the parties to this contract (the \"Project\").",
+        "{VN} (\"{VS}\") sells services to {CN} (\"{CS}\").",
+    ];
+    for seed in 1..=5 {
+        let contract = generate(seed, Half::Seen);
+        let place = contract.truth.clauses.iter().find(|one| one.what == Clause::Parties).unwrap();
+        let (start, end) = (place.place.start, place.place.end);
+        let fact =
+            |wanted: Fact| match &contract.truth.facts.iter().find(|one| one.fact == wanted).unwrap().value {
+                Known::Role(text) | Known::Text(text) => text.clone(),
+                _ => String::new(),
+            };
+        let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+        for intro in intros {
+            let (vendor, customer) = (fact(Fact::VendorName), fact(Fact::CustomerName));
+            let intro = intro
+                .replace("{VN}", &vendor)
+                .replace("{CN}", &customer)
+                .replace("{VS}", &first(&vendor))
+                .replace("{CS}", &first(&customer))
+                .replace("{V}", &fact(Fact::Vendor))
+                .replace("{C}", &fact(Fact::Customer));
+            let text = format!("{}{intro}{}", &contract.text[..start], &contract.text[end..]);
+            assert_eq!(super::issues_of(&text), super::issues_of(&contract.text), "seed {seed}: {intro}");
+        }
+    }
+}

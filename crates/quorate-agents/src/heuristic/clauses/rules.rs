@@ -23,6 +23,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "effective_date",
         &[
+            "(in force | binding | valid | effective | applies | apply | operat* | begins | starts | commences) ~3 (from | on | as of | since | as from) ~3 @date",
             "<begins> ~6!(<ends> | to) @date",
             "<begins> (on | from | as of | at | with) ~6!(<ends> | to) @date",
             "(from | as of | as from) @date (onwards | on | forward | until | to)",
@@ -34,6 +35,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "expiration_date",
         &[
+            "(last* | run* | stand* | remain* | in force | continue* | go on | goes on | valid | in effect) ~8 (until | till | to | through | up to) ~4 @date",
             "<ends> ~6!<begins> @date",
             "(term | agreement | contract) ~6 (for | of | is | be | lasts | last | continue* | remain* | runs | run) ~5 @n (years | year | months) & !means & !<renewing> & !notice & !compet* & !solicit* & !warrant* & !confiden*",
             "(expir* | end) date ~4 @date",
@@ -46,6 +48,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "renewal_term",
         &[
+            "(agreement | contract | subscription | it) ~4 (keeps | keep | goes | go | carries | carry) (running | on | going) ~10 (year | month* | term | period)",
+            "(another | further | next | new) ~3 (year | months | term | period | @n months) ~ (unless | automatic* | follow* | begin* | start*) & (agreement | contract | term | it)",
             "<renewing> ~ (@n (month* | year*) | successive | further | additional | subsequent | another | same duration | like period* | equal period* | equal duration | consecutive | one year | yearly | year to year | month to month | automatic* | by itself | itself)  & (term | agreement | contract | subscription | period* | it | initial | engagement)",
             "(automatic* | tacit* | successive* | by itself) ~6 <renewing> & (term | agreement | contract | subscription | period* | it | engagement)",
             "(option | right | may | elect* | entitled) ~6 (extend | renew | prolong) ~8 (term | agreement | contract | subscription | it)",
@@ -239,6 +243,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "termination_for_convenience",
         &[
+            "(walk away | step out | leave | get out | stop | quit | give up | end | terminate | cancel) ~10 (agreement | contract | it | arrangement) ~ (at any time | any moment | no reason | without reason | whenever | for any reason | without explanation | without saying why | need for reason | whatever reason | no explanation)",
+            "(no | without) ~2 (reason* | cause | ground* | explanation | fault) ~ (terminat* | end | cancel* | leave)",
             "<may> ~12 <ending> ~ <atwill> & (<agreement> | services | party | customer | vendor) & !(headings | increase* | price*)",
             "<atwill> ~ <may> ~10 <ending> & (<agreement> | services) & !headings",
             "(terminable | terminated | ended) ~8 (for convenience | without cause | at will) ~4 (by | on | upon | with)",
@@ -290,6 +296,9 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "anti_assignment",
         &[
+            "(hand* | pass* | give* | sign* | make*) ~4 (on | over) ~10 (agreement | contract | rights | obligations | place in) & (<not> | consent | only)",
+            "(consent | approval | permission) ~10 (assign* | transfer* | novat*) ~6 (agreement | contract | rights | obligations) & !without",
+            "step* into shoes",
             "<maynot> ~ (assign* | transfer* | novat* | delegat* | pass on | convey* | dispose | cede* | part with | sublet | hand over) ~8 (agreement | contract | rights | obligations | benefit | hereunder | duties | interest | burden | position) & !license & !(personal data | data to)",
             "(agreement | contract | rights | obligations | claims) ~8 (may not | cannot | shall not | is not | are not | must not | not) ~4 (assign* | transfer* | novat* | delegat* | ceded) & !license* & !sublicens*",
             "(assign* | transfer* | novation | cession | assignment) ~ (requires | require | subject to | only with | only after | needs | need | null | void | no effect | invalid | ineffective | not permitted | not allowed | prohibited | not be effective | not valid | only if | unless) & (agreement | contract | rights | obligations | consent | part*) & !license* & !(data | title | deliverable* | intellectual | work product | personnel)",
@@ -388,6 +397,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "ip_ownership_assignment",
         &[
+            "(belong* | pass* | go | goes | transfer* | owned | property) ~6 customer & (<results> | created | made | develop* | written) & (right* | copyright* | ownership | title | owner | property | belong*) & !(customer data | personal | jointly | both)",
             "(assign | assigns | assigned | transfer | transfers | transferred | convey* | cede | cedes | vest | vests | vested | pass | passes | surrender*) ~14 (<ip> | rights) & (<results> | data | created | made | developed | it | them) & !(assign* this agreement) & !license* ~2 (assign* | transfer*)",
             "(title | ownership | copyright* | <ip>) ~14 (vest* | pass | passes | transfer* | assigned | belong* | accrue*) ~6 (customer | vendor)",
             "work* made for hire | work for hire | works for hire",
@@ -425,6 +435,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "license_grant",
         &[
+            "(may | can | allowed to | permitted to | entitled to | free to) (use | run | install | operate | work with | access) ~10 (software | product | platform | program | application | documentation | materials | it) & (during | term | non exclusive* | internal | own business | users | purposes | worldwide | business)",
+            "(permission | right) (to | of) (use | run | install | access | operate | copy)",
             "(grant | grants | granted | granting) ~14 (license* | right to (use | access | install | copy | reproduce | modify | distribute | display | exploit | operate) | right and license | permission to | right* of use | usage right* | rights to use | access right*)",
             "(licenses | sublicenses | shall license | will license | hereby license | agrees to license) ~6 (customer | vendor | product | software | platform | it | them | to)",
             "(receiv* | obtain* | acquir* | given | has | have | enjoy* | get | gets | hold* | gives | give | provides | provide | confer* | accord* | extends) ~6!(no | not) (license to | license for | license of | non exclusive | nonexclusive | right to use | right of use | permission to use | rights of use | limited license | perpetual license | worldwide license | license)",
@@ -449,6 +461,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "non_transferable_license",
         &[
+            "(use | right* | license* | permission) ~12 (only for | for itself | nobody else | no one else | not to others | stays with | cannot hand | not hand | not pass | not lend | not share | reserved to)",
+            "(hand* on | pass* on | lend* | rent* out | share*) ~8 (license* | right to use | access | permission)",
             "(nontransferable | non transferable | not transferable | untransferable | non sublicens* | nonsublicens* | non assignable | nonassignable | not sublicens*) & (license* | right* | use | access)",
             "license* ~ (personal to | may not be | cannot be | shall not be | is not | must not be | without right to | no right to | neither | not be | not) ~8 (transfer* | sublicens* | assign* | rented | lent | resold | sold | passed | leased | shared)",
             "(transfer* | sublicens* | assign* | resale) ~6 (of license | of rights | license) ~6 (not permitted | prohibited | excluded | requires | not allowed)",
@@ -528,6 +542,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "source_code_escrow",
         &[
+            "source code ~ (third party | trustee | agent | custodian | neutral | safe keeping | safekeeping | trusted)",
             "escrow & !(account | funds | money | payment* | purchase price)",
             "(deposit* | lodg* | plac* | held | hold* | keep* | kept | store*) ~10 (source code | source materials | source) ~ (third part* | agent | trustee | custodian | depositary | independent | notary | bank | vault | neutral)",
             "source (code | materials) ~ (deposit* | lodg*) ~ (with | at)",
@@ -544,6 +559,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "post_termination_services",
         &[
+            "(after | when | once | following | upon | on) ~8 (end* | over | expir* | terminat* | ceas* | conclusion) ~ vendor ~10 (help* | assist* | support* | hand* | return* | transfer* | export* | migrat* | continue* | keep* | make available | provide* | delete* | cooperat*)",
+            "(hand over | handover | transition* | migrat* | move) ~ (successor | new provider | another provider | new supplier | replacement | third party | in house) & (vendor | shall | will)",
             "(after | following | upon | on | at | from | once | when) ~4 (end | ends | ended | expir* | termination | cessation | ending | close | conclusion | terminat*) ~ (shall | will | must | agrees | undertakes | is to | may | can | remains obliged) ~ (continue* | assist* | export* | hand over | hand back | return* | support* | migrat* | retriev* | transition* | transfer* | cooperat* | deliver up | provide* | make available | delet* | destroy* | help* | download* | sell off | wind | extract* | render*)",
             "(transition* | termination | exit | disengagement | handover | hand over | migration | wind down | winding down | off boarding | offboarding | run off | run down | sell off | phase out | post termination) (assistance | service* | support | period | plan | phase | help | management | cooperation | obligations)",
             "@n ~2 <period> ~5 (after | following | from | of | beyond | past) ~6 (termination | end | expir* | terminated | ended) & (shall | will | may | must | can) & (data | service* | assist* | support* | export* | return* | transition | migrat* | stock | hand | cooperat* | access) & !(invoice* | pay | solicit* | compet* | secret)",
@@ -565,6 +582,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "audit_rights",
         &[
+            "(look* at | look* into | see | inspect* | check* | examin* | review* | verif* | audit*) ~10 (book* | record* | account* | files | facilit* | premises | security) & (may | can | right | entitled | allow* | let* | permit* | open* | access) & !(deliverable*)",
             "(<may> | permit* | allow* | grant* | let | lets | give* | right* | subject to | submit to | make* ~4 available | open*) ~ (audit* | inspect* | examin* | verif* | review* | check* | copy | visit* | look into | scrutin*) ~ (book* | record* | premises | facilit* | control* | account* | system* | complian* | security | invoice* | usage | processes | data center* | polic* | operations | files | ledger* | site* | documents | documentation | practices | procedures | use of | performance | measures | them | thereof)",
             "(right of | rights of | right to | rights to) ~3 (audit* | inspect*)",
             "(access | entry) ~4 (to | into) ~6 (book* | record* | premises | system* | facilit* | site* | account* | offices) ~ (verif* | audit* | inspect* | check* | confirm* | examin* | complian* | control*)",
@@ -586,6 +604,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "uncapped_liability",
         &[
+            "(fraud | intent* | willful | gross negligence | death | injury | personal injury | infring* | confidential*) ~ (unlimited | no limit | not limited | without limit* | uncapped | no cap | in full | not capped)",
+            "(limit* | cap* | ceiling) ~10 (not | never | no) ~6 (apply | hold | count | cover | protect) ~ (fraud | intent* | willful | gross | death | injury | infring* | confiden* | indemn* | deliberate*)",
             "<liable> ~ <uncapped> & !(insur* | users | sessions)",
             "(unlimited* | uncapped | without limit* | without any limit* | without cap) ~8 (<liable> | responsib*)",
             "(limitation* | cap | caps | limit | limits | exclusion* | ceiling* | maximum | restrictions ~4 liab*) ~16 (not | never) ~3 (apply | applies | benefit | extend | cover | be available | operate | affect | protect | include | count | be relied) & (liab* | cap | caps | ceiling* | exclusion* | damages | fraud | indemn* | negligen* | misconduct | infring* | death | loss* | injury | payable | breach* | confiden*) & !(including without)",
@@ -609,6 +629,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "cap_on_liability",
         &[
+            "(pay* | owe* | answer* | recover* | compensat* | claim*) ~12 (more than | at most | no more | beyond | up to | maximum | limit* | exceed*) ~8 (@money | fees | amount paid | charges) & (loss* | damage* | claim* | liab* | compensat* | harm | responsib*) & !(interest | insur* | price* | increas* | budget)",
+            "(all claims | everything | whatever the cause | whatever ground | all heads) ~ (@money | fees) & (limit* | exceed* | more than | maximum | cap* | most)",
             "<liable> ~ <capped> & (@money | fee* | amount* | charges | paid | payable | price | @percent | sum* | aggregate | total | contract value | insurance proceeds | remuneration) & !(not ~2 limited to) & !(not be limited)",
             "<capped> ~ <liable> & (@money | fee* | amount* | charges | paid | payable | price | sum*) & !not be limited",
             "(no more than | not more than | at most | more than | up to | maximum of) ~2 @money ~8 (damages | compensation) & (pay* | owe* | liab*)",
@@ -669,6 +691,8 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "insurance",
         &[
+            "insured ~ (@money | against | for | with | risk* | amount)",
+            "(cover | coverage | policy | policies) & (insur* | underwrit* | premium*) & (@money | liability | professional | cyber)",
             "(maintain* | carr* | keep* | kept | procur* | obtain* | hold* | take out | taken out | effect* | purchas* | insure* | provid* | have in place | arrange* | contract* | possess* | retain* | have | subscribe*) ~10 (insurance* | insured | insurer* | policy of insurance | insurance policies) & (<must> | warrants | represents | has | maintains | carries) & !(health insurance | insurance claims | claims of)",
             "certificate* ~3 insurance",
             "additional insured",
