@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::declared::{Agent, Work};
-use crate::question::{Failure, Question, Reply};
+use crate::question::{Failure, Kind, Question, Reply, Usage};
 
 /// One thing that was tried.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,13 +62,18 @@ pub async fn probe(agent: &Agent, question: &Question) -> Probe {
     let millis = clock::millis(clock::now() - began);
     match answered {
         Ok(reply) => {
-            checks.push(check("answers", Outcome::Passed, took(&reply), "", millis));
+            checks.push(check("answers", Outcome::Passed, after(&reply.usage), "", millis));
             checks.push(shape(question, &reply));
             Probe { checks, reply: Some(reply) }
         }
+        Err(failure) if failure.kind == Kind::WrongShape => {
+            checks.push(check("answers", Outcome::Passed, after(&failure.usage), "", millis));
+            checks.push(failed("shape", &failure, 0));
+            Probe { checks, reply: None }
+        }
         Err(failure) => {
             checks.push(failed("answers", &failure, millis));
-            checks.push(skipped("shape", "there is no answer that fits"));
+            checks.push(skipped("shape", "there is no answer"));
             Probe { checks, reply: None }
         }
     }
@@ -92,8 +97,7 @@ async fn reachable(agent: &Agent) -> Check {
     }
 }
 
-fn took(reply: &Reply) -> String {
-    let usage = &reply.usage;
+fn after(usage: &Usage) -> String {
     let calls = if usage.calls == 1 { "1 call".to_owned() } else { format!("{} calls", usage.calls) };
     match (usage.input_tokens, usage.output_tokens) {
         (0, 0) => format!("after {calls}"),

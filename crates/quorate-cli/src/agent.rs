@@ -1,4 +1,8 @@
-//! `quorate agent`: who is there, and letting others in.
+//! `quorate agent`: who is there, letting others in, and trying one alone.
+
+mod test;
+
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -65,6 +69,22 @@ there already is changed, starts anew (another epoch), and gets no other token."
         #[command(flatten)]
         dry_run: DryRun,
     },
+    /// Try one agent alone: is it there, how fast is it, does its answer fit? [rw]
+    #[command(after_help = "Example: quorate agent test risk_assessor --playbook playbook.yaml
+
+An agent of a playbook is asked what the playbook would ask it, about the first 2,000
+characters of its text; no hub is needed. Without --playbook an agent of the running
+hub is looked up, and asked if `analyse` is among its actions. The exit code is 1 if
+anything is wrong, 3 if there is no such agent.")]
+    Test {
+        /// Its name in the playbook, or its id in the hub.
+        name: String,
+        /// The playbook that declares it.
+        #[arg(long, value_name = "FILE")]
+        playbook: Option<PathBuf>,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
     /// Forget an agent whose inbox is empty. [rw]
     #[command(after_help = "Example: quorate agent remove bob")]
     Remove {
@@ -89,6 +109,9 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     let AgentArgs { hub, shape, verb } = args;
+    if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
+        return test::of_playbook(file, name, *dry_run, &shape).await;
+    }
     let hub = hub.open()?;
     match verb {
         AgentVerb::List { capability, role, status, page } => {
@@ -131,6 +154,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;

@@ -170,7 +170,7 @@ fn verified(data: &Path, shape: &Shape) -> anyhow::Result<()> {
 }
 
 /// RFC 3339 with milliseconds.
-fn time(ms: u64) -> String {
+pub(crate) fn time(ms: u64) -> String {
     let known = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     known.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 use jiff::Timestamp;
 use quorate_store::{Clock as _, SystemClock};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::config::{Key, PROJECT_FILE, Settings, Surroundings};
 use crate::exit::{Ended, FAILED};
@@ -38,6 +38,8 @@ pub(crate) struct DoctorArgs {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grade {
     Good,
+    /// Not looked at.
+    Skipped,
     Warning,
     Wrong,
 }
@@ -46,6 +48,7 @@ impl Grade {
     fn glyph(self) -> char {
         match self {
             Self::Good => '✓',
+            Self::Skipped => '-',
             Self::Warning => '!',
             Self::Wrong => '✗',
         }
@@ -54,6 +57,7 @@ impl Grade {
     fn word(self) -> &'static str {
         match self {
             Self::Good => "ok",
+            Self::Skipped => "skipped",
             Self::Warning => "warning",
             Self::Wrong => "error",
         }
@@ -66,19 +70,38 @@ pub(crate) struct Check {
     pub(crate) grade: Grade,
     pub(crate) found: String,
     pub(crate) fix: String,
+    /// How long it took, where that matters.
+    pub(crate) ms: Option<u64>,
 }
 
 impl Check {
     pub(crate) fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Good, found: found.into(), fix: String::new() }
+        Self::new(about, Grade::Good, found, "")
+    }
+
+    pub(crate) fn skipped(about: &'static str, why: impl Into<String>) -> Self {
+        Self::new(about, Grade::Skipped, why, "")
     }
 
     pub(crate) fn warning(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Warning, found: found.into(), fix: fix.into() }
+        Self::new(about, Grade::Warning, found, fix)
     }
 
     pub(crate) fn wrong(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Wrong, found: found.into(), fix: fix.into() }
+        Self::new(about, Grade::Wrong, found, fix)
+    }
+
+    fn new(about: &'static str, grade: Grade, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { about, grade, found: found.into(), fix: fix.into(), ms: None }
+    }
+
+    fn document(&self) -> Value {
+        let mut document =
+            json!({"about": self.about, "is": self.grade.word(), "found": self.found, "fix": self.fix});
+        if let Some(ms) = self.ms {
+            document["ms"] = ms.into();
+        }
+        document
     }
 }
 
@@ -99,7 +122,7 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
         }
     }
     checks.push(machine::files());
-    tell(&checks, &args.shape)
+    tell(&checks, &args.shape, Map::new())
 }
 
 fn no_file() -> String {
@@ -190,23 +213,28 @@ fn skew(date: &str) -> Option<Check> {
     })
 }
 
-fn tell(checks: &[Check], shape: &Shape) -> anyhow::Result<()> {
+/// Tells what was found; `about` stands beside it in the JSON document. What is wrong is a failure.
+pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -> anyhow::Result<()> {
     let count = |grade| checks.iter().filter(|check| check.grade == grade).count();
     let (wrong, warnings) = (count(Grade::Wrong), count(Grade::Warning));
-    let as_json = |check: &Check| json!({"about": check.about, "is": check.grade.word(), "found": check.found, "fix": check.fix});
     match shape.format() {
         Format::Json => {
-            let all: Vec<Value> = checks.iter().map(as_json).collect();
-            let document = json!({"ok": wrong == 0, "errors": wrong, "warnings": warnings, "checks": all});
+            let all: Vec<Value> = checks.iter().map(Check::document).collect();
+            let counted = json!({"ok": wrong == 0, "errors": wrong, "warnings": warnings, "checks": all});
+            let mut document = Value::Object(about);
+            for (name, value) in counted.as_object().into_iter().flatten() {
+                document[name] = value.clone();
+            }
             text::print(text::clean_json(&document.to_string()));
         }
         Format::Jsonl => {
-            checks.iter().for_each(|check| text::print(text::clean_json(&as_json(check).to_string())));
+            checks.iter().for_each(|check| text::print(text::clean_json(&check.document().to_string())));
         }
         Format::Table => {
             for check in checks {
                 let lead = format!("{} {:<13}", check.grade.glyph(), check.about);
-                text::print(text::clean_line(&format!("{lead} {}", check.found)));
+                let took = check.ms.map_or(String::new(), |ms| format!("  ({ms} ms)"));
+                text::print(text::clean_line(&format!("{lead} {}{took}", check.found)));
                 if !check.fix.is_empty() {
                     let fix = text::clean(&check.fix).replace('\n', "\n                     ");
                     text::print(format!("                fix: {fix}"));

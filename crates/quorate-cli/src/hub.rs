@@ -13,11 +13,11 @@ use quorate_store::Chance;
 use serde_json::Value;
 
 use crate::config::{Key, Origin, Said, Settings, Surroundings};
-use crate::exit::{Ended, FAILED, INTERRUPTED, USAGE};
+use crate::exit::{Ended, FAILED, INTERRUPTED, NOT_FOUND, USAGE};
 use crate::{hex, text};
 
 pub(crate) use body::{Content, Fields, read_file};
-pub(crate) use ids::Noun;
+pub(crate) use ids::{Noun, meant, none_yet};
 pub(crate) use quorate_client::segment;
 
 /// What a hub that runs wrote into its data directory: the line with which it said that it is ready.
@@ -111,13 +111,29 @@ impl HubArgs {
         Ok((place.url, token, options))
     }
 
+    /// The data directory that is meant, if no hub runs there and none was named.
+    fn at_rest(&self, settings: &Settings) -> Option<PathBuf> {
+        let data = self.data.clone().unwrap_or_else(|| settings.data());
+        let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
+        (!named && !is_running(&data)).then_some(data)
+    }
+
+    /// As [`HubArgs::library`], to look only: a directory that is not there is not made.
+    pub(crate) async fn looking(&self) -> anyhow::Result<quorate::Hub> {
+        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        if let Some(data) = self.at_rest(&settings).filter(|data| !data.exists()) {
+            let message = format!("no hub runs on {}, and there is no such directory", data.display());
+            let hint = "say where the data is: --data DIR; or which hub: --url URL";
+            return Err(Ended::new(NOT_FOUND, message, hint).into());
+        }
+        self.library().await
+    }
+
     /// The library's hub, for what runs agents: the one that was named or that runs on the data directory, else one of
     /// this process on that directory.
     pub(crate) async fn library(&self) -> anyhow::Result<quorate::Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        let data = self.data.clone().unwrap_or_else(|| settings.data());
-        let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-        if !named && !is_running(&data) {
+        if let Some(data) = self.at_rest(&settings) {
             return Ok(quorate::Hub::open(&data).await?);
         }
         let (url, token, http) = self.way(&settings)?;
@@ -323,6 +339,13 @@ impl Hub {
         unless_interrupted(async { Ok(request.lines().await?) }).await
     }
 
+    /// Asks an agent, and waits for its answer.
+    pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
+        let request = self.http.post("/v1/request").json(question);
+        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        body_of(&answer)
+    }
+
     /// Changes something, once. A dry run says what would be asked for, and asks for nothing: then there is no answer.
     pub(crate) async fn change(
         &self,
@@ -363,6 +386,10 @@ pub(crate) struct DryRun {
 impl DryRun {
     pub(crate) fn new(dry_run: bool) -> Self {
         Self { dry_run }
+    }
+
+    pub(crate) fn is_set(self) -> bool {
+        self.dry_run
     }
 }
 

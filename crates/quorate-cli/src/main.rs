@@ -7,6 +7,8 @@ mod backup;
 mod bench;
 mod cert;
 mod config;
+mod deliberate;
+mod deliberation;
 mod demo;
 mod doctor;
 mod exit;
@@ -80,6 +82,9 @@ enum Command {
     /// Approvals: what agents may do only if a person lets them. [rw]
     Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
+    Deliberate(deliberate::DeliberateArgs),
+    /// Deliberations: what was decided, who voted how, what other rules would have decided. [ro]
+    Deliberation(deliberation::DeliberationArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
     /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
@@ -156,6 +161,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Vote(args) => vote::run(args),
         Command::Approval(args) => approval::run(args).await,
         Command::Run(args) => run::run(args).await,
+        Command::Deliberate(args) => deliberate::run(args).await,
+        Command::Deliberation(args) => deliberation::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,

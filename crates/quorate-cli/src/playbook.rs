@@ -1,14 +1,14 @@
 //! Playbooks: which procedure, which agents, which limits. Strict YAML: what nobody knows is an error with its place.
 
+mod agents;
 mod approval;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use quorate_agents::{Agent, Price, Settings, Surroundings, Tape};
-use quorate_procedures::deliberation::{Limits, Member, Provider, Score, Spec};
+use quorate_agents::Agent;
+use quorate_procedures::deliberation::{Limits, Provider, Score, Spec};
 use quorate_procedures::finding::Vocabulary;
 use quorate_procedures::{conflict, count};
 use serde::Deserialize;
@@ -16,9 +16,12 @@ use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use agents::AgentIn;
+
 use crate::config::nearest;
 use crate::exit::{Ended, USAGE};
 
+pub(crate) use agents::provider;
 pub(crate) use approval::{Approval, is_file_name};
 
 /// Larger than any that somebody writes.
@@ -33,7 +36,7 @@ pub(crate) struct Playbook {
     pub(crate) path: PathBuf,
     /// What is deliberated; its input may come from elsewhere.
     pub(crate) spec: Spec,
-    /// Who takes part, in the order of the file.
+    /// Everybody who is declared, in the order of the file. Who of them takes part, the spec says.
     pub(crate) agents: Vec<Agent>,
     /// What a person is asked for in the end.
     pub(crate) approval: Option<Approval>,
@@ -62,21 +65,8 @@ struct PlaybookIn {
     words: Option<Vocabulary>,
     score: Option<Score>,
     limits: Option<Limits>,
-    #[serde(default)]
-    providers: BTreeMap<String, Provider>,
+    providers: Option<InOrder<Spanned<Provider>>>,
     approval: Option<Spanned<Approval>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AgentIn {
-    r#use: Spanned<String>,
-    prompt: Option<Spanned<String>>,
-    key_env: Option<String>,
-    calls_a_minute: Option<u32>,
-    tokens_a_minute: Option<u64>,
-    record: Option<String>,
-    replay: Option<String>,
 }
 
 /// A mapping in the order of the file.
@@ -121,15 +111,20 @@ impl Playbook {
             let what = format!("procedure: there is no {:?}", found.procedure.value);
             return Err(place.ended(found.procedure.referenced.line(), &what, "procedure: deliberation"));
         }
-        let directory = path.parent().unwrap_or(Path::new(""));
         let text = match (input, &found.input) {
             (Input::Text(text), _) => Some(text),
             (Input::File(given), _) => Some(read_input(given)?),
-            (Input::Named, Some(named)) => Some(read_input(&directory.join(&named.value))?),
+            (Input::Named, Some(named)) => Some(read_input(&place.directory().join(&named.value))?),
             (Input::Named, None) => None,
         };
-        let agents = place.agents(found.agents.value.0, directory)?;
-        let members = agents.iter().map(member).collect();
+        let providers = place.providers(found.providers.map(|said| said.0).unwrap_or_default())?;
+        let (agents, taking) = place.agents(found.agents.value.0, &providers, text.as_deref())?;
+        let (declared, members) = (agents.len(), taking.members);
+        if members.is_empty() && declared > 0 {
+            let what = "agents: nothing in the text concerns any of them";
+            let hint = "give another text, or say `when: always` beside their `use`";
+            return Err(place.ended(found.agents.referenced.line(), what, hint));
+        }
         let input = text.map_or(Value::Null, |text| serde_json::json!({ "text": text }));
         let mut spec = match &found.preset {
             None => Spec::new(found.subject, input, members),
@@ -144,7 +139,14 @@ impl Playbook {
         spec.words = found.words.unwrap_or(spec.words);
         spec.score = found.score.or(spec.score);
         spec.limits = found.limits.unwrap_or(spec.limits);
-        spec.providers = found.providers;
+        spec.providers = providers;
+        spec.not_asked = taking.not_asked;
+        // The quorum is of those who are asked.
+        let asked = u32::try_from(spec.agents.len()).unwrap_or(u32::MAX);
+        spec.limits.quorum = spec
+            .limits
+            .quorum
+            .map(|quorum| if quorum as usize <= declared { quorum.min(asked) } else { quorum });
         spec.check().map_err(|wrong| {
             Ended::new(
                 USAGE,
@@ -162,16 +164,8 @@ impl Playbook {
     }
 }
 
-fn member(agent: &Agent) -> Member {
-    let provider = match &agent.declared {
-        quorate_agents::Use::Model { provider, .. } => Some(provider.name().to_owned()),
-        _ => None,
-    };
-    Member { id: agent.name.clone(), provider }
-}
-
 /// A text that agents read; nothing else is one.
-fn read_input(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, INPUT_BYTES_MAX, "what agents read")?;
     if text.trim().is_empty() {
         let what = format!("{} is empty: there is nothing to read", path.display());
@@ -205,39 +199,9 @@ impl Place<'_> {
         Ended::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
     }
 
-    fn agents(&self, agents: Vec<(String, AgentIn)>, directory: &Path) -> anyhow::Result<Vec<Agent>> {
-        let surroundings =
-            Surroundings::new(if directory == Path::new("") { Path::new(".") } else { directory });
-        let declared = agents.into_iter().map(|(name, said)| {
-            let line = said.r#use.referenced.line();
-            quorate_core::AgentId::new(name.as_str()).map_err(|refused| {
-                self.ended(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
-            })?;
-            let instructions = match &said.prompt {
-                Some(prompt) => read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt")?,
-                None => String::new(),
-            };
-            let tape = match (said.record, said.replay) {
-                (None, None) => Tape::Live,
-                (Some(at), None) => Tape::Record(directory.join(at)),
-                (None, Some(at)) => Tape::Replay(directory.join(at)),
-                (Some(_), Some(_)) => {
-                    let what = format!("agents.{name}: record and replay at once");
-                    return Err(self.ended(line, &what, "say one of them"));
-                }
-            };
-            let settings = Settings {
-                instructions,
-                key_env: said.key_env,
-                calls_per_minute: said.calls_a_minute,
-                tokens_per_minute: said.tokens_a_minute,
-                price: None::<Price>,
-                tape,
-            };
-            Agent::declare(&name, &said.r#use.value, &settings, &surroundings)
-                .map_err(|refused| self.ended(line, &refused.detail, &refused.hint))
-        });
-        declared.collect()
+    /// Where the playbook lies: what relative paths begin at.
+    fn directory(&self) -> &Path {
+        self.0.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
     }
 
     /// What YAML or its reader found wrong.

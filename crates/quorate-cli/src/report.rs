@@ -2,10 +2,12 @@
 
 mod html;
 mod md;
+mod parts;
 mod plain;
+mod wrap;
 
 use clap::ValueEnum;
-use quorate::deliberation::{Decision, Estimate, How, Outcome};
+use quorate::deliberation::{Estimate, Outcome};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -91,31 +93,5 @@ pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Res
     Ok(())
 }
 
-/// How a conflict was settled, in a word.
-fn how(decision: &Decision) -> String {
-    match decision.how {
-        How::Agreed { round } => format!("agreed in round {round}"),
-        How::Voted => "voted".to_owned(),
-        How::Tied => "a tie".to_owned(),
-        How::Merged => "merged".to_owned(),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-/// What was decided, in a line: recommendation, score, confidence, agreement.
-fn headline(outcome: &Outcome) -> String {
-    let synthesis = &outcome.synthesis;
-    let mut parts = vec![synthesis.recommendation.clone().unwrap_or_else(|| "no recommendation".to_owned())];
-    if let Some(score) = &synthesis.score {
-        let level = score.level.as_ref().map_or(String::new(), |level| format!(" ({level})"));
-        parts.push(format!("{} {}{level}", score.name.replace('_', " "), score.value));
-    }
-    if let Some(confidence) = synthesis.confidence {
-        parts.push(format!("confidence {confidence:.2}"));
-    }
-    parts.push(format!("{} agreement", synthesis.agreement.level));
-    parts.join(" · ")
-}
+#[cfg(test)]
+mod tests;

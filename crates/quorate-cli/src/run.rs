@@ -1,7 +1,7 @@
 //! `quorate run`: a playbook, from the first question to the report, and to the decision of a person where it asks for one.
 
 mod approval;
-mod members;
+pub(crate) mod members;
 mod progress;
 mod watch;
 
@@ -100,7 +100,7 @@ async fn whole(
 
 /// Runs a playbook in a hub; gives the id under which it is on record, and what came of it.
 pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<(String, Outcome)> {
-    begin(&playbook.path.display().to_string(), &playbook.spec.subject, &playbook.agents);
+    begin(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     text::say("");
     let draft = ProcedureDraft::deliberation(&playbook.spec);
     let (id, outcome) = procedure(hub, playbook, draft).await?;

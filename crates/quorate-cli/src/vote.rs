@@ -52,7 +52,7 @@ struct TallyArgs {
     json: bool,
 }
 
-fn rules() -> impl clap::builder::TypedValueParser<Value = Rule> {
+pub(crate) fn rules() -> impl clap::builder::TypedValueParser<Value = Rule> {
     let names = PossibleValuesParser::new(Rule::ALL.map(Rule::as_str));
     names.map(|name| Rule::of_name(&name).unwrap_or_default())
 }

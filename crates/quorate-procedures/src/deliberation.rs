@@ -12,6 +12,7 @@
 
 mod analysis;
 mod ask;
+mod compare;
 mod discussion;
 mod estimate;
 mod figures;
@@ -21,6 +22,7 @@ mod reply;
 mod schema;
 mod spec;
 mod state;
+mod strategy;
 mod synthesis;
 mod vote;
 
@@ -31,12 +33,14 @@ use crate::finding;
 use crate::tokens::Count;
 
 pub use ask::{ANALYSE, Ask, DISCUSS};
+pub use compare::{Choice, Compared, Counted, compare};
 pub use estimate::{Estimate, Expected, ExpectedPhase, FINDING_TOKENS, Range, estimate};
 pub use figures::{Figures, LOCAL, Spent, Usage, Used};
 pub use message::{COORDINATOR, Message, MessageType};
 pub use outcome::{Decision, Failure, Gathered, How, Outcome, Quorum};
-pub use spec::{AGENTS_MAX, Level, Limits, Member, Provider, Score, Spec};
+pub use spec::{AGENTS_MAX, Level, Limits, Member, NotAsked, Provider, Score, Spec};
 pub use state::{AskId, Change, Missing, Phase, State};
+pub use strategy::{Demand, Need};
 pub use synthesis::{Agreement, Flagged, RankedIssue, Scored, Sentence, Synthesis};
 
 /// Something that happened.
@@ -236,6 +240,6 @@ impl Step<'_> {
         let provider =
             self.spec.agents.get(self.spec.place(agent)).and_then(|member| member.provider.clone());
         let provider = provider.unwrap_or_else(|| LOCAL.to_owned());
-        self.state.figures.spend(self.state.phase, provider, usage);
+        self.state.figures.spend(self.state.phase, provider, usage, self.spec);
     }
 }

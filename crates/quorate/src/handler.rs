@@ -3,10 +3,11 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quorate_core::Op;
+use quorate_core::{Code, Op, Refused};
 use quorate_engine::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::agent::{Agent, Received, from_json, to_json};
 use crate::ask::Question;
@@ -22,8 +23,26 @@ pub struct Work<P> {
     extra: Extra,
 }
 
-/// What a handler adds to the commit that ends its delivery.
-pub(crate) type Extra = Arc<Mutex<Result<Vec<Op>, Error>>>;
+/// What a handler adds to the commit that ends its work, or the first mistake in it.
+pub(crate) type Extra = Arc<Mutex<Result<Added, Error>>>;
+
+/// What a handler adds.
+#[derive(Clone, Default)]
+pub(crate) struct Added {
+    pub(crate) ops: Vec<Op>,
+    /// What it says about its answer.
+    pub(crate) about: Map<String, Value>,
+}
+
+/// Nothing yet.
+pub(crate) fn nothing() -> Extra {
+    Arc::new(Mutex::new(Ok(Added::default())))
+}
+
+/// All that a handler added.
+pub(crate) fn added(extra: &Extra) -> Result<Added, Error> {
+    extra.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 impl<P> Work<P> {
     /// The message that brought it.
@@ -64,6 +83,17 @@ impl<P> Work<P> {
         self.agent.ask(to, action, payload).upon(&self.received)
     }
 
+    /// Says something about the answer, beside it: a field of its `metadata`, such as `usage`. Said again, the last counts.
+    pub fn about_answer(&self, field: impl Into<String>, value: impl Serialize) {
+        let field = field.into();
+        let value = serde_json::to_value(value).map_err(|error| {
+            Refused::new(Code::Invalid, format!("{field}, said about the answer, is no JSON: {error}")).into()
+        });
+        add_to(&self.extra, value, |added, value| {
+            added.about.insert(field, value);
+        });
+    }
+
     fn add(&self, op: Result<Op, Error>) {
         add(&self.extra, op);
     }
@@ -71,9 +101,13 @@ impl<P> Work<P> {
 
 /// Adds to what a handler does in the commit that ends its work.
 pub(crate) fn add(extra: &Extra, op: Result<Op, Error>) {
+    add_to(extra, op, |added, op| added.ops.push(op));
+}
+
+fn add_to<T>(extra: &Extra, more: Result<T, Error>, put: impl FnOnce(&mut Added, T)) {
     let mut extra = extra.lock().unwrap_or_else(PoisonError::into_inner);
-    match (&mut *extra, op) {
-        (Ok(ops), Ok(op)) => ops.push(op),
+    match (&mut *extra, more) {
+        (Ok(added), Ok(more)) => put(added, more),
         (Ok(_), Err(error)) => *extra = Err(error),
         // The first mistake is the one to tell.
         (Err(_), _) => {}

@@ -1,16 +1,17 @@
 //! An agent at work: takes deliveries, runs handlers, ends each with one commit.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op, retry};
 use quorate_engine::Error;
+use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agent::{Agent, Received};
-use crate::handler::{Extra, Failure, Handler};
+use crate::handler::{self, Added, Extra, Failure, Handler};
 use crate::link::{Inbox, Room};
 use crate::send::Draft;
 use crate::task::{TaskHandler, work_on_tasks};
@@ -132,7 +133,7 @@ impl Desk {
             // It took no credit, so it gives none back.
             return self.one_in_memory(&received).await;
         };
-        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let extra = handler::nothing();
         let done = tokio::select! {
             done = self.handle(&received, Arc::clone(&extra)) => done,
             // The lease is lost: the work is somebody else's, so this try is called off.
@@ -158,15 +159,13 @@ impl Desk {
 
     /// Works on an ephemeral delivery: at most once, so whatever comes of it, it is over. The answer is as fleeting.
     async fn one_in_memory(&self, received: &Received) {
-        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let extra = handler::nothing();
         let Ok(answer) = self.handle(received, Arc::clone(&extra)).await else { return };
-        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let committed = match added {
-            Ok(ops) if ops.is_empty() => true,
-            Ok(ops) => self.agent.link.commit(self.agent.commit_of(ops)).await.is_ok(),
-            Err(_) => false,
-        };
-        if let (true, Ok(Some(answer))) = (committed, self.answer(received, answer)) {
+        let Ok(Added { ops, about }) = handler::added(&extra) else { return };
+        if !ops.is_empty() && self.agent.link.commit(self.agent.commit_of(ops)).await.is_err() {
+            return;
+        }
+        if let Ok(Some(answer)) = self.answer(received, answer, about) {
             let _ = self.agent.link.send_ephemeral(self.agent.who(), answer).await;
         }
     }
@@ -211,15 +210,21 @@ impl Desk {
         extra: &Extra,
     ) -> Result<Vec<Op>, Failure> {
         let mut ops = vec![Op::Ack(lease)];
-        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ops.extend(added.map_err(|error| Failure::dead(error.to_string()))?);
-        let answer = self.answer(received, answer).map_err(|error| Failure::dead(error.to_string()))?;
+        let dead = |error: Error| Failure::dead(error.to_string());
+        let added = handler::added(extra).map_err(dead)?;
+        ops.extend(added.ops);
+        let answer = self.answer(received, answer, added.about).map_err(dead)?;
         ops.extend(answer.map(Op::send));
         Ok(ops)
     }
 
     /// The answer as a message, if one is wanted: as durable as the question.
-    fn answer(&self, received: &Received, answer: Vec<u8>) -> Result<Option<Message>, Error> {
+    fn answer(
+        &self,
+        received: &Received,
+        answer: Vec<u8>,
+        about: Map<String, Value>,
+    ) -> Result<Option<Message>, Error> {
         let message = received.message();
         let Some(to) = wants_answer(message) else { return Ok(None) };
         let mut draft = Draft::new(vec![to], message.action.clone(), Ok(answer));
@@ -227,7 +232,9 @@ impl Desk {
         draft.kind = MessageType::Response;
         draft.priority = message.priority;
         draft.durability = message.durability;
-        draft.message(&*self.agent.link, &self.agent.id).map(Some)
+        let mut answer = draft.message(&*self.agent.link, &self.agent.id)?;
+        answer.metadata = (!about.is_empty()).then(|| Value::Object(about).to_string());
+        Ok(Some(answer))
     }
 
     async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: &Room) {

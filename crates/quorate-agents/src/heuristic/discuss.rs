@@ -7,28 +7,14 @@
 //! - **presence**: who can quote a paragraph is right. The extractor looks again by the words of the name.
 //! - **fact**: if body and schedule differ and the contract says which prevails, that holds. Else everybody keeps what it read.
 //!
-//! Who learns something is surer afterwards; who stays alone is less sure.
+//! Who changes its position is surer if it learnt something. Whose position is the same after all keeps it and is as sure as
+//! before: taking note of what a peer shows is no change of mind.
 
-use std::sync::LazyLock;
-
-use regex::bytes::Regex;
 use serde_json::{Value, json};
 
 use super::Heuristic;
 use super::finding::{self, Case, recommendation, score, severity_word, short, topic};
-use super::reading::regex;
 use crate::contracts::{Problem, Severity};
-
-static CLAIM: LazyLock<Regex> =
-    LazyLock::new(|| regex(r#"\[(low|medium|high|critical)\] ([a-z ]+)(?:: "([^"]+)")?"#));
-static SCHEDULE_PREVAILS: LazyLock<Regex> = LazyLock::new(|| {
-    regex("(?:schedule|order form|exhibit)[a-z ]* (?:shall )?(?:prevails?|takes? precedence|controls?)")
-});
-static BODY_PREVAILS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        "(?:otherwise the main body does|(?:main body|body of this agreement|this agreement)[a-z ]* (?:shall )?(?:prevails?|takes? precedence|controls?))",
-    )
-});
 
 /// What somebody holds.
 struct Position<'a> {
@@ -43,6 +29,14 @@ impl<'a> Position<'a> {
         let text = |name: &str| value[name].as_str().unwrap_or_default();
         let confidence = value["confidence"].as_f64().unwrap_or(0.5);
         Self { agent: text("agent"), position: text("position"), confidence, reason: text("reason") }
+    }
+
+    /// Whether that is the same position, however a number is written.
+    fn is(&self, position: &str) -> bool {
+        match (self.position.parse::<f64>(), position.parse::<f64>()) {
+            (Ok(own), Ok(other)) => (own - other).abs() < 1e-9,
+            _ => self.position == position,
+        }
     }
 }
 
@@ -63,85 +57,108 @@ pub(crate) fn answer(reader: Heuristic, text: &str, payload: &Value) -> Value {
     }
 }
 
-fn reply(
-    position: Value,
+/// Takes a position. If it is the one held before, it is kept, as sure as it was.
+fn take(
+    own: &Position<'_>,
+    position: &Value,
     confidence: f64,
     agrees: bool,
     reasoning: String,
     evidence: Option<String>,
 ) -> Value {
-    let confidence = (confidence.clamp(0.1, 0.95) * 100.0).round() / 100.0;
-    let mut reply = json!({
-        "revised_position": position,
-        "confidence": confidence,
-        "agrees_with_peer": agrees,
-        "reasoning": reasoning,
-    });
+    let said = position.as_str().map_or_else(|| position.to_string(), str::to_owned);
+    let mut reply =
+        json!({ "revised_position": position, "agrees_with_peer": agrees, "reasoning": reasoning });
+    // Without a confidence a reply leaves it as it is.
+    if !own.is(&said) {
+        reply["confidence"] = ((confidence.clamp(0.1, 0.95) * 100.0).round() / 100.0).into();
+    }
     if let Some(evidence) = evidence {
         reply["evidence"] = evidence.into();
     }
     reply
 }
 
-/// Stays, a little less sure.
+/// Stays.
 fn keep(own: &Position<'_>, why: &str, evidence: Option<String>) -> Value {
-    reply(own.position.into(), own.confidence - 0.05, false, why.to_owned(), evidence)
+    take(own, &own.position.into(), own.confidence, false, why.to_owned(), evidence)
 }
 
 /// An issue that somebody names.
 struct Claim {
     problem: Problem,
     severity: Severity,
+    /// What it says of it: `Section 9.1 lets the vendor …`.
+    told: String,
     quote: Option<String>,
     by: String,
     sure: f64,
 }
 
+impl Claim {
+    /// As it was told, for peers to check.
+    fn again(&self) -> String {
+        let quote = self.quote.as_ref().map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
+        format!("{} ({}, {}{quote}).", self.told, severity_word(self.severity), topic(self.problem))
+    }
+}
+
+/// The issues in a reason: `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
 fn claims(position: &Position<'_>) -> Vec<Claim> {
-    let read = |found: regex::bytes::Captures<'_>| {
-        let text = |at: usize| found.get(at).map(|one| String::from_utf8_lossy(one.as_bytes()).into_owned());
-        let severity = match text(1)?.as_str() {
-            "low" => Severity::Low,
-            "medium" => Severity::Medium,
-            "high" => Severity::High,
-            _ => Severity::Critical,
-        };
-        let name = text(2)?.trim().replace(' ', "_");
-        let problem = Problem::all().find(|problem| problem.name() == name)?;
-        Some(Claim {
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (at, _) in position.reason.match_indices('(') {
+        let inner = &position.reason[at + 1..];
+        let severities = [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
+        let named = severities.into_iter().find_map(|severity| {
+            Some((severity, inner.strip_prefix(severity_word(severity))?.strip_prefix(", ")?))
+        });
+        let Some((severity, rest)) = named else { continue };
+        let end = rest.find([':', ')']).unwrap_or(rest.len());
+        let name = rest[..end].trim().replace(' ', "_");
+        let Some(problem) = Problem::all().find(|problem| problem.name() == name) else { continue };
+        let quote =
+            rest[end..].strip_prefix(": \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
+        let told = position.reason.get(from..at).unwrap_or_default();
+        let told = told.trim_start_matches(|c: char| !c.is_alphanumeric()).trim().to_owned();
+        from = at + 1 + position.reason[at + 1..].find(").").map_or(0, |end| end + 2);
+        found.push(Claim {
             problem,
             severity,
-            quote: text(3),
+            told,
+            quote,
             by: position.agent.to_owned(),
             sure: position.confidence,
-        })
-    };
-    CLAIM.captures_iter(position.reason.as_bytes()).filter_map(read).collect()
+        });
+    }
+    found
 }
 
 /// Score and recommendation: what peers can show is taken up.
 fn whole(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], numeric: bool) -> Value {
     let text =
         text.split_whitespace().collect::<Vec<_>>().join(" ").replace(['"', '\u{201c}', '\u{201d}'], "'");
-    let mut known: Vec<(Problem, Severity, String)> =
-        case.issues.iter().map(|issue| (issue.problem, issue.severity, case.claim(issue))).collect();
-    let (mut taken, mut doubted) = (Vec::new(), Vec::new());
+    let mut known: Vec<(Problem, Severity)> =
+        case.issues.iter().map(|issue| (issue.problem, issue.severity)).collect();
+    let mine = claims(own);
+    let (mut taken, mut doubted): (Vec<Claim>, Vec<Claim>) = (Vec::new(), Vec::new());
     // What I took up in an earlier round I still know.
     for claim in claims(own).into_iter().chain(others.iter().flat_map(claims)) {
-        if known.iter().any(|(problem, ..)| *problem == claim.problem) {
+        if known.iter().any(|(problem, _)| *problem == claim.problem) {
             continue;
         }
-        let stands = claim.quote.as_ref().map_or(claim.sure >= 0.7, |quote| text.contains(quote.as_str()));
-        if !stands {
-            doubted.push(format!("{} (by {})", topic(claim.problem), claim.by));
-            continue;
+        let stands = match &claim.quote {
+            Some(quote) => text.contains(quote.trim_end_matches([' ', '\u{2026}'])),
+            None => claim.sure >= 0.7,
+        };
+        if stands {
+            known.push((claim.problem, claim.severity));
+            taken.push(claim);
+        } else if !doubted.iter().any(|known| known.problem == claim.problem) {
+            doubted.push(claim);
         }
-        let quote = claim.quote.map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
-        let told = format!("[{}] {}{quote}", severity_word(claim.severity), topic(claim.problem));
-        taken.push(told.clone());
-        known.push((claim.problem, claim.severity, told));
     }
-    let score = score(known.iter().map(|(_, severity, _)| *severity));
+    let score = score(known.iter().map(|(_, severity)| *severity));
     let position = if numeric { json!(score) } else { json!(recommendation(score)) };
     let said = position.as_str().map_or_else(|| position.to_string(), str::to_owned);
     let near = |other: &Position<'_>| match other.position.parse::<f64>() {
@@ -149,45 +166,79 @@ fn whole(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], n
         _ => other.position == said,
     };
     let agrees = others.iter().any(near);
-    let mut reasoning = match (taken.len(), known.len()) {
-        (0, 0) => "I see nothing in the text that speaks against it.".to_owned(),
-        (0, count) => format!("Nothing that peers show is new to me; I count {count} issues."),
-        (1, _) => format!("This stands in the text, and I count it: {}.", taken[0]),
-        (_, _) => format!("These stand in the text, and I count them: {}.", taken.join("; ")),
+    taken.sort_by_key(|claim| std::cmp::Reverse(claim.severity));
+    let new: Vec<&Claim> =
+        taken.iter().filter(|claim| !mine.iter().any(|own| own.problem == claim.problem)).collect();
+    let reasoning = reasons(own, &said, (&new, &taken, &doubted), known.len());
+    let evidence =
+        new.first().and_then(|claim| Some(format!("{}: \"{}\"", claim.told, claim.quote.as_ref()?)));
+    take(own, &position, own.confidence + 0.1, agrees, reasoning, evidence)
+}
+
+/// The decisive point first, then all that was taken over, so that peers can check it in turn.
+fn reasons(
+    own: &Position<'_>,
+    said: &str,
+    (new, taken, doubted): (&[&Claim], &[Claim], &[Claim]),
+    known: usize,
+) -> String {
+    let mut reasons = match (new, own.is(said)) {
+        ([], _) if known == 0 => "Nothing in the text speaks against it.".to_owned(),
+        ([], _) => {
+            let issues = if known == 1 { "one issue".to_owned() } else { format!("{known} issues") };
+            format!("Peers show nothing that is new to me; I count {issues}.")
+        }
+        ([first], true) => format!("{}; I count it, and my position stays the same.", first.told),
+        ([first], false) => format!("{}; I had not counted it.", first.told),
+        ([first, rest @ ..], same) => {
+            let more = rest.len();
+            let end = if same { "my position stays the same" } else { "I had counted none of them" };
+            format!("{}; with {more} more that stand in the text, {end}.", first.told)
+        }
     };
-    if !doubted.is_empty() {
-        reasoning.push_str(&format!(" Not counted, for want of words in the text: {}.", doubted.join(", ")));
+    if !taken.is_empty() {
+        let all: Vec<String> = taken.iter().map(Claim::again).collect();
+        reasons.push_str(&format!(" Taken over: {}", all.join(" ")));
     }
-    let change = if !taken.is_empty() {
-        0.1
-    } else if agrees {
-        0.05
-    } else {
-        -0.05
-    };
-    reply(position, own.confidence + change, agrees, reasoning, taken.first().cloned())
+    if !doubted.is_empty() {
+        let all: Vec<String> =
+            doubted.iter().map(|claim| format!("{} (by {})", topic(claim.problem), claim.by)).collect();
+        reasons.push_str(&format!(" Not counted, for want of words in the text: {}.", all.join(", ")));
+    }
+    reasons
+}
+
+/// Whether a reason has a figure; the number of a section and what is quoted are none.
+fn reckons(position: &Position<'_>) -> bool {
+    let mut before = "";
+    for word in position.reason.split('"').step_by(2).flat_map(str::split_whitespace) {
+        let cites = ["section", "schedule", "article", "exhibit", "annex", "appendix"]
+            .contains(&before.to_lowercase().as_str());
+        let in_place = before.ends_with(',') && word.trim_end_matches('.').len() <= 2;
+        if word.contains(|c: char| c.is_ascii_digit()) && !cites && !in_place && !word.starts_with('(') {
+            return true;
+        }
+        before = word;
+    }
+    false
 }
 
 /// Who reckons outranks who judges by kind.
 fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
-    // The number of a section within a quote is no figure.
-    let reckons = |position: &Position<'_>| {
-        let own_words = position.reason.split('"').step_by(2);
-        own_words.flat_map(str::bytes).any(|byte| byte.is_ascii_digit())
-    };
     if !reckons(own) {
         let best =
             others.iter().filter(|one| reckons(one)).max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         if let Some(peer) = best.filter(|peer| peer.position != own.position) {
-            let why = format!("{} reckons with figures where I judge by kind: {}", peer.agent, peer.reason);
-            return reply(peer.position.into(), own.confidence, true, why, None);
+            let why = format!("{} {} reckons it, where I judge by kind.", peer.reason.trim_end(), peer.agent);
+            return take(own, &peer.position.into(), own.confidence, true, why, None);
         }
     }
     for peer in others.iter().filter(|peer| peer.position != own.position) {
         let same = others.iter().filter(|one| one.position == peer.position).count();
         if same >= 2 && !reckons(own) {
-            let why = format!("{same} peers hold {}, and I have no figure against it.", peer.position);
-            return reply(peer.position.into(), own.confidence - 0.05, true, why, None);
+            let why =
+                format!("{same} peers hold it to be {}, and I have no figure against it.", peer.position);
+            return take(own, &peer.position.into(), own.confidence - 0.05, true, why, None);
         }
     }
     let agrees = others.iter().any(|one| one.position == own.position);
@@ -196,7 +247,7 @@ fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
     } else {
         "Nobody shows a figure that speaks against me."
     };
-    reply(own.position.into(), own.confidence, agrees, why.to_owned(), None)
+    take(own, &own.position.into(), own.confidence, agrees, why.to_owned(), None)
 }
 
 /// Who can quote a paragraph is right.
@@ -207,14 +258,18 @@ fn presence(
     others: &[Position<'_>],
     topic: &str,
 ) -> Value {
-    let name = topic.split('"').nth(1).unwrap_or(topic).replace('_', " ");
+    let named = topic.split('"').nth(1).unwrap_or(topic);
+    let name = named.replace('_', " ");
     let stems: Vec<&str> =
         name.split(' ').filter(|word| word.len() > 3).map(|word| &word[..word.len().min(6)]).collect();
+    let contract = &case.contract;
+    let by_rule = || contract.paragraphs.iter().find_map(|one| Some((one, contract.fits(one, named)?)));
     let by_words = || {
         let all = |plain: &str| stems.iter().all(|stem| plain.contains(stem));
-        case.contract.paragraphs.iter().find(|one| !stems.is_empty() && all(&one.plain))
+        let one = contract.paragraphs.iter().find(|one| !stems.is_empty() && all(&one.plain))?;
+        Some((one, one.plains.iter().position(|plain| all(plain)).unwrap_or(0)))
     };
-    let Some(one) = by_words() else {
+    let Some((one, at)) = by_rule().or_else(by_words) else {
         if own.position == "absent" {
             let mut kept = keep(own, &format!("No paragraph has the words of \"{name}\"."), None);
             if let Some(peer) = others.iter().find(|peer| peer.position == "present") {
@@ -225,15 +280,20 @@ fn presence(
         }
         if reader != Heuristic::Clauses && others.iter().any(|peer| peer.position == "absent") {
             let why =
-                format!("I took \"{name}\" to be there by a looser sign and find no paragraph to quote.");
-            return reply("absent".into(), 0.5, true, why, None);
+                format!("No paragraph can be quoted for \"{name}\"; I took it to be there by a looser sign.");
+            return take(own, &"absent".into(), 0.5, true, why, None);
         }
         return keep(own, "I have nothing to add.", None);
     };
-    let evidence = format!("{}: \"{}\"", one.label, short(&one.quote, 200));
+    let evidence = format!("{}: \"{}\"", one.label, short(one.sentence(at), 200));
     let agrees = others.iter().any(|peer| peer.position == "present");
-    let why = format!("A paragraph has the words of \"{name}\" ({}).", one.label);
-    reply("present".into(), own.confidence.max(0.6), agrees, why, Some(evidence))
+    let why = format!("{} has the words of \"{name}\".", capital(&one.label));
+    take(own, &"present".into(), own.confidence.max(0.6), agrees, why, Some(evidence))
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect()
 }
 
 /// If the contract says which place prevails, that holds.
@@ -245,10 +305,10 @@ fn fact(case: &Case, own: &Position<'_>, others: &[Position<'_>], name: &str) ->
         "end_of_term" => &case.facts.ends,
         _ => return keep(own, "I read it once and find no other place.", None),
     };
-    let prevails = if case.contract.any(&SCHEDULE_PREVAILS) {
+    let prevails = if case.contract.any("schedule_prevails") {
         Some(true)
     } else {
-        case.contract.any(&BODY_PREVAILS).then_some(false)
+        case.contract.any("body_prevails").then_some(false)
     };
     let Some(in_schedule) = prevails else {
         return keep(own, "Body and schedule say different things, and nothing says which prevails.", None);
@@ -258,14 +318,10 @@ fn fact(case: &Case, own: &Position<'_>, others: &[Position<'_>], name: &str) ->
     };
     let value = finding::value(&one.value);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let agrees = others.iter().any(|peer| peer.position == text);
+    let agrees = others.iter().any(|peer| peer.is(&text));
     let which = if in_schedule { "schedule" } else { "main body" };
-    let evidence = short(&case.contract.paragraphs[one.place].quote, 200);
-    reply(
-        value,
-        own.confidence + 0.1,
-        agrees,
-        format!("The {which} prevails, and it says {text}."),
-        Some(evidence),
-    )
+    let place = &case.contract.paragraphs[one.place];
+    let evidence = format!("{}: \"{}\"", place.label, short(&place.quote, 200));
+    let why = format!("{} says {}, and the {which} prevails.", capital(&place.label), one.value);
+    take(own, &value, own.confidence + 0.1, agrees, why, Some(evidence))
 }

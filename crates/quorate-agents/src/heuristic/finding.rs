@@ -12,19 +12,17 @@
 //! recommendation follow from the issues of each by the rule of [`crate::contracts::Truth`].
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use regex::bytes::Regex;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, Stated, Value as Fact};
-use super::issues::{self, Issue, advice};
-use super::reading::{Contract, regex};
+use super::issues::{self, Issue, advice, tell};
+use super::reading::Contract;
 use super::{Heuristic, clauses};
 use crate::contracts::{Clause, Problem, Problem as P, Recommendation, Severity};
 
 /// How many characters of a paragraph are quoted.
-const QUOTE_CHARS: usize = 90;
+const QUOTE_CHARS: usize = 110;
 const EVIDENCE_CHARS: usize = 300;
 /// How many issues a summary names.
 const NAMED_MAX: usize = 6;
@@ -47,8 +45,8 @@ impl Case {
         issues.retain(|issue| reader.looks_at().contains(&issue.problem));
         for issue in &mut issues {
             issue.severity = reader.judges(issue, &contract, &facts, personal);
-            let paragraph = issue.place.map(|place| contract.paragraphs[place].plain.as_bytes());
-            if paragraph.is_some_and(|plain| MITIGATED.is_match(plain)) {
+            let paragraph = issue.place.map(|place| &contract.paragraphs[place]);
+            if paragraph.is_some_and(|one| contract.says(one, "mitigated")) {
                 issue.severity = milder(issue.severity);
             }
         }
@@ -56,15 +54,23 @@ impl Case {
         Self { contract, facts, issues }
     }
 
-    /// An issue in one line that others can check: `[high] free assignment: "The Vendor may …"`.
+    /// What an issue comes to, in a sentence with its place.
+    pub(crate) fn told(&self, issue: &Issue) -> String {
+        tell(issue, issue.place.map_or("", |place| &self.contract.paragraphs[place].label))
+    }
+
+    /// The words that say so.
+    pub(crate) fn quote(&self, issue: &Issue) -> Option<String> {
+        let one = &self.contract.paragraphs[issue.place?];
+        Some(short(one.sentence(issue.sentence), QUOTE_CHARS))
+    }
+
+    /// The same with what others need to check it: `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
     pub(crate) fn claim(&self, issue: &Issue) -> String {
-        let head = format!("[{}] {}", severity_word(issue.severity), topic(issue.problem));
-        match issue.place {
-            Some(place) => {
-                format!("{head}: \"{}\"", short(&self.contract.paragraphs[place].quote, QUOTE_CHARS))
-            }
-            None => head,
-        }
+        let told = self.told(issue);
+        let quote = self.quote(issue).map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
+        let (severity, topic) = (severity_word(issue.severity), topic(issue.problem));
+        format!("{} ({severity}, {topic}{quote}).", told.trim_end_matches('.'))
     }
 }
 
@@ -180,60 +186,25 @@ impl Heuristic {
         }
     }
 
-    /// What it takes to be there, by looser signs than the extractor's.
+    /// What it takes to be there, also where the extractor's stricter look finds only a definition.
     fn relies_on(self, contract: &Contract) -> Vec<&'static str> {
-        let cues = CUES.iter().filter(|(reader, ..)| *reader == self);
-        cues.filter(|(.., cue)| contract.any(cue)).map(|(_, clause, _)| clause.name()).collect()
+        let cues = LOOKS_FOR.iter().filter(|(reader, _)| *reader == self);
+        let there = cues.filter(|(_, clause)| contract.any(clause.name()));
+        there.map(|(_, clause)| clause.name()).collect()
     }
 }
 
-static CUES: LazyLock<Vec<(Heuristic, Clause, Regex)>> = LazyLock::new(|| {
-    use Heuristic::{Compliance, Financial, Ip, Risk};
-    let cues = [
-        (
-            Risk,
-            Clause::CapOnLiability,
-            "liab[a-z]*~(?:exceed|limited to|maximum|not more than|up to)~(?:usd|eur|gbp|fees|dollars|euros)",
-        ),
-        (Risk, Clause::TerminationForConvenience, "terminat[a-z]*~(?:convenience|without cause|no reason)"),
-        (Risk, Clause::GoverningLaw, "laws? of"),
-        (Financial, Clause::MinimumCommitment, "minimum~(?:usd|eur|gbp|dollars|euros)"),
-        (Financial, Clause::PriceRestrictions, "(?:increase|raise)~(?:percent|per cent|%)"),
-        (Ip, Clause::LicenseGrant, "(?:grants?|receives?)~licen"),
-        (
-            Ip,
-            Clause::IpOwnershipAssignment,
-            "(?:assigns?|vest|property of)~(?:deliverables|work product|intellectual|title)",
-        ),
-        (Compliance, Clause::AuditRights, "(?:audit|inspect)~(?:records|controls|systems|books)"),
-    ];
-    cues.into_iter().map(|(reader, clause, cue)| (reader, clause, regex(cue))).collect()
-});
-
-static MONEY: LazyLock<Regex> =
-    LazyLock::new(|| regex("\\b(?:usd|eur|gbp|chf|dollars|euros|pounds|fees?|invoices?)\\b"));
-static RIGHTS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        "intellectual property|licen[sc]es?\\b|licensed|work product|copyright|\\bpatents?\\b|inventions|source code|assigns?~title|customer data~(?:property|owns|owned|train|exploit|machine|artificial)|owns all",
-    )
-});
-static NO_RIGHTS: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        "no license is granted|do not intend to create|not required to disclose|\" means|indemnif|comply with|in accordance with~licen",
-    )
-});
-static PEOPLE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        "personal (?:data|information)|personnel files|health information|\\bphi\\b|medical records|patient|\\bgdpr\\b|hipaa|ccpa|californ|european union|data subject|purchase histor",
-    )
-});
-static NOBODY: LazyLock<Regex> =
-    LazyLock::new(|| regex("not involve|shall not submit|does not collect|business contact details"));
-
-/// An exception in the same paragraph takes away some of what is bad.
-static MITIGATED: LazyLock<Regex> = LazyLock::new(|| {
-    regex("except (?:where|if|when|in the case)|provided that|no longer relate|in which case vendor shall")
-});
+/// The clauses that a reader builds on.
+const LOOKS_FOR: &[(Heuristic, Clause)] = &[
+    (Heuristic::Risk, Clause::CapOnLiability),
+    (Heuristic::Risk, Clause::TerminationForConvenience),
+    (Heuristic::Risk, Clause::GoverningLaw),
+    (Heuristic::Financial, Clause::MinimumCommitment),
+    (Heuristic::Financial, Clause::PriceRestrictions),
+    (Heuristic::Ip, Clause::LicenseGrant),
+    (Heuristic::Ip, Clause::IpOwnershipAssignment),
+    (Heuristic::Compliance, Clause::AuditRights),
+];
 
 fn milder(severity: Severity) -> Severity {
     match severity {
@@ -244,19 +215,21 @@ fn milder(severity: Severity) -> Severity {
 }
 
 /// Whether a contract has anything in a reader's field.
+///
+/// - `clauses` and `risk`: any text that has a paragraph.
+/// - `financial`: an amount, or fees that somebody pays.
+/// - `ip`: a paragraph that gives or keeps rights in something: a license, ownership of what is made, escrow. A sentence that
+///   no license is granted, that laws are kept or that infringement is indemnified does not count, and neither does a definition.
+/// - `compliance`: personal data of anybody beyond the parties' business contacts, or a law on it. A sentence that says that
+///   none are processed or may be sent does not count.
 pub(crate) fn is_concerned(reader: Heuristic, contract: &Contract) -> bool {
-    match reader {
-        Heuristic::Clauses | Heuristic::Risk => !contract.paragraphs.is_empty(),
-        Heuristic::Financial => contract.any(&MONEY),
-        Heuristic::Ip => {
-            let about_rights = |plain: &[u8]| RIGHTS.is_match(plain) && !NO_RIGHTS.is_match(plain);
-            contract.paragraphs.iter().any(|one| about_rights(one.plain.as_bytes()))
-        }
-        Heuristic::Compliance => {
-            let about_people = |plain: &[u8]| PEOPLE.is_match(plain) && !NOBODY.is_match(plain);
-            contract.paragraphs.iter().any(|one| about_people(one.plain.as_bytes()))
-        }
-    }
+    let cue = match reader {
+        Heuristic::Clauses | Heuristic::Risk => return !contract.paragraphs.is_empty(),
+        Heuristic::Financial => "money",
+        Heuristic::Ip => "rights",
+        Heuristic::Compliance => "personal",
+    };
+    contract.paragraphs.iter().any(|one| !one.defines && contract.says(one, cue))
 }
 
 /// The finding of a reader on a contract.
@@ -309,7 +282,7 @@ fn told(case: &Case, issue: &Issue) -> Value {
     let mut told = json!({
         "topic": topic(issue.problem),
         "severity": severity_word(issue.severity),
-        "detail": if issue.detail.is_empty() { case.claim(issue) } else { issue.detail.clone() },
+        "detail": case.told(issue),
         "advice": advice(issue.problem),
     });
     if let Some(one) = place {
@@ -320,11 +293,11 @@ fn told(case: &Case, issue: &Issue) -> Value {
 
 fn summary(case: &Case) -> String {
     let claims: Vec<String> = case.issues.iter().take(NAMED_MAX).map(|issue| case.claim(issue)).collect();
-    let more = case.issues.len().saturating_sub(NAMED_MAX);
-    match case.issues.len() {
-        0 => "Nothing in my field speaks against signing.".to_owned(),
-        _ if more > 0 => format!("{}; and {more} lesser ones.", claims.join("; ")),
-        _ => format!("{}.", claims.join("; ")),
+    match case.issues.len().saturating_sub(NAMED_MAX) {
+        _ if case.issues.is_empty() => "Nothing in my field speaks against signing.".to_owned(),
+        0 => claims.join(" "),
+        1 => format!("{} One lesser issue is listed.", claims.join(" ")),
+        more => format!("{} {more} lesser issues are listed.", claims.join(" ")),
     }
 }
 
@@ -418,11 +391,13 @@ fn field(reader: Heuristic) -> &'static str {
     }
 }
 
-/// The beginning of a text, to a whole word, without double quotes.
+/// The beginning of a text, to the end of a part of a sentence or at least of a word, without double quotes. What is left out
+/// is marked.
 pub(crate) fn short(text: &str, chars: usize) -> String {
     let text = text.replace(['"', '\u{201c}', '\u{201d}'], "'");
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => text[..end].rsplit_once(' ').map_or(&text[..end], |(whole, _)| whole).to_owned(),
-        None => text,
-    }
+    let Some((end, _)) = text.char_indices().nth(chars) else { return text };
+    let head = &text[..end];
+    let part = head.rfind([',', ';', ':']).filter(|at| *at * 2 > head.len());
+    let head = part.or_else(|| head.rfind(' ')).map_or(head, |at| &head[..at]);
+    format!("{} \u{2026}", head.trim_end_matches([',', ';', ':', ' ']))
 }

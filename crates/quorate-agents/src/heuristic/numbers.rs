@@ -2,28 +2,6 @@
 
 use crate::contracts::numerals::{SMALL, TENS};
 
-/// How many units of the word after it a number counts: `forty-five (45) days`, `90 calendar days`.
-pub(crate) fn counted(plain: &str, unit: &str) -> Vec<u64> {
-    let words = split(plain);
-    let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        if word.trim_end_matches(['\'', 's']) != unit {
-            continue;
-        }
-        let mut end = at;
-        while end > 0
-            && matches!(
-                words[end - 1],
-                "calendar" | "business" | "working" | "consecutive" | "further" | "prior" | "full"
-            )
-        {
-            end -= 1;
-        }
-        found.extend(number_before(&words[..end]));
-    }
-    found
-}
-
 /// Amounts of money, in whole units.
 pub(crate) fn amounts(plain: &str) -> Vec<u64> {
     let words = split(plain);
@@ -175,6 +153,150 @@ pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
     found
 }
 
+/// `2026-03-01`, `01/03/2026`, `01.03.2026` (its points are `_` in plain text).
+pub(crate) fn is_iso_date(word: &str) -> bool {
+    let parts: Vec<&str> = word.split(['-', '/', '_']).collect();
+    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let year = |part: &str| part.len() == 4;
+    matches!(parts[..], [first, _, last] if (year(first) || year(last)) && parts.iter().all(digits))
+}
+
+/// How many of the words that a text begins with are a date.
+pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
+    let month = |word: &str| MONTHS.contains(&word);
+    let day = |word: &str| {
+        let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        digits.len() <= 2 && digits.parse::<u64>().is_ok_and(|day| (1..=31).contains(&day))
+    };
+    let year =
+        |word: &str| word.len() == 4 && word.parse::<u64>().is_ok_and(|year| (1900..2200).contains(&year));
+    match words {
+        [one, two, three, ..] if month(one) && day(two) && year(three) => Some(3),
+        [one, two, three, ..] if day(one) && month(two) && year(three) => Some(3),
+        [one, "of", two, three, ..] if day(one) && month(two) && year(three) => Some(4),
+        [one, "day", "of", two, three, ..] if day(one) && month(two) && year(three) => Some(5),
+        ["@date", ..] => Some(1),
+        _ => None,
+    }
+}
+
+/// How many of the words that a text begins with are an amount with its currency in front.
+pub(crate) fn currency_words(words: &[&str]) -> Option<usize> {
+    let code = |word: &&str| matches!(*word, "usd" | "eur" | "gbp" | "chf" | "us");
+    let codes = words.iter().take(2).take_while(|word| code(word)).count();
+    let number = number_words(words.get(codes..)?)?;
+    (codes > 0).then_some(codes + number)
+}
+
+/// How many of the words that a text begins with are a number.
+pub(crate) fn number_words(words: &[&str]) -> Option<usize> {
+    let is = |word: &str| figures(word).is_some() || value(word).is_some();
+    let first = words.first().filter(|word| is(word))?;
+    let mut end = 1;
+    while let Some(word) = words.get(end) {
+        let joined =
+            matches!(*word, "and" | "point" | "of") && words.get(end + 1).is_some_and(|next| is(next));
+        let joined = joined && (*word != "of" || words[end - 1] == "half");
+        let half = *word == "half" || joined && words.get(end + 1) == Some(&"half");
+        if !(is(word) || joined || half) {
+            break;
+        }
+        end += 1;
+    }
+    // `no one`, `one Party`: a number only in front of more of it or of what is counted.
+    let counts = |word: &&str| {
+        let stems = [
+            "day", "month", "year", "week", "hour", "percent", "per", "calendar", "business", "full",
+            "twelfth",
+        ];
+        stems.iter().any(|stem| word.starts_with(stem))
+    };
+    (*first != "one" || end > 1 || words.get(1).is_some_and(counts)).then_some(end)
+}
+
+/// Periods in days, in the order of the text: `six months` is 180, `72 hours` is 3.
+pub(crate) fn periods(plain: &str) -> Vec<u64> {
+    let words = split(plain);
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let days = match word.trim_end_matches(['\'', 's']) {
+            "day" => 1,
+            "week" => 7,
+            "fortnight" => 14,
+            "month" => 30,
+            "year" => 365,
+            "hour" => 0,
+            _ => continue,
+        };
+        let mut end = at;
+        while end > 0
+            && matches!(
+                words[end - 1],
+                "calendar"
+                    | "business"
+                    | "working"
+                    | "consecutive"
+                    | "further"
+                    | "prior"
+                    | "full"
+                    | "clear"
+                    | "whole"
+            )
+        {
+            end -= 1;
+        }
+        let number = number_before(&words[..end]).or_else(|| {
+            (end > 0 && matches!(words[end - 1], "a" | "one" | "single" | "last" | "preceding")).then_some(1)
+        });
+        if let Some(number) = number {
+            found.push(if days == 0 { number.div_ceil(24) } else { number * days });
+        }
+    }
+    found
+}
+
+/// How often a word stands alone in a text.
+pub(crate) fn count_word(text: &str, word: &str) -> usize {
+    let letter = |c: char| c.is_ascii_alphanumeric();
+    let alone = |at: &usize| !text[..*at].ends_with(letter) && !text[at + word.len()..].starts_with(letter);
+    text.match_indices(word).map(|(at, _)| at).filter(alone).count()
+}
+
+/// Rates by the month, in hundredths of a percent: each by the unit of time that stands next to it.
+pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
+    let spaced = plain.replace('%', " percent ").replace("per cent", "percent");
+    let words = split(&spaced);
+    let mut found = Vec::new();
+    let by_month = |word: &&str, rate: u64| match *word {
+        "day" | "daily" | "diem" => Some(rate * 30),
+        "week" | "weekly" => Some(rate * 4),
+        "month" | "monthly" => Some(rate),
+        "annum" | "year" | "annual" | "annually" | "yearly" | "p.a" => Some(rate / 12),
+        _ => None,
+    };
+    for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
+        let in_figures = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
+        let Some(rate) = in_figures.or_else(|| in_words_with_half(&words[..at])) else { continue };
+        let after = words[at + 1..].iter().take(12).find_map(|word| by_month(word, rate));
+        let before = || words[..at].iter().rev().take(14).find_map(|word| by_month(word, rate));
+        found.extend(after.or_else(before));
+    }
+    found
+}
+
+/// `1200000` as `1,200,000`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,16 +304,23 @@ mod tests {
     #[test]
     fn numbers_are_read_in_words_and_figures() {
         assert_eq!(
-            counted("within forty-five (45) days after; one hundred twenty calendar days'", "day"),
+            periods("within forty-five (45) days after; one hundred twenty calendar days'"),
             [45, 120]
         );
-        assert_eq!(counted("the one (1) month preceding", "month"), [1]);
+        assert_eq!(periods("the one (1) month preceding; a week; 72 hours; two years"), [30, 7, 3, 730]);
         assert_eq!(amounts("one million seven hundred four thousand euros (eur 1,704,000)"), [1_704_000]);
         assert_eq!(amounts("usd 1_5 million and 20,000 dollars"), [1_500_000, 20_000]);
         assert_eq!(
             percents("1_5 per cent, 3%, one and a half percent, two percent (2%)"),
             [150, 300, 150, 200, 200]
         );
+    }
+
+    #[test]
+    fn a_rate_is_by_the_unit_next_to_it() {
+        assert_eq!(monthly_rates("18% per annum, compounded monthly"), [150]);
+        assert_eq!(monthly_rates("accruing daily at two percent (2%) per month"), [200, 200]);
+        assert_eq!(monthly_rates("0_2% per day; for each month a charge of 5%"), [600, 500]);
     }
 
     #[test]

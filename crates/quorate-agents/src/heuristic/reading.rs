@@ -1,83 +1,55 @@
-//! A contract as a reader sees it: paragraphs with their labels, in plain words, with the parties called vendor and customer.
+//! A contract as a reader sees it: paragraphs with their places, titles and sentences, the parties called vendor and customer.
 
-use std::sync::LazyLock;
-
-use regex::bytes::{Regex, RegexBuilder};
+use super::grammar::{Lexicon, Sentence};
+use super::roles::Roles;
+use super::words::{SENTENCE_WORDS_MAX, plain, sentences, words};
 
 /// How much of a text is read.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
+/// How much of a paragraph is looked at as a whole.
+const WHOLE_WORDS_MAX: usize = 400;
+/// How many paragraphs can introduce the parties.
+const OPENING_MAX: usize = 12;
 
 /// A contract, read.
 pub(crate) struct Contract {
     /// Its paragraphs without headings, in order.
     pub(crate) paragraphs: Vec<Paragraph>,
+    /// The headings above them, in plain words.
+    pub(crate) headings: Vec<String>,
     /// The first line that says anything.
     pub(crate) title: String,
     /// Whether two parties name themselves.
     pub(crate) has_parties: bool,
     /// The text was longer than is read.
     pub(crate) cut: bool,
+    lexicon: Lexicon,
 }
 
 /// A paragraph.
 pub(crate) struct Paragraph {
-    /// `Section 4.02`, or the heading above it where nothing is numbered.
+    /// Where it stands, as one would cite it: `Section 4.2`, `Section 4(b)`, `Schedule A, 2`, `the section "Fees"`.
     pub(crate) label: String,
     /// As it stands in the contract, on one line.
     pub(crate) quote: String,
-    /// In lower case, ASCII, the parties as `vendor` and `customer`; a point between digits is `_`, so that points end sentences.
+    /// Its sentences as they stand there, without its number.
+    pub(crate) said: Vec<String>,
+    /// The same sentences in plain words, the parties as `vendor` and `customer`.
+    pub(crate) plains: Vec<String>,
+    /// In lower case, ASCII, the parties as `vendor` and `customer`; a point between digits is `_`.
     pub(crate) plain: String,
     /// It stands in a schedule, exhibit or annex.
     pub(crate) in_schedule: bool,
+    /// It stands before the first heading.
+    pub(crate) in_opening: bool,
+    /// It says what a word means and nothing else.
+    pub(crate) defines: bool,
     /// Its place among the paragraphs.
     pub(crate) place: usize,
+    title: Sentence,
+    sentences: Vec<Sentence>,
+    whole: Sentence,
 }
-
-/// Words for the one who pays.
-const CUSTOMERS: &[&str] =
-    &["customer", "client", "purchaser", "buyer", "licensee", "subscriber", "recipient", "company"];
-/// Words for the one who delivers, for contracts that do not introduce their parties.
-const VENDORS: &[&str] =
-    &["vendor", "supplier", "provider", "contractor", "consultant", "licensor", "seller"];
-
-/// One of several patterns.
-pub(crate) fn any_of(patterns: &[&str]) -> Regex {
-    regex(&format!("(?:{})", patterns.join(")|(?:")))
-}
-
-/// A pattern over plain words.
-pub(crate) fn regex(pattern: &str) -> Regex {
-    // `~` is a short way within a sentence.
-    let pattern = pattern.replace('~', "[^.]*?");
-    RegexBuilder::new(&pattern)
-        .unicode(false)
-        .build()
-        .expect("the rules are constants, and tests compile each")
-}
-
-static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^(?:(?:section|article|clause|sec\.)\s+[0-9ivxlc]+[0-9_.]*\.?|[0-9]{1,3}(?:[_.][0-9]{1,3})*\.?|\([0-9a-z]{1,4}\)|sect ?[0-9]+)\s+",
-    )
-});
-static HEADING: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^(?:article [ivxlc0-9]+|section [ivxlc0-9]+|[0-9]{1,2}\.|sect [0-9]+|schedule|exhibit|annex|appendix)\b",
-    )
-});
-static SCHEDULE: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^(?:schedule|exhibit|annex|appendix|attachment|order form)\b"));
-static ROLE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r#"\((?:hereinafter |hereafter |each |collectively |individually )*(?:referred to as |called |the )*(?:the )?"([a-z][a-z ]{2,30})"(?: or [^)]{0,60})?\)"#,
-    )
-});
-/// A paragraph that is there in name only.
-static VOID: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^(?:[a-z ,;/&'-]{0,60}[:.] ?)?\[? ?(?:reserved|intentionally (?:left blank|omitted)|not applicable|n/a|none|deleted|omitted|this section)[a-z ]{0,60}\.? ?\]?\.?$",
-    )
-});
 
 impl Contract {
     /// Reads a contract.
@@ -88,151 +60,341 @@ impl Contract {
             end -= 1;
         }
         let pieces: Vec<String> = pieces(&text[..end]);
-        let opening: String = pieces.iter().take(12).map(|piece| plain(piece)).collect::<Vec<_>>().join(" ");
-        let roles = Roles::found_in(&opening);
-        let title = pieces.first().cloned().unwrap_or_default();
-        let (mut heading, mut in_schedule, mut paragraphs) = (String::new(), false, Vec::new());
-        for piece in &pieces {
-            let bare = plain(piece);
-            if is_heading(piece, &bare) {
-                in_schedule |= SCHEDULE.is_match(bare.as_bytes());
-                heading.clone_from(piece);
-                continue;
-            }
-            let label_end = LABEL.find(bare.as_bytes()).map_or(0, |found| found.end());
-            let named = roles.name(&bare[label_end..]);
-            if VOID.is_match(named.as_bytes()) {
-                continue;
-            }
-            let number = bare[..label_end].trim().trim_end_matches('.').replace('_', ".");
-            let label = match (number.is_empty(), heading.is_empty()) {
-                (false, _) if number.starts_with(['(', 's']) && !heading.is_empty() => {
-                    format!("{heading} {number}")
-                }
-                (false, _) => number,
-                (true, false) => heading.clone(),
-                (true, true) => "the opening".to_owned(),
-            };
-            let place = paragraphs.len();
-            paragraphs.push(Paragraph { label, quote: piece.clone(), plain: named, in_schedule, place });
-        }
-        Self { paragraphs, title, has_parties: roles.introduced, cut }
-    }
-
-    /// The whole text in plain words, for what may stand anywhere.
-    pub(crate) fn any(&self, pattern: &Regex) -> bool {
-        self.paragraphs.iter().any(|paragraph| pattern.is_match(paragraph.plain.as_bytes()))
-    }
-}
-
-/// Paragraphs: separated by empty lines, on one line each.
-fn pieces(text: &str) -> Vec<String> {
-    let text = text.replace("\r\n", "\n");
-    let blocks = text.split("\n\n").flat_map(|block| {
-        // A heading on two lines belongs together; a list of parties does not, but reads as well on one line.
-        [block.split_whitespace().collect::<Vec<_>>().join(" ")]
-    });
-    blocks.filter(|block| !block.is_empty()).collect()
-}
-
-/// Lower case and ASCII.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let chars: Vec<char> = text.chars().collect();
-    for (at, &c) in chars.iter().enumerate() {
-        let between_digits = |c: char| {
-            c == '.'
-                && at > 0
-                && chars[at - 1].is_ascii_digit()
-                && chars.get(at + 1).is_some_and(char::is_ascii_digit)
+        let bare: Vec<String> = pieces.iter().map(|piece| plain(piece)).collect();
+        let roles = Roles::find(&bare[..bare.len().min(OPENING_MAX)].join("\n"), &bare.join("\n"));
+        let mut contract = Self {
+            paragraphs: Vec::new(),
+            headings: Vec::new(),
+            title: pieces.first().cloned().unwrap_or_default(),
+            has_parties: roles.introduced,
+            cut,
+            lexicon: Lexicon::default(),
         };
-        match c {
-            '\u{201c}' | '\u{201d}' => out.push('"'),
-            '\u{2018}' | '\u{2019}' => out.push('\''),
-            '\u{2013}' | '\u{2014}' => out.push('-'),
-            '\u{a7}' => out.push_str("sect"),
-            '\u{20ac}' => out.push_str("eur "),
-            '\u{a3}' => out.push_str("gbp "),
-            '$' => out.push_str("usd "),
-            _ if between_digits(c) => out.push('_'),
-            _ if c.is_ascii() => out.push(c.to_ascii_lowercase()),
-            _ => out.push('?'),
+        let mut at = Heading::default();
+        for (index, (piece, bare)) in pieces.iter().zip(&bare).enumerate() {
+            let heading = is_heading(piece, bare);
+            if index == 0 && (heading || piece.len() < 120 && !piece.ends_with('.')) {
+                continue;
+            }
+            if heading {
+                contract.headings.push(bare.clone());
+                at.go_on(piece, bare, contract.headings.len() == 1);
+            } else {
+                contract.read_paragraph(piece, &roles, &at);
+            }
         }
+        contract
     }
-    out
+
+    fn read_paragraph(&mut self, piece: &str, roles: &Roles, at: &Heading) {
+        let number = number_of(piece);
+        let body = piece[number.map_or(0, str::len)..].trim_start();
+        let named = roles.name(&plain(body));
+        if is_void(&named) {
+            return;
+        }
+        let said: Vec<String> = sentences(body).into_iter().map(str::to_owned).collect();
+        let plains: Vec<String> = said.iter().map(|sentence| roles.name(&plain(sentence))).collect();
+        let (mut all, mut whole) = (Vec::new(), Vec::new());
+        for sentence in &plains {
+            let words = words(sentence);
+            for part in words.chunks(SENTENCE_WORDS_MAX) {
+                all.push(self.lexicon.sentence(part));
+            }
+            if whole.len() < WHOLE_WORDS_MAX {
+                whole.extend(words);
+            }
+        }
+        whole.truncate(WHOLE_WORDS_MAX);
+        let whole = self.lexicon.sentence(&whole);
+        let title = self.lexicon.sentence(&words(&roles.name(&plain(title_of(&said)))));
+        self.paragraphs.push(Paragraph {
+            label: at.cite(number),
+            quote: piece.to_owned(),
+            said,
+            plains,
+            defines: defines(&named),
+            plain: named,
+            in_schedule: at.in_schedule,
+            in_opening: at.words.is_empty(),
+            place: self.paragraphs.len(),
+            title,
+            sentences: all,
+            whole,
+        });
+    }
+
+    /// The sentence of a paragraph that a rule fits.
+    pub(crate) fn fits(&self, one: &Paragraph, rule: &str) -> Option<usize> {
+        self.lexicon.fits(rule, &one.title, &one.sentences, &one.whole)
+    }
+
+    /// Whether a rule fits a paragraph.
+    pub(crate) fn says(&self, one: &Paragraph, rule: &str) -> bool {
+        self.fits(one, rule).is_some()
+    }
+
+    /// Whether a rule fits anywhere.
+    pub(crate) fn any(&self, rule: &str) -> bool {
+        self.paragraphs.iter().any(|one| self.says(one, rule))
+    }
+
+    /// Whether a heading has one of these words.
+    pub(crate) fn is_headed(&self, stems: &[&str]) -> bool {
+        self.headings.iter().any(|heading| stems.iter().any(|stem| heading.contains(stem)))
+    }
 }
 
-/// Short, without a full stop, and either numbered, or in capitals, or the name of a schedule.
+impl Paragraph {
+    /// A sentence in plain words.
+    pub(crate) fn plain_sentence(&self, at: usize) -> &str {
+        self.plains.get(at).or(self.plains.last()).map_or(self.plain.as_str(), String::as_str)
+    }
+
+    /// The sentence as it stands there; of a long sentence that was read in pieces, the last one there is.
+    pub(crate) fn sentence(&self, at: usize) -> &str {
+        self.said.get(at).or(self.said.last()).map_or(self.quote.as_str(), String::as_str)
+    }
+}
+
+/// The title in front of a paragraph: `Insurance. The Supplier …`, `Insurance: The Supplier …`.
+fn title_of(said: &[String]) -> &str {
+    let first = said.first().map_or("", String::as_str);
+    let title = match first.split_once(": ") {
+        Some((title, _)) => title,
+        None if said.len() > 1 => first.trim_end_matches('.'),
+        None => "",
+    };
+    let modal = [" shall ", " will ", " may ", " must ", " is ", " are ", " has "]
+        .iter()
+        .any(|modal| title.contains(modal));
+    if title.split(' ').count() <= 8 && !modal { title } else { "" }
+}
+
+/// Paragraphs, on one line each: separated by empty lines, or by numbers at the beginning of lines.
+fn pieces(text: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut open = false;
+    let mut after_short = false;
+    for line in text.lines().map(|line| line.trim().trim_start_matches(['#', '*', '>']).trim()) {
+        if line.is_empty() {
+            open = false;
+            continue;
+        }
+        let clause = number_of(line).is_some_and(|number| number.contains('.') && number.len() > 2);
+        let is_title =
+            |line: &str| line.chars().any(char::is_alphabetic) && !line.chars().any(char::is_lowercase);
+        let apart = clause || after_short && !is_title(line);
+        match blocks.last_mut().filter(|_| open && !apart) {
+            Some(block) => {
+                block.push(' ');
+                block.push_str(line);
+            }
+            None => blocks.push(line.to_owned()),
+        }
+        open = true;
+        let numbered = line.starts_with(|c: char| c.is_ascii_digit() || c == '\u{a7}');
+        after_short =
+            is_title(line) && line.len() < 60 && numbered && blocks.last().is_some_and(|block| block == line);
+    }
+    blocks.into_iter().map(|block| block.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The number in front of a paragraph: `4.2`, `Section 4.02.`, `(b)`, `3.`.
+fn number_of(piece: &str) -> Option<&str> {
+    let word = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    let first = &piece[..word(piece)];
+    let lower = first.to_lowercase();
+    if matches!(lower.as_str(), "section" | "clause" | "article" | "sec." | "\u{a7}") {
+        let rest = piece[first.len()..].trim_start();
+        let second = &rest[..word(rest)];
+        let end = piece.len() - rest.len() + second.len();
+        let ends = second.ends_with('.') || second.ends_with(':') || second.contains('.');
+        return (second.starts_with(|c: char| c.is_ascii_digit()) && ends).then(|| &piece[..end]);
+    }
+    let inner = first.trim_end_matches(['.', ')', ':']).trim_start_matches('(');
+    let digits = !inner.is_empty() && inner.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let bracket = first.starts_with('(') && first.ends_with(')') && inner.len() <= 4;
+    let point = digits && (first.ends_with(['.', ')']) || inner.contains('.')) && inner.len() <= 8;
+    let year = inner.len() == 4 && !inner.contains('.');
+    ((bracket && inner.chars().all(char::is_alphanumeric)) || point && !year).then_some(first)
+}
+
+/// The heading that paragraphs stand under.
+#[derive(Default)]
+struct Heading {
+    words: String,
+    number: String,
+    in_schedule: bool,
+}
+
+const SCHEDULES: &[&str] = &[
+    "schedule",
+    "exhibit",
+    "annex",
+    "appendix",
+    "attachment",
+    "order form",
+    "addendum",
+    "order details",
+    "commercial terms",
+    "commercial summary",
+    "commercial schedule",
+    "commercial annex",
+    "key terms",
+    "key commercial",
+    "pricing schedule",
+    "particulars",
+    "cover sheet",
+    "term sheet",
+    "contract data",
+    "statement of work",
+    "purchase order",
+    "service order",
+];
+
+impl Heading {
+    fn go_on(&mut self, piece: &str, bare: &str, first: bool) {
+        let begins = bare.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        let schedule = SCHEDULES.iter().any(|word| begins.starts_with(word));
+        // A list of key terms in front is no schedule at the end.
+        self.in_schedule |= schedule && !first;
+        if schedule {
+            self.words = begins.split([':', '-', '(']).next().unwrap_or(begins).trim().to_owned();
+            self.number = String::new();
+            return;
+        }
+        if self.in_schedule {
+            return;
+        }
+        let number: String = bare
+            .trim_start_matches("article")
+            .trim_start_matches("section")
+            .trim_start_matches("sect")
+            .trim()
+            .chars()
+            .take_while(|c| c.is_ascii_digit())
+            .collect();
+        self.words = piece.trim_start_matches(|c: char| !c.is_alphabetic()).to_owned();
+        self.number = number;
+    }
+
+    /// How one cites a paragraph with this number under it.
+    fn cite(&self, number: Option<&str>) -> String {
+        let number = number.map(|number| number.trim_end_matches(['.', ':']));
+        let titled = |text: &str| {
+            let mut chars = text.chars();
+            let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+            first + &chars.as_str().to_lowercase()
+        };
+        match number {
+            Some(number) if self.in_schedule => format!("{}, {number}", schedule_name(&self.words)),
+            None if self.in_schedule => schedule_name(&self.words),
+            Some(number) if number.to_lowercase().starts_with(['s', 'c', 'a']) => titled(number),
+            Some(number) if number.starts_with('(') && !self.number.is_empty() => {
+                format!("Section {}{number}", self.number)
+            }
+            Some(number) if number.starts_with('(') && !self.words.is_empty() => {
+                format!("the section \"{}\" {number}", titled(&self.words))
+            }
+            Some(number) if number.starts_with('(') => format!("recital {number}"),
+            Some(number) => format!("Section {number}"),
+            None if self.words.is_empty() => "the opening".to_owned(),
+            None if !self.number.is_empty() => format!("Section {}", self.number),
+            None => format!("the section \"{}\"", titled(&self.words)),
+        }
+    }
+}
+
+/// `schedule a` is `Schedule A`.
+fn schedule_name(words: &str) -> String {
+    let capital = |word: &str| match word.len() {
+        0..=3 => word.to_uppercase(),
+        _ => word[..1].to_uppercase() + &word[1..],
+    };
+    words.split(' ').map(capital).collect::<Vec<_>>().join(" ")
+}
+
+/// Short, without a full stop, and either numbered, or in capitals, or the name of a schedule, or in title case.
 fn is_heading(piece: &str, bare: &str) -> bool {
-    let short =
-        piece.len() <= 90 && !piece.ends_with(['.', ';', ':', ',']) && !piece.contains(['"', '\u{201c}']);
-    let letters = piece.chars().filter(|c| c.is_alphabetic());
-    let capitals = piece.chars().any(char::is_alphabetic) && letters.clone().all(|c| !c.is_lowercase());
-    short && (capitals || HEADING.is_match(bare.as_bytes()) && !bare.contains(" shall "))
+    let body = piece[number_of(piece).map_or(0, str::len)..].trim_start();
+    if piece.len() > 90
+        || body.contains(". ")
+        || body.contains(['[', ']'])
+        || piece.ends_with(['.', ';', ':', ','])
+        || piece.contains(['"', '\u{201c}', ':']) && !bare_schedule(bare)
+    {
+        return false;
+    }
+    let letters = || piece.chars().filter(|c| c.is_alphabetic());
+    let capitals = letters().next().is_some() && letters().all(|c| !c.is_lowercase());
+    let words: Vec<&str> = piece.split(' ').filter(|word| word.chars().any(char::is_alphabetic)).collect();
+    let small = ["and", "of", "the", "for", "to", "in", "on", "or", "by", "with", "a", "from", "upon", "at"];
+    let capital = |word: &&str| word.starts_with(|c: char| !c.is_lowercase()) || small.contains(word);
+    let figures = body.contains(|c: char| c.is_ascii_digit());
+    let titled = (1..=8).contains(&words.len()) && words.iter().all(capital) && !figures;
+    let numbered = bare.starts_with("article ")
+        || bare.starts_with("section ")
+        || bare.starts_with("sect")
+        || number_of(piece).is_some_and(|number| !number.starts_with('('));
+    let modal =
+        [" shall ", " will ", " may ", " must ", " is ", " are "].iter().any(|modal| bare.contains(modal));
+    capitals || bare_schedule(bare) && !modal || (numbered || titled) && !modal && words.len() <= 10
 }
 
-/// What the parties call themselves.
-struct Roles {
-    introduced: bool,
-    vendor: Vec<String>,
-    customer: Vec<String>,
+fn bare_schedule(bare: &str) -> bool {
+    SCHEDULES.iter().any(|word| bare.starts_with(word))
 }
 
-impl Roles {
-    fn found_in(opening: &str) -> Self {
-        let mut terms: Vec<String> = Vec::new();
-        for found in ROLE.captures_iter(opening.as_bytes()) {
-            let term = String::from_utf8_lossy(&found[1]).trim().to_owned();
-            let other =
-                ["agreement", "party", "parties", "date", "services", "term", "contract", "affiliates"];
-            if term.split(' ').all(|part| !other.contains(&part)) && !terms.contains(&term) && terms.len() < 2
-            {
-                terms.push(term);
-            }
-        }
-        let is_customer = |term: &str| CUSTOMERS.iter().any(|word| term.split(' ').any(|part| part == *word));
-        let is_vendor = |term: &str| VENDORS.iter().any(|word| term.split(' ').any(|part| part == *word));
-        match &terms[..] {
-            // The one who delivers comes first, unless the words say otherwise.
-            [first, second] if is_customer(first) && !is_customer(second) || is_vendor(second) => {
-                Self { introduced: true, vendor: vec![second.clone()], customer: vec![first.clone()] }
-            }
-            [first, second] => {
-                Self { introduced: true, vendor: vec![first.clone()], customer: vec![second.clone()] }
-            }
-            _ => {
-                let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
-                Self { introduced: false, vendor: words(VENDORS), customer: words(CUSTOMERS) }
-            }
-        }
-    }
-
-    /// The text with the parties as vendor and customer, without articles.
-    fn name(&self, text: &str) -> String {
-        let mut text = format!(" {text} ");
-        for (terms, role) in [(&self.vendor, "vendor"), (&self.customer, "customer")] {
-            for term in terms {
-                text = replace_word(&text, &format!("the {term}"), role);
-                text = replace_word(&text, term, role);
-            }
-        }
-        text.trim().to_owned()
-    }
+/// A paragraph that is there in name only: `Escrow. [Reserved.]`, `Not applicable.`
+fn is_void(named: &str) -> bool {
+    let last = named.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+    let body = sentences(last).last().copied().unwrap_or_default();
+    let body = body.rsplit(": ").next().unwrap_or(body);
+    let body: String = body.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ' || *c == '/').collect();
+    let body = body.trim().trim_start_matches("this section ").trim_start_matches("is ").trim();
+    let begins = [
+        "reserved",
+        "intentionally",
+        "not applicable",
+        "not used",
+        "n/a",
+        "none",
+        "deleted",
+        "omitted",
+        "left blank",
+        "does not apply",
+        "deliberately",
+        "no longer applicable",
+        "void",
+    ];
+    body.split(' ').count() <= 8 && begins.iter().any(|word| body.starts_with(word))
 }
 
-/// Replaces a term where it stands alone.
-fn replace_word(text: &str, term: &str, with: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(term) {
-        let end = at + term.len();
-        let letter = |c: char| c.is_ascii_alphanumeric();
-        let alone = !rest[..at].ends_with(letter) && !rest[end..].starts_with(letter);
-        out.push_str(&rest[..at]);
-        out.push_str(if alone { with } else { term });
-        rest = &rest[end..];
-    }
-    out + rest
+/// `"Volume" means …`, `The term "Volume" refers to …`.
+fn defines(named: &str) -> bool {
+    let Some((before, rest)) = named.split_once('"') else { return false };
+    let Some((_, after)) = rest.split_once('"') else { return false };
+    let after = after.split_once(", ").filter(|_| after.starts_with(',')).map_or(after, |(_, after)| after);
+    let verbs = [
+        "means",
+        "shall mean",
+        "has the meaning",
+        "have the meaning",
+        "refers to",
+        "is defined",
+        "includes",
+        "denotes",
+        "is the",
+        "are the",
+        "shall have the meaning",
+        "mean ",
+    ];
+    before.trim().len() <= 12
+        && verbs.iter().any(|verb| {
+            after.trim_start().starts_with(verb)
+                || after.contains(&format!(" {verb}")) && after.find(verb).is_some_and(|at| at < 60)
+        })
 }
 
 #[cfg(test)]
@@ -240,21 +402,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parties_are_told_apart_whatever_they_call_themselves() {
-        let contract = Contract::read(
-            "MASTER AGREEMENT\n\nThis Agreement is between A Ltd (the \u{201c}Buyer\u{201d}) and B Ltd (\"Service Provider\").\n\n\
-             1. LIABILITY\n\n1.1 The Service Provider\u{2019}s liability to the Buyer shall not\nexceed $1.5 million.",
+    fn a_paragraph_is_cited_as_one_would() {
+        let text = "MASTER AGREEMENT\n\nThis Agreement is between A Ltd (the \u{201c}Buyer\u{201d}) and B Ltd (\"Service Provider\").\n\n\
+                    1. LIABILITY\n\n1.1 The Service Provider\u{2019}s liability to the Buyer shall not\nexceed $1.5 million.\n\n\
+                    \u{a7} 2 Term\n\n(1) It lasts.\n\nARTICLE III\nFEES\n\nSection 3.01. Fees are due.\n\nGENERAL TERMS\n\nNothing else holds.\n\n\
+                    SCHEDULE A - PRICES\n\n2. EUR 5.";
+        let contract = Contract::read(text);
+        let labels: Vec<&str> = contract.paragraphs.iter().map(|one| one.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            [
+                "the opening",
+                "Section 1.1",
+                "Section 2(1)",
+                "Section 3.01",
+                "the section \"General terms\"",
+                "Schedule A, 2."
+            ]
+            .map(|label| label.trim_end_matches('.'))
         );
-        let last = contract.paragraphs.last().unwrap();
-        assert_eq!(last.plain, "vendor's liability to customer shall not exceed usd 1_5 million.");
-        assert_eq!((last.label.as_str(), contract.has_parties), ("1.1", true));
+        assert_eq!(
+            contract.paragraphs[1].plain,
+            "the vendor's liability to the customer shall not exceed usd 1_5 million."
+        );
+        assert!(contract.has_parties && contract.paragraphs[5].in_schedule);
     }
 
     #[test]
     fn a_section_in_name_only_is_not_read() {
+        let text = "X\n\n4.1 Source Code Escrow: Not applicable.\n\n4.2 Escrow. [Reserved.]\n\n4.3 None.\n\n4.4 It is not applicable law that counts here, but custom.";
+        let contract = Contract::read(text);
+        assert_eq!(contract.paragraphs.len(), 1);
+        assert!(contract.paragraphs[0].plain.starts_with("it is not"));
+    }
+
+    #[test]
+    fn numbers_at_the_beginning_of_lines_begin_paragraphs() {
         let contract = Contract::read(
-            "X\n\n4.1 Source Code Escrow: Not applicable.\n\n4.2 Escrow. [Reserved.]\n\n4.3 None.",
+            "AGREEMENT\n\n1. FEES\n1.1 Fees are due\n30 days after invoice.\n1.2 Interest is due.",
         );
-        assert!(contract.paragraphs.iter().all(|paragraph| !paragraph.plain.contains("escrow")));
+        assert_eq!(contract.paragraphs.len(), 2);
     }
 }

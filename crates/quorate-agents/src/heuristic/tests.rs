@@ -48,7 +48,9 @@ fn thirty_types_of_clauses_and_more_are_found_with_few_errors_in_the_words_that_
         rows.iter().filter(|row| row.right > 0 && row.precision() >= 0.9 && row.recall() >= 0.9).count();
     assert!(good >= 38, "{good} of 41: {rows:#?}");
     let issues = measure::total(&measure::issues(201..=260, Half::Seen));
-    assert!(issues.precision() >= 0.95 && issues.recall() >= 0.95, "{issues:?}");
+    assert!(issues.precision() >= 0.98 && issues.recall() >= 0.98, "{issues:?}");
+    let all = measure::total(&rows);
+    assert!(all.precision() >= 0.98 && all.recall() >= 0.98, "{all:?}");
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn evidence_stands_in_the_text() {
     for reader in Heuristic::ALL {
         for issue in analyse(reader, &contract.text)["issues"].as_array().into_iter().flatten() {
             if let Some(evidence) = issue["evidence"].as_str() {
-                let quote = evidence.split('"').nth(1).unwrap();
+                let quote = evidence.rsplit('"').nth(1).unwrap().trim_end_matches([' ', '\u{2026}']);
                 assert!(flat.contains(quote), "{quote}");
                 shown += 1;
             }
@@ -109,7 +111,7 @@ fn readers_are_activated_by_what_the_contract_contains() {
             right += u32::from(said == wanted);
         }
     }
-    assert!(right * 100 >= all * 90, "{right} of {all}");
+    assert!(right * 100 >= all * 97, "{right} of {all}");
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn a4_what_peers_can_show_in_the_text_is_counted_and_minds_come_together() {
 fn a4_words_that_are_not_in_the_text_convince_nobody() {
     let text = "AGREEMENT\n\nThis Agreement is between A (\"Vendor\") and B (\"Customer\").\n\n1. FEES\n\n1.1 The fees are EUR 5.\n\n\
                 2. SECRETS\n\n2.1 Each Party shall keep Confidential Information secret.";
-    let made_up = "[critical] ip to vendor: \"Customer assigns its soul to Vendor\".";
+    let made_up = "Section 9 takes all (critical, ip to vendor: \"Customer assigns its soul to Vendor\").";
     let positions = [
         json!({ "agent": "risk", "position": "sign as is", "confidence": 0.6, "reason": "nothing" }),
         json!({ "agent": "ip", "position": "negotiate key terms", "confidence": 0.9, "reason": made_up }),
@@ -182,10 +184,57 @@ fn a4_words_that_are_not_in_the_text_convince_nobody() {
     assert_eq!(reply["agrees_with_peer"], false);
 }
 
+/// A contract that is bad enough as it is: one more issue changes nothing in what to do.
+#[test]
+fn a4_taking_note_of_a_peers_issue_is_no_change_of_mind_where_the_position_stays() {
+    let text = "AGREEMENT\n\nThis Agreement is between A (\"Vendor\") and B (\"Customer\").\n\n1. LIABILITY\n\n\
+                1.1 Customer's liability is unlimited.\n\n1.2 Vendor may publish the name and logo of Customer in its marketing.\n\n\
+                1.3 Vendor grants Customer a license to use the Software.\n\n\
+                2. SECRETS\n\n2.1 Each Party shall keep Confidential Information secret.";
+    let findings: Vec<_> =
+        [Heuristic::Risk, Heuristic::Ip].map(|reader| (reader, analyse(reader, text))).into();
+    let positions = positions(&findings);
+    assert_eq!(positions[0]["position"], "negotiate key terms", "{positions:?}");
+    let kept = discuss(Heuristic::Risk, text, "categorical", "what to do", &positions);
+    assert_eq!(kept["revised_position"], "negotiate key terms");
+    assert!(kept.get("confidence").is_none(), "{kept}");
+    let why = kept["reasoning"].as_str().unwrap();
+    assert!(
+        why.starts_with("Section 1.2 lets the vendor advertise") && why.contains("stays the same"),
+        "{why}"
+    );
+    assert!(kept["evidence"].as_str().unwrap().contains("name and logo"), "{kept}");
+    let moved = discuss(Heuristic::Ip, text, "categorical", "what to do", &positions);
+    assert_eq!(moved["revised_position"], "negotiate key terms");
+    let why = moved["reasoning"].as_str().unwrap();
+    assert!(
+        why.starts_with("Section 1.1 leaves the customer's liability without a cap; I had not counted it."),
+        "{why}"
+    );
+    assert!(moved["confidence"].is_number(), "{moved}");
+}
+
+/// What a reader tells is a sentence with its place, and a quote ends where a part of a sentence does.
+#[test]
+fn an_issue_is_told_in_a_sentence_with_its_section() {
+    for seed in 1..=6 {
+        let contract = generate(seed, Half::Seen);
+        for issue in analyse(Heuristic::Risk, &contract.text)["issues"].as_array().into_iter().flatten() {
+            let detail = issue["detail"].as_str().unwrap();
+            let placed = ["Section ", "The section ", "Schedule ", "Exhibit ", "Nothing in the contract"];
+            assert!(
+                placed.iter().any(|begin| detail.starts_with(begin)) && detail.ends_with('.'),
+                "{detail}"
+            );
+            assert!(!detail.contains(['[', '"']) || detail.starts_with("The section"), "{detail}");
+        }
+    }
+}
+
 #[test]
 fn a4_a_figure_outranks_a_judgement_by_kind() {
     let positions = [
-        json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "bad by kind: \"7.8 The cap\"" }),
+        json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "Section 7.8 caps it (2): \"7.8 The cap of 5\"" }),
         json!({ "agent": "financial", "position": "critical", "confidence": 0.7, "reason": "4 % of a year's fees" }),
     ];
     let topic = "how severe is \"trivial vendor cap\"?";
@@ -193,6 +242,7 @@ fn a4_a_figure_outranks_a_judgement_by_kind() {
     assert_eq!((&moved["revised_position"], &moved["agrees_with_peer"]), (&json!("critical"), &json!(true)));
     let stays = discuss(Heuristic::Financial, "AGREEMENT", "severity", topic, &positions);
     assert_eq!((&stays["revised_position"], &stays["agrees_with_peer"]), (&json!("critical"), &json!(false)));
+    assert!(stays.get("confidence").is_none(), "who stays is as sure as it was: {stays}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A server on this machine that speaks each provider's language, and behaves as badly as a test tells it to.
 //!
 //! It checks what a provider would check (path, key, shape of the request) and answers as the provider would; so a request
-//! that a provider would refuse fails the test.
+//! that a provider would refuse fails the test. The tests of the command line use it too.
+#![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all of it")]
 
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +19,8 @@ pub(crate) const KEY_ENV: &str = "SCRIPTED_KEY";
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Speaks {
     Chat,
+    /// The same, on somebody's own machine: it wants no key.
+    Keyless,
     Gemini,
     Anthropic,
     Ollama,
@@ -30,6 +33,8 @@ pub(crate) enum Speaks {
 pub(crate) enum Act {
     /// Says this, in the provider's shape.
     Say(String),
+    /// Reads what it is asked, and says what comes of that.
+    Answer(fn(&Seen) -> String),
     /// Says this and that the limit of tokens ended it.
     SayCut(String),
     /// A status with headers and a body.
@@ -59,8 +64,25 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// What the model was asked to do and what with, out of whatever stands around it in the provider's language.
+    pub(crate) fn question(&self) -> (String, Value) {
+        let asked = texts(&self.body).find(|text| text.starts_with("TASK: ")).expect("a question");
+        let (task, input) = asked["TASK: ".len()..].split_once("\n\nINPUT:\n").expect("an input");
+        (task.to_owned(), serde_json::from_str(input).expect("JSON"))
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// All texts in a document.
+fn texts(body: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
+    match body {
+        Value::String(text) => Box::new(std::iter::once(text.as_str())),
+        Value::Array(items) => Box::new(items.iter().flat_map(texts)),
+        Value::Object(fields) => Box::new(fields.values().flat_map(texts)),
+        _ => Box::new(std::iter::empty()),
     }
 }
 
@@ -114,6 +136,7 @@ async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<S
     }
     match act {
         Act::Say(text) => answer(stream, 200, &[], &said(speaks, &text, false)).await,
+        Act::Answer(with) => answer(stream, 200, &[], &said(speaks, &with(&seen), false)).await,
         Act::SayCut(text) => answer(stream, 200, &[], &said(speaks, &text, true)).await,
         Act::Status(status, headers, body) => answer(stream, status, &headers, &body).await,
         Act::Garbage => answer(stream, 200, &[], "<html>502 from a proxy that says 200</html>").await,
@@ -157,14 +180,17 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
 
 /// What a provider would refuse.
 fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
+    let is_gemini = seen.path.starts_with("/base/models/") && seen.path.ends_with(":generateContent");
     let (path, key, needed): (_, _, &[&str]) = match speaks {
         Speaks::Chat => (
             "/base/chat/completions",
             seen.header("authorization") == Some(&format!("Bearer {KEY}")),
             &["model", "messages"],
         ),
+        Speaks::Keyless => ("/base/chat/completions", seen.header("authorization").is_none(), &["model"]),
         Speaks::Gemini => {
-            ("/base/models/m1:generateContent", seen.header("x-goog-api-key") == Some(KEY), &["contents"])
+            let path = if is_gemini { seen.path.as_str() } else { "/base/models/MODEL:generateContent" };
+            (path, seen.header("x-goog-api-key") == Some(KEY), &["contents"])
         }
         Speaks::Anthropic => {
             let key = seen.header("x-api-key") == Some(KEY) && seen.header("anthropic-version").is_some();
@@ -189,7 +215,7 @@ fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
 fn said(speaks: Speaks, text: &str, cut: bool) -> String {
     let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
     let body = match speaks {
-        Speaks::Chat => json!({
+        Speaks::Chat | Speaks::Keyless => json!({
             "id": "chatcmpl-1", "object": "chat.completion",
             "choices": [{ "index": 0, "finish_reason": either("length", "stop"),
                           "message": { "role": "assistant", "content": text } }],

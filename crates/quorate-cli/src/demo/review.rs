@@ -60,7 +60,7 @@ async fn in_hub(
     let (contract, known) = which.read()?;
     let mut playbook = review(contract)?;
     let asked = playbook.approval.take();
-    run::begin("demo contract-review", &playbook.spec.subject, &playbook.agents);
+    run::begin("demo contract-review", &playbook.spec, &playbook.agents);
     say(format!("contract   {}", which.words()));
     say(format!("hub        {}   kept in {}\n", served.url(), data.display()));
     let token = fs::read_to_string(data.join(ADMIN_TOKEN))?;
@@ -186,7 +186,7 @@ fn last_words(ran: &Ran, together: &str, right: &str, data: &Path, which: Which)
         "quorate demo --seeds 1..200         how often they are right"
     };
     say(format!("\n next  {again}"));
-    say(format!("       quorate verify --data {}     check the log yourself", data.display()));
+    say(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
     say("       quorate run FILE                   your own agents: docs/guides/your-first-playbook.md");
     say("       quorate demo killed                the hub is killed with -9, and nothing is lost");
     Ok(())

@@ -26,6 +26,7 @@ pub(crate) enum Noun {
     Agent,
     Token,
     Approval,
+    Deliberation,
 }
 
 impl Noun {
@@ -38,6 +39,7 @@ impl Noun {
             Self::Agent => "agent",
             Self::Token => "token",
             Self::Approval => "approval",
+            Self::Deliberation => "deliberation",
         }
     }
 
@@ -50,6 +52,7 @@ impl Noun {
             Self::Agent => ("agent", "/v1/agents", "agents", "heardAt"),
             Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
             Self::Approval => ("approval", "/v1/approvals", "approvals", "askedAt"),
+            Self::Deliberation => ("deliberation", "/v1/procedures", "procedures", "startedAt"),
         }
     }
 }
@@ -60,7 +63,7 @@ impl Hub {
     /// # Errors
     /// When none begins like that, or more than one.
     pub(crate) async fn id(&self, noun: Noun, typed: &str) -> anyhow::Result<String> {
-        let (word, _, _, made) = noun.about();
+        let (_, _, _, made) = noun.about();
         if typed == "@last" {
             let (all, _) = self.all(noun).await?;
             // Messages come newest first.
@@ -68,14 +71,7 @@ impl Hub {
                 Noun::Message => all.first(),
                 _ => all.iter().max_by_key(|item| field(item, made)),
             };
-            let none = || {
-                Ended::new(
-                    NOT_FOUND,
-                    format!("there is no {word} yet"),
-                    format!("quorate {} --help", noun.command()),
-                )
-            };
-            return Ok(field(newest.ok_or_else(none)?, "id"));
+            return Ok(field(newest.ok_or_else(|| none_yet(noun))?, "id"));
         }
         if self.is_whole(noun, typed).await {
             return Ok(typed.to_owned());
@@ -83,32 +79,7 @@ impl Hub {
         // If they cannot be listed, the call itself says why.
         let (all, whole) = self.all(noun).await.unwrap_or_default();
         let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
-        if ids.iter().any(|id| id == typed) {
-            return Ok(typed.to_owned());
-        }
-        let mut begin: Vec<&String> = ids.iter().filter(|id| begins(id, typed)).collect();
-        begin.sort_unstable();
-        match begin.as_slice() {
-            [one] => Ok((*one).clone()),
-            [] if whole => {
-                let near = nearest(typed, ids.iter().map(String::as_str));
-                let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-                let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
-                Err(Error::from(
-                    Refused::new(Code::NotFound, format!("there is no {word} {typed}")).hint(hint),
-                )
-                .into())
-            }
-            // The hub knows better: it may be an older one.
-            [] => Ok(typed.to_owned()),
-            several => {
-                let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
-                let more = if several.len() > NAMED_MAX { " …" } else { "" };
-                let typed = text::clean_line(typed);
-                let message = format!("{} {word}s begin with {typed:?}", several.len());
-                Err(Ended::new(USAGE, message, format!("say which: {}{more}", named.join(" "))).into())
-            }
-        }
+        meant(noun, typed, &ids, whole)
     }
 
     /// Whether the hub knows it as it was typed. Any error will show again.
@@ -135,6 +106,44 @@ impl Hub {
             }
         }
         Ok((found, cursor.is_none() && noun != Noun::Message))
+    }
+}
+
+/// Nothing of the kind is there.
+pub(crate) fn none_yet(noun: Noun) -> Ended {
+    let (word, ..) = noun.about();
+    Ended::new(NOT_FOUND, format!("there is no {word} yet"), format!("quorate {} --help", noun.command()))
+}
+
+/// Which of the ids is meant by what was typed; `whole`: there are no others.
+///
+/// # Errors
+/// When none begins like that, or more than one.
+pub(crate) fn meant(noun: Noun, typed: &str, ids: &[String], whole: bool) -> anyhow::Result<String> {
+    let (word, ..) = noun.about();
+    if ids.iter().any(|id| id == typed) {
+        return Ok(typed.to_owned());
+    }
+    let mut begin: Vec<&String> = ids.iter().filter(|id| begins(id, typed)).collect();
+    begin.sort_unstable();
+    match begin.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] if whole => {
+            let near = nearest(typed, ids.iter().map(String::as_str));
+            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
+            let detail = format!("there is no {word} {typed}");
+            Err(Error::from(Refused::new(Code::NotFound, detail).hint(hint)).into())
+        }
+        // The hub knows better: it may be an older one.
+        [] => Ok(typed.to_owned()),
+        several => {
+            let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
+            let more = if several.len() > NAMED_MAX { " …" } else { "" };
+            let typed = text::clean_line(typed);
+            let message = format!("{} {word}s begin with {typed:?}", several.len());
+            Err(Ended::new(USAGE, message, format!("say which: {}{more}", named.join(" "))).into())
+        }
     }
 }
 

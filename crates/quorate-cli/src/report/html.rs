@@ -2,61 +2,143 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::Outcome;
+use quorate::deliberation::{Decision, How, Outcome};
+use quorate_procedures::conflict::Position;
 
-use super::{headline, how, percent};
+use super::parts;
 use crate::text::clean_line;
 
-const STYLE: &str = "\
-:root{color-scheme:light dark;--line:light-dark(#d8dce2,#3a3f47);--dim:light-dark(#5b6470,#9aa3ad)}\
-body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.1rem;margin-top:2rem}\
-.head{font-weight:600}.dim{color:var(--dim)}\
-table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}\
-th,td{text-align:left;vertical-align:top;padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--line)}\
-th{font-weight:600;color:var(--dim)}td:last-child{min-width:14rem}li{margin:.25rem 0}";
+/// How much of what somebody said is seen at once.
+const SEEN_CHARS: usize = 200;
+
+const STYLE: &str = include_str!("page.css");
 
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width\">\n");
     out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
     let subject = escaped(&outcome.subject);
-    let _ = writeln!(out, "<title>{subject}</title>\n<style>{STYLE}</style>\n<h1>{subject}</h1>");
-    let _ = writeln!(out, "<p class=\"head\">{}</p>\n<ul>", escaped(&headline(outcome)));
+    let _ = writeln!(out, "<title>{subject}</title>\n<style>\n{STYLE}</style>\n<h1>{subject}</h1>");
+    let (mark, answer) = parts::answer(outcome);
+    let kind = if mark == "=" { " tie" } else { "" };
+    let _ = writeln!(out, "<p class=\"answer{kind}\"><span>{mark}</span> {}</p>", escaped(&answer));
+    out.push_str("<ul class=\"chips\">");
+    parts::qualities(outcome)
+        .iter()
+        .for_each(|quality| out.push_str(&format!("<li>{}</li>", escaped(quality))));
+    out.push_str("</ul>\n<ul class=\"summary\">\n");
     for sentence in &outcome.synthesis.summary {
-        let sources = escaped(&sentence.sources.join(", "));
-        let _ = writeln!(out, "<li>{} <span class=\"dim\">{sources}</span>", escaped(&sentence.text));
+        let sources = escaped(&sentence.sources.join(" "));
+        let _ = writeln!(out, "<li>{} <span class=\"dim\">{sources}</span></li>", escaped(&sentence.text));
     }
     out.push_str("</ul>\n");
-    for decision in outcome.decisions.iter().chain(&outcome.further) {
-        let _ = writeln!(out, "<h2>{}: {}</h2>", decision.id, escaped(&decision.conflict.topic));
+    let (first, others) = parts::conflicts(outcome);
+    first.into_iter().for_each(|decision| {
+        conflict(&mut out, decision, Some(&parts::other_rules(outcome, decision)));
+    });
+    issues(&mut out, outcome);
+    others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
+    out.push_str("<footer>\n");
+    for (label, who) in parts::absent(outcome) {
+        let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&who));
+    }
+    let figures = parts::figures(outcome).join(" · ");
+    for line in std::iter::once(figures).chain(parts::providers(outcome)) {
+        let _ = writeln!(out, "<p>{}</p>", escaped(&line));
+    }
+    let _ = writeln!(out, "<p>On record as {}</p>\n</footer>", escaped(id));
+    out
+}
+
+fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
+    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
+    let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
+    let stands = if decision.how == How::Tied { String::new() } else { escaped(&decision.position) };
+    let _ = writeln!(out, "<p><b>{stands}</b> <span class=\"dim\">{how}</span></p>");
+    for choice in parts::choices(decision) {
+        let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
+        let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
+        let holders: Vec<String> = choice.held_by.iter().map(|one| escaped(&parts::holder(one))).collect();
+        let class = if choice.mark == " " { "" } else { " first" };
         let _ = writeln!(
             out,
-            "<p><b>{}</b> <span class=\"dim\">{}, {}</span></p>",
-            escaped(&decision.position),
-            how(decision),
-            percent(decision.share)
+            "<div class=\"choice{class}\"><span>{} {}</span> <span class=\"shares\">{} ▸ <b>{}</b></span>\
+             <div class=\"bar\"><i class=\"was\" style=\"width:{:.1}%\"></i><i style=\"width:{:.1}%\"></i></div>\
+             <div class=\"dim\">{}</div></div>",
+            choice.mark,
+            escaped(choice.name),
+            number(choice.before),
+            number(choice.after),
+            percent(choice.before),
+            percent(choice.after),
+            holders.join(" · ")
         );
-        out.push_str("<table><tr><th>agent<th>holds<th>sure<th>why</tr>\n");
-        for ballot in &decision.positions {
-            let sure = ballot.confidence.map_or(String::new(), |sure| format!("{sure:.2}"));
-            let (agent, position) = (escaped(&ballot.agent), escaped(&ballot.position));
-            let _ =
-                writeln!(out, "<tr><td>{agent}<td>{position}<td>{sure}<td>{}</tr>", escaped(&ballot.reason));
-        }
-        out.push_str("</table>\n");
     }
-    if !outcome.synthesis.issues.is_empty() {
-        out.push_str("<h2>Issues</h2>\n<table><tr><th>severity<th>issue<th>flagged by</tr>\n");
-        for issue in &outcome.synthesis.issues {
-            let by: Vec<&str> = issue.flagged.iter().map(|one| one.agent.as_str()).collect();
-            let (severity, topic) = (escaped(&issue.severity), escaped(&issue.topic));
-            let _ = writeln!(out, "<tr><td>{severity}<td>{topic}<td>{}</tr>", escaped(&by.join(", ")));
-        }
-        out.push_str("</table>\n");
+    out.push_str("<ul class=\"ballots\">\n");
+    for (before, after) in parts::before_and_after(decision) {
+        ballot(out, decision, before, after);
     }
-    let _ = writeln!(out, "<p class=\"dim\">On record as {}.</p>", escaped(id));
-    out
+    out.push_str("</ul>\n");
+    if let Some(flip) = parts::flip(decision) {
+        let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&flip));
+    }
+    if let Some(note) = note {
+        let _ = writeln!(out, "<p class=\"dim\">{}</p>", escaped(note));
+    }
+    out.push_str("</section>\n");
+}
+
+/// What somebody holds and why; that it changed its mind, and that it is against what stands.
+fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Position) {
+    let held =
+        |one: &Position| escaped(format!("{} {}", one.position, parts::sure(one.confidence)).trim_end());
+    let mut tags = String::new();
+    if before.position != after.position {
+        let changes = decision.changes.iter().filter(|change| change.agent == after.agent);
+        let messages: Vec<&str> = changes.map(|change| change.message.as_str()).collect();
+        let _ = write!(tags, " <span class=\"tag\">changed its mind {}</span>", escaped(&messages.join(" ")));
+    }
+    let (label, voices) = parts::voices(decision);
+    if label == "Dissent" && voices.iter().any(|one| one.agent == after.agent) {
+        tags.push_str(" <span class=\"tag warn\">dissent</span>");
+    }
+    let was = if held(before) == held(after) {
+        String::new()
+    } else {
+        format!("<span class=\"dim\">{} ▸</span> ", held(before))
+    };
+    let (agent, reason) = (escaped(&after.agent), folded(&after.reason));
+    let _ = writeln!(out, "<li><b>{agent}</b> {was}{}{tags}{reason}</li>", held(after));
+}
+
+/// A text of which the beginning is seen, and the whole if somebody asks for it.
+fn folded(text: &str) -> String {
+    match text.char_indices().nth(SEEN_CHARS) {
+        None => format!("<p>{}</p>", escaped(text)),
+        Some((end, _)) => {
+            let beginning = escaped(text[..end].trim_end());
+            format!("<details><summary>{beginning} …</summary><p>{}</p></details>", escaped(text))
+        }
+    }
+}
+
+fn issues(out: &mut String, outcome: &Outcome) {
+    for group in parts::issues(outcome) {
+        let _ = writeln!(out, "<section>\n<h2>{}</h2>\n<ol class=\"issues\">", group.heading);
+        for (issue, demand) in group.issues {
+            let severity = escaped(&issue.severity);
+            let _ = write!(out, "<li><span class=\"tag\">{severity}</span> <b>{}</b>", escaped(&issue.topic));
+            if let Some(section) = demand.and_then(|demand| demand.section.as_ref()) {
+                let _ = write!(out, " <span class=\"dim\">{}</span>", escaped(section));
+            }
+            if let Some(demand) = demand {
+                let _ = write!(out, "<p>Ask for: {}</p>", escaped(&demand.ask));
+            }
+            let by = escaped(&parts::flagged(issue));
+            let _ = writeln!(out, "<div class=\"dim\">flagged by {by}</div></li>");
+        }
+        out.push_str("</ol>\n</section>\n");
+    }
 }
 
 fn escaped(text: &str) -> String {

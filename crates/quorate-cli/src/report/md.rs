@@ -2,48 +2,99 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::Outcome;
+use quorate::deliberation::{Decision, How, Outcome};
+use quorate_procedures::conflict::Position;
 
-use super::{headline, how, percent};
+use super::parts;
 use crate::text::clean_line;
 
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "# {}\n\n**{}**\n", escaped(&outcome.subject), escaped(&headline(outcome)));
+    let (mark, answer) = parts::answer(outcome);
+    let _ = writeln!(out, "# {}\n\n{mark} **{}**\n", escaped(&outcome.subject), escaped(&answer));
+    let _ = writeln!(out, "{}\n", escaped(&parts::qualities(outcome).join(" · ")));
     for sentence in &outcome.synthesis.summary {
         let _ = writeln!(out, "- {} ({})", escaped(&sentence.text), escaped(&sentence.sources.join(", ")));
     }
-    for decision in outcome.decisions.iter().chain(&outcome.further) {
-        let _ = writeln!(out, "\n## {}: {}\n", decision.id, escaped(&decision.conflict.topic));
+    let (first, others) = parts::conflicts(outcome);
+    for decision in first {
+        conflict(&mut out, decision);
+        let _ = writeln!(out, "- {}", escaped(&parts::other_rules(outcome, decision)));
+    }
+    issues(&mut out, outcome);
+    others.into_iter().for_each(|decision| conflict(&mut out, decision));
+    out.push_str("\n## What it took\n\n");
+    for (label, who) in parts::absent(outcome) {
+        let _ = writeln!(out, "- {label}: {}", escaped(&who));
+    }
+    let figures = parts::figures(outcome).join(" · ");
+    for line in std::iter::once(figures).chain(parts::providers(outcome)) {
+        let _ = writeln!(out, "- {}", escaped(&line));
+    }
+    let _ = writeln!(out, "- On record as {}", escaped(id));
+    out
+}
+
+fn conflict(out: &mut String, decision: &Decision) {
+    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
+    let stands = match decision.how {
+        How::Tied => String::new(),
+        _ => format!("**{}**: ", escaped(&decision.position)),
+    };
+    let _ = writeln!(out, "\n## {}: {topic}\n\n{stands}{how}", decision.id);
+    let choices = parts::choices(decision);
+    if !choices.is_empty() {
+        out.push_str("\n| | option | before | after | for | against |\n|---|---|---|---|---|---|\n");
+    }
+    let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
+    for choice in choices {
+        let list = |held: &[&Position]| {
+            let holders: Vec<String> = held.iter().map(|one| escaped(&parts::holder(one))).collect();
+            holders.join(", ")
+        };
+        let (held_by, against) = (list(&choice.held_by), list(&choice.against));
+        let (before, after) = (number(choice.before), number(choice.after));
+        let name = escaped(choice.name);
+        let _ =
+            writeln!(out, "| {} | {name} | {before} | {after} | {held_by} | {against} |", choice.mark.trim());
+    }
+    out.push_str("\n| agent | before | after | why |\n|---|---|---|---|\n");
+    for (before, after) in parts::before_and_after(decision) {
+        let held =
+            |one: &Position| escaped(format!("{} {}", one.position, parts::sure(one.confidence)).trim_end());
+        let (agent, why) = (escaped(&after.agent), escaped(&after.reason));
+        let _ = writeln!(out, "| {agent} | {} | {} | {why} |", held(before), held(after));
+    }
+    out.push('\n');
+    let (label, voices) = parts::voices(decision);
+    for voice in voices {
+        let _ = writeln!(out, "- {label}: {}: {}", escaped(&voice.agent), escaped(&voice.position));
+    }
+    for change in &decision.changes {
+        let moved = format!("{}: {} → {} ({})", change.agent, change.from, change.to, change.message);
+        let _ = writeln!(out, "- Changed: {}", escaped(&moved));
+    }
+    if let Some(flip) = parts::flip(decision) {
+        let _ = writeln!(out, "- It {}", escaped(&flip));
+    }
+}
+
+fn issues(out: &mut String, outcome: &Outcome) {
+    for group in parts::issues(outcome) {
         let _ = writeln!(
             out,
-            "{} ({}, {})\n",
-            escaped(&decision.position),
-            how(decision),
-            percent(decision.share)
+            "\n## {}\n\n| severity | issue | where | ask for | flagged by |\n|---|---|---|---|---|",
+            group.heading
         );
-        out.push_str("| agent | holds | sure | why |\n|---|---|---|---|\n");
-        for ballot in &decision.positions {
-            let sure = ballot.confidence.map_or(String::new(), |sure| format!("{sure:.2}"));
-            let (agent, position) = (escaped(&ballot.agent), escaped(&ballot.position));
-            let _ = writeln!(out, "| {agent} | {position} | {sure} | {} |", escaped(&ballot.reason));
+        for (issue, demand) in group.issues {
+            let section = demand.and_then(|demand| demand.section.as_deref()).unwrap_or_default();
+            let ask = demand.map_or("", |demand| &demand.ask);
+            let (severity, topic) = (escaped(&issue.severity), escaped(&issue.topic));
+            let by = escaped(&parts::flagged(issue));
+            let _ =
+                writeln!(out, "| {severity} | {topic} | {} | {} | {by} |", escaped(section), escaped(ask));
         }
     }
-    if !outcome.synthesis.issues.is_empty() {
-        out.push_str("\n## Issues\n\n| severity | issue | flagged by |\n|---|---|---|\n");
-    }
-    for issue in &outcome.synthesis.issues {
-        let by: Vec<&str> = issue.flagged.iter().map(|one| one.agent.as_str()).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} |",
-            escaped(&issue.severity),
-            escaped(&issue.topic),
-            escaped(&by.join(", "))
-        );
-    }
-    let _ = writeln!(out, "\nOn record as {id}.");
-    out
 }
 
 /// As text and nothing else.

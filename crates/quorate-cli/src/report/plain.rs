@@ -1,110 +1,177 @@
-//! The report on a terminal: what was decided, who disagreed, and why.
+//! The report on a terminal: what was decided, who disagreed, and why. 80 columns wide, whatever it goes to.
 
 use std::fmt::Write as _;
 
 use quorate::deliberation::{Decision, Outcome};
 
-use super::{headline, how, percent};
+use super::parts::{self, Choice};
+use super::wrap::{WIDTH, unbroken, wrapped};
 use crate::text::clean_line;
 
+/// How many issues are told; the other formats have all.
+const ISSUES_MAX: usize = 10;
+/// How many conflicts beside that about what to do are told.
+const CONFLICTS_MAX: usize = 5;
+/// How many letters of what somebody said.
+const SAID_CHARS: usize = 110;
+
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "{}", clean_line(&outcome.subject));
-    let _ = writeln!(out, "✓ {}\n", clean_line(&headline(outcome)));
+    let mut out = wrapped("", &clean_line(&outcome.subject));
+    let (mark, answer) = parts::answer(outcome);
+    out.push_str(&wrapped(&format!("{mark} "), &clean_line(&answer)));
+    out.push_str(&wrapped("  ", &dotted(&parts::qualities(outcome))));
+    out.push('\n');
     for sentence in &outcome.synthesis.summary {
-        let _ =
-            writeln!(out, "  {}  [{}]", clean_line(&sentence.text), clean_line(&sentence.sources.join(" ")));
+        let text = format!("{} [{}]", sentence.text, sentence.sources.join(" "));
+        out.push_str(&wrapped("- ", &clean_line(&text)));
     }
-    for decision in outcome.decisions.iter().chain(&outcome.further) {
+    let (first, others) = parts::conflicts(outcome);
+    for decision in first {
+        out.push('\n');
+        conflict(&mut out, decision);
+        out.push_str(&wrapped("", &clean_line(&parts::other_rules(outcome, decision))));
+    }
+    issues(&mut out, outcome);
+    for decision in others.iter().take(CONFLICTS_MAX) {
         out.push('\n');
         conflict(&mut out, decision);
     }
-    if !outcome.synthesis.issues.is_empty() {
-        out.push_str("\nISSUES\n");
+    more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
+    out.push('\n');
+    for (label, who) in parts::absent(outcome) {
+        out.push_str(&labelled(&label.to_uppercase(), &who));
     }
-    for issue in &outcome.synthesis.issues {
-        let by: Vec<&str> = issue.flagged.iter().map(|one| one.agent.as_str()).collect();
-        let _ = writeln!(
-            out,
-            "  {:<9} {}  ({})",
-            clean_line(&issue.severity),
-            clean_line(&issue.topic),
-            clean_line(&by.join(", "))
-        );
-        if let Some(advice) = issue.flagged.iter().find_map(|one| one.issue.advice.as_ref()) {
-            let _ = writeln!(out, "            ask for: {}", clean_line(advice));
-        }
+    out.push_str(&wrapped("", &dotted(&parts::figures(outcome))));
+    for line in parts::providers(outcome) {
+        out.push_str(&wrapped("", &clean_line(&line)));
     }
-    for missing in &outcome.gathered.missing {
-        let _ = writeln!(
-            out,
-            "\nMISSING  {}: {}",
-            clean_line(&missing.agent),
-            clean_line(&missing.why.join("; then: "))
-        );
-    }
-    let quorum = &outcome.gathered.quorum;
-    let _ = writeln!(
-        out,
-        "\non record as {id}: {} of {} agents, {} messages, quorum {}",
-        quorum.present,
-        quorum.asked,
-        outcome.gathered.messages.len(),
-        quorum.needed
-    );
+    let _ = writeln!(out, "on record as {}", clean_line(id));
     out
 }
 
-/// The beginning of what somebody said; the whole of it is in the other formats.
-fn short(text: &str) -> String {
-    const LETTERS: usize = 100;
-    let text = clean_line(text);
-    match text.char_indices().nth(LETTERS) {
-        Some((end, _)) => format!("{} …", text[..end].trim_end()),
-        None => text,
+/// Parts between dots; a line ends only there.
+fn dotted(parts: &[String]) -> String {
+    parts.iter().map(|part| unbroken(&clean_line(part))).collect::<Vec<_>>().join(" · ")
+}
+
+fn more(out: &mut String, all: usize, told: usize, what: &str) {
+    if all > told {
+        let _ = writeln!(out, "\nand {} more {what}: --format md, html or json has them", all - told);
     }
 }
 
-fn conflict(out: &mut String, decision: &Decision) {
-    let _ = writeln!(
-        out,
-        "CONFLICT {}  {}: {} ({}, {})",
-        decision.id,
-        clean_line(&decision.conflict.topic),
-        clean_line(&decision.position),
-        how(decision),
-        percent(decision.share)
-    );
-    for ballot in &decision.positions {
-        let sure = ballot.confidence.map_or(String::new(), |sure| format!(" {sure:.2}"));
-        let _ = writeln!(out, "  {:<20} {}{sure}", clean_line(&ballot.agent), clean_line(&ballot.position));
+/// A word in capitals, then a text beside it.
+fn labelled(label: &str, text: &str) -> String {
+    wrapped(&format!("{label}  "), &clean_line(text))
+}
+
+/// The beginning of what somebody said, on lines of its own; the whole of it is in the other formats.
+fn said(text: &str) -> String {
+    let text = clean_line(text);
+    let text = match text.char_indices().nth(SAID_CHARS) {
+        Some((end, _)) => format!("{} …", text[..end].trim_end()),
+        None => text,
+    };
+    if text.is_empty() { String::new() } else { wrapped("         “", &format!("{text}”")) }
+}
+
+pub(super) fn conflict(out: &mut String, decision: &Decision) {
+    let about = format!("{} ({})", decision.conflict.topic, parts::how(decision));
+    out.push_str(&labelled(&decision.id, &about));
+    if decision.conflict.is_numeric() {
+        numbers(out, decision);
+    } else {
+        table(out, &parts::choices(decision));
     }
-    for change in &decision.changes {
-        let _ = writeln!(
-            out,
-            "  CHANGED  {}: {} → {}  {:?}  [{}]",
-            clean_line(&change.agent),
-            clean_line(&change.from),
-            clean_line(&change.to),
-            short(&change.reason),
-            clean_line(&change.message)
-        );
+    let (label, voices) = parts::voices(decision);
+    for voice in voices {
+        let holds = format!("{}: {} {}", voice.agent, voice.position, parts::sure(voice.confidence));
+        out.push_str(&labelled(&format!("{:<7}", label.to_uppercase()), holds.trim_end()));
+        out.push_str(&said(&voice.reason));
     }
-    for dissent in &decision.minority {
-        let _ = writeln!(
-            out,
-            "  DISSENT  {}: {}  {:?}",
-            clean_line(&dissent.agent),
-            clean_line(&dissent.position),
-            short(&dissent.reason)
-        );
+    // The numbers are in the table.
+    for change in decision.changes.iter().filter(|_| !decision.conflict.is_numeric()) {
+        let moved = format!("{}: {} → {} [{}]", change.agent, change.from, change.to, change.message);
+        out.push_str(&labelled("CHANGED", &moved));
+        // Some have said why already.
+        if !voices.iter().any(|one| one.agent == change.agent && one.reason == change.reason) {
+            out.push_str(&said(&change.reason));
+        }
     }
-    if let Some(flip) = &decision.would_change {
-        let _ = writeln!(
-            out,
-            "  would be {} had {} voted otherwise",
-            clean_line(&flip.to),
-            clean_line(&flip.voters.join(", "))
-        );
+    if let Some(flip) = parts::flip(decision) {
+        out.push_str(&wrapped("", &clean_line(&flip)));
     }
+}
+
+/// The choices before and after. Who is against is told where there is room for it: it is everybody else.
+fn table(out: &mut String, choices: &[Choice<'_>]) {
+    let names: Vec<String> =
+        choices.iter().map(|one| format!("{} {}", one.mark, clean_line(one.name))).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(8, 28);
+    let list = |held: &[&quorate_procedures::conflict::Position]| {
+        let holders: Vec<String> =
+            held.iter().map(|one| unbroken(&clean_line(&parts::holder(one)))).collect();
+        holders.join(", ")
+    };
+    let held_by: Vec<String> = choices.iter().map(|one| list(&one.held_by)).collect();
+    let against: Vec<String> = choices.iter().map(|one| list(&one.against)).collect();
+    let widest = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let (left, column) = (width + 2 + 6 + 2 + 5 + 2, widest(&held_by).max(3));
+    let fits = left + column + 2 + widest(&against).max(7) <= WIDTH && widest(&against) > 0;
+    let mut head = format!("{:<width$}  BEFORE  AFTER  FOR", "  OPTION");
+    if fits {
+        head = format!("{head:<at$}AGAINST", at = left + column + 2);
+    }
+    let _ = writeln!(out, "{}", head.trim_end());
+    let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
+    for ((choice, name), (held_by, against)) in choices.iter().zip(names).zip(held_by.iter().zip(against)) {
+        let (before, after) = (number(choice.before), number(choice.after));
+        let mut row = format!("{name:<width$}  {before:>6}  {after:>5}  ");
+        // A name that is too long has a line of its own.
+        if name.chars().count() > width {
+            let _ = writeln!(out, "{name}");
+            row = format!("{:<width$}  {before:>6}  {after:>5}  ", "");
+        }
+        if fits {
+            out.push_str(&wrapped(&format!("{row}{held_by:<column$}  "), &against));
+        } else {
+            out.push_str(&wrapped(&row, held_by));
+        }
+    }
+}
+
+/// Who said which number, before and after, and what stands.
+fn numbers(out: &mut String, decision: &Decision) {
+    let rows: Vec<[String; 3]> = parts::before_and_after(decision)
+        .map(|(before, after)| [parts::holder(after), before.position.clone(), after.position.clone()])
+        .collect();
+    let width = rows.iter().map(|row| row[0].chars().count() + 2).max().unwrap_or(0).max(8);
+    let _ = writeln!(out, "{:<width$}  BEFORE  AFTER", "  AGENT");
+    for [agent, before, after] in &rows {
+        let agent = format!("  {}", clean_line(agent));
+        let _ = writeln!(out, "{agent:<width$}  {before:>6}  {after:>5}");
+    }
+    let _ = writeln!(out, "{:<width$}  {:>6}  {:>5}", "✓ stands", decision.before, decision.position);
+}
+
+fn issues(out: &mut String, outcome: &Outcome) {
+    let mut left = ISSUES_MAX;
+    for group in parts::issues(outcome) {
+        if left == 0 {
+            break;
+        }
+        let _ = writeln!(out, "\n{}", group.heading.to_uppercase());
+        for (issue, demand) in group.issues.into_iter().take(left) {
+            left -= 1;
+            let section = demand.and_then(|demand| demand.section.as_ref());
+            let section = section.map_or(String::new(), |section| format!(", at {section}"));
+            let about = format!("{}{section} ({})", issue.topic, parts::flagged(issue));
+            let severity = format!("  {:<9} ", clean_line(&issue.severity));
+            out.push_str(&wrapped(&severity, &clean_line(&about)));
+            if let Some(demand) = demand {
+                out.push_str(&wrapped("            → ", &clean_line(&demand.ask)));
+            }
+        }
+    }
+    more(out, outcome.synthesis.issues.len(), ISSUES_MAX, "issues");
 }

@@ -1,9 +1,10 @@
-//! The agents of a playbook at work in a hub: each question that comes is put to the declared agent.
+//! The agents of a playbook at work in a hub: each question that comes is put to the declared agent. What the answer took,
+//! and how it came about, is said in its metadata.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate::deliberation::Spec;
+use quorate::deliberation::{ANALYSE, DISCUSS, Spec, Usage};
 use quorate::{Failure, Hub, Running, Work};
 use quorate_agents::{Agent, Question};
 use serde_json::{Value, json};
@@ -11,46 +12,100 @@ use serde_json::{Value, json};
 /// Questions that one agent works on at once.
 const AT_ONCE: u32 = 4;
 
+/// What agents that read instructions are told besides the question.
+const TO_ANALYSE: &str = "\
+You are one of several who look at the same thing, each alone. Read `input` and answer the question in `subject` from your field.
+Hand in a finding: a summary in two sentences, and how sure you are (`confidence`, 0 to 1: how often you would be right).
+Report as `issues` only what the text supports, with its words as `evidence`; say what to ask for as `advice`. Put values that
+others may read differently (terms, amounts, dates) into `facts`. If `wrong` is there, your last answer had that fault: mend it.";
+const TO_DISCUSS: &str = "\
+Others contradict you in `conflict`. Compare `your_position` with `other_positions` and read `input` again. Take another position
+if their reasons are better than yours, not because they are more; keep yours if the text supports it. `revised_position` is what
+you hold now, `agrees_with_peer` is true only if a peer holds just that, `reasoning` names the words of the text that decide.
+Answer `questions` to you in `clarification`. If `wrong` is there, your last answer had that fault: mend it.";
+
+/// Starts those agents of a playbook who take part.
 pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow::Result<Vec<Running>> {
     let mut running = Vec::with_capacity(agents.len());
     for agent in agents {
+        if spec.agents.iter().all(|member| member.id != agent.name) {
+            continue;
+        }
         let name = agent.name.clone();
-        let agent = Arc::new(agent);
-        let (analysis, message) = (spec.limits.analysis_ms, spec.limits.message_ms);
-        let analyse = answering(Arc::clone(&agent), "analyse", Duration::from_millis(analysis));
-        let discuss = answering(agent, "discuss", Duration::from_millis(message));
-        let builder = hub.agent(name).on("analyse", analyse).on("discuss", discuss);
+        let desk = Arc::new(Desk { agent, owed: Mutex::default() });
+        let analyse = answering(Arc::clone(&desk), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
+        let discuss = answering(desk, DISCUSS, Duration::from_millis(spec.limits.message_ms));
+        let builder = hub.agent(name).on(ANALYSE, analyse).on(DISCUSS, discuss);
         running.push(builder.at_once(AT_ONCE).run().await?);
     }
     Ok(running)
 }
 
+/// Where a declared agent works.
+struct Desk {
+    agent: Agent,
+    /// What tries took that came to nothing. A failure is no message that could say it, so the next answer does.
+    owed: Mutex<quorate_agents::Usage>,
+}
+
 type Answered = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
 
 fn answering(
-    agent: Arc<Agent>,
+    desk: Arc<Desk>,
     action: &'static str,
     within: Duration,
 ) -> impl Fn(Work<Value>) -> Answered + Send + Sync + 'static {
     move |work| {
-        let agent = Arc::clone(&agent);
+        let desk = Arc::clone(&desk);
         Box::pin(async move {
-            let schema = work.payload.get("answer").cloned();
-            let question = Question { schema, within, ..Question::new(action, work.payload.clone()) };
-            match agent.answer(&question).await {
-                Ok(reply) => Ok(in_shape(action, reply.body)),
-                // Whoever drives the deliberation asks once more, with this, if that makes sense.
-                Err(failure) if failure.hint.is_empty() => Err(Failure::dead(failure.to_string())),
-                Err(failure) => Err(Failure::dead(format!("{failure} ({})", failure.hint))),
+            let question = question(action, work.payload.clone(), within);
+            let answered = desk.agent.answer(&question).await;
+            let mut owed = desk.owed.lock().unwrap_or_else(PoisonError::into_inner);
+            match answered {
+                Ok(reply) => {
+                    *owed += reply.usage;
+                    work.about_answer("usage", spent(std::mem::take(&mut *owed)));
+                    if !reply.notes.is_empty() {
+                        work.about_answer("notes", &reply.notes);
+                    }
+                    Ok(in_shape(action, reply.body))
+                }
+                Err(failure) => {
+                    *owed += *failure.usage;
+                    let hint = Some(&failure.hint).filter(|hint| !hint.is_empty());
+                    let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+                    // Whoever drives the deliberation asks once more, with this, if that makes sense.
+                    Err(Failure::dead(format!("{failure}{hint}")))
+                }
             }
         })
+    }
+}
+
+/// What a deliberation asks, as a declared agent is asked it.
+pub(crate) fn question(action: &str, mut payload: Value, within: Duration) -> Question {
+    // The schema has a place of its own: models and programs shall not read it twice.
+    let schema = payload.as_object_mut().and_then(|payload| payload.remove("answer"));
+    let instructions = if action == DISCUSS { TO_DISCUSS } else { TO_ANALYSE };
+    // A little less than is waited for: so the reason arrives, and not a silence.
+    let within = within - within / 20;
+    let instructions = instructions.to_owned();
+    Question { schema, within, instructions, ..Question::new(action, payload) }
+}
+
+fn spent(usage: quorate_agents::Usage) -> Usage {
+    Usage {
+        calls: usage.calls.into(),
+        tokens_in: usage.input_tokens,
+        tokens_out: usage.output_tokens,
+        money_micros: usage.money_micros,
     }
 }
 
 /// What an agent wrote as plain text is what it found, in its words.
 fn in_shape(action: &str, body: Value) -> Value {
     match body.get("text").and_then(Value::as_str) {
-        Some(text) if action == "analyse" && body.get("summary").is_none() => json!({ "summary": text }),
+        Some(text) if action == ANALYSE && body.get("summary").is_none() => json!({ "summary": text }),
         _ => body,
     }
 }

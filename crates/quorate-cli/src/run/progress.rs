@@ -61,7 +61,7 @@ impl Progress {
     }
 
     fn line(&self, name: &str, (done, of): (usize, usize), detail: &str) -> String {
-        let filled = if of == 0 { CELLS } else { CELLS * done.min(of) / of };
+        let filled = (CELLS * done.min(of)).checked_div(of).unwrap_or(CELLS);
         let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
         let line = format!(" {name:<11} {bar}  {:<4} {}", count(done, of), clean_line(detail));
         line.chars().take(self.width - 1).collect()

@@ -11,17 +11,21 @@ use super::LOOK;
 use super::progress::{Progress, plain_line};
 use crate::text::{clean_line, say, wrap};
 
-pub(crate) fn begin(what: &str, subject: &str, agents: &[Agent]) {
+pub(crate) fn begin(what: &str, spec: &Spec, agents: &[Agent]) {
     say(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), clean_line(what)));
-    say(format!("question   {}", clean_line(subject)));
+    say(format!("question   {}", clean_line(&spec.subject)));
+    let count = spec.agents.len();
     if agents.iter().all(|agent| matches!(agent.declared, Use::Heuristic(_))) {
-        say(format!("agents     {} local heuristics: no LLM, no key, no network", agents.len()));
+        say(format!("agents     {count} local heuristics: no LLM, no key, no network"));
     } else {
-        say(format!("agents     {}", agents.len()));
+        say(format!("agents     {count}"));
     }
-    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
     for line in wrap(&clean_line(&names.join(", ")), 68) {
         say(format!("           {line}"));
+    }
+    for idle in &spec.not_asked {
+        say(format!("           {} not asked: {}", clean_line(&idle.agent), clean_line(&idle.why)));
     }
 }
 

@@ -104,7 +104,8 @@ impl Place {
     /// Without what differs from run to run, and as wide.
     pub(crate) fn normal(&self, text: &str) -> String {
         let text = text.replace(&self.work().display().to_string(), "WORK");
-        let text = text.replace(&self.home().display().to_string(), "HOME").replace(&self.address, "HUB");
+        let text = text.replace(&self.home().display().to_string(), "HOME");
+        let text = if self.address.is_empty() { text } else { text.replace(&self.address, "HUB") };
         let text = mask(&text, "dddd-dd-dd dd:dd:dd", "2026-01-01 00:00:00");
         let text = mask(&text, "dddd-dd-ddTdd:dd:dd.ddd", "2026-01-01T00:00:00.000");
         let text = mask(&text, "dd:dd:dd", "00:00:00");

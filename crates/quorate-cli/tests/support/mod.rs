@@ -160,13 +160,23 @@ impl Http {
 /// Runs the commands of a guide, in their order.
 #[track_caller]
 pub(crate) fn works_as_it_is_written(guide: &str) {
+    works_but_for(guide, &[]);
+}
+
+/// The same, with something else in place of what this machine does not have.
+#[track_caller]
+pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: String = blocks.collect();
     // Any free port, since several may run this at once.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let commands = commands.replace("127.0.0.1:7867", &free.to_string());
+    let mut commands = commands.replace("127.0.0.1:7867", &free.to_string());
+    for (written, used) in instead {
+        assert!(commands.contains(written), "{written} is in the guide");
+        commands = commands.replace(written, used);
+    }
     let end = if commands.contains("quorate serve") { "kill %1\nwait %1" } else { "" };
     let script = format!("set -euo pipefail\n{commands}\n{end}\necho all went well\n");
     let directory = tempfile::tempdir().expect("a directory");

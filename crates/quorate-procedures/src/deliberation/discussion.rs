@@ -147,6 +147,9 @@ impl Step<'_> {
         content.insert("agrees_with_peer".into(), reply.agrees.into());
         if changed {
             content.insert("before".into(), json!({"position": old.position, "confidence": old.confidence}));
+        }
+        // To become surer or less sure of the same is no other mind.
+        if reply.position != old.position {
             dispute.changes.push(Change {
                 round,
                 agent: old.agent.clone(),
@@ -161,7 +164,10 @@ impl Step<'_> {
         let reason = if reply.reasoning.is_empty() { old.reason } else { reply.reasoning.clone() };
         let position = reply.position.clone();
         dispute.positions[at] = Position { agent: old.agent.clone(), position, confidence, reason };
-        dispute.rankings.insert(old.agent.clone(), reply.ranking.clone());
+        dispute.rankings.remove(&old.agent);
+        if !reply.ranking.is_empty() {
+            dispute.rankings.insert(old.agent.clone(), reply.ranking.clone());
+        }
         let recipients =
             dispute.positions.iter().map(|one| one.agent.clone()).filter(|one| *one != old.agent);
         let message = Message {

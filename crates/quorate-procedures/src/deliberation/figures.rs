@@ -20,6 +20,9 @@ pub struct Usage {
     pub tokens_in: u64,
     /// Tokens written.
     pub tokens_out: u64,
+    /// What it cost, in millionths of the currency of its price list, if the agent knows that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money_micros: Option<u64>,
 }
 
 /// What a provider was used for.
@@ -69,23 +72,20 @@ impl Figures {
         }
     }
 
-    pub(super) fn spend(&mut self, phase: Phase, provider: String, usage: Option<Usage>) {
+    /// Counts an answer: at the price that it tells of, else at the one that is configured.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn spend(&mut self, phase: Phase, provider: String, usage: Option<Usage>, spec: &Spec) {
         let Some(spent) = self.of(phase) else { return };
-        let used = spent.providers.entry(provider).or_default();
         let usage = usage.unwrap_or(Usage { calls: 1, ..Usage::default() });
+        let told = usage.money_micros.map(|micros| micros as f64 / 1e6);
+        let cost = told.or_else(|| money(spec, &provider, usage.tokens_in, usage.tokens_out));
+        let used = spent.providers.entry(provider).or_default();
+        if let Some(cost) = cost {
+            used.money = Some(crate::finding::steady(used.money.unwrap_or(0.0) + cost));
+        }
         used.calls += usage.calls;
         used.tokens_in += usage.tokens_in;
         used.tokens_out += usage.tokens_out;
-    }
-
-    /// With what it cost, where prices are known.
-    pub(super) fn priced(mut self, spec: &Spec) -> Self {
-        for spent in [&mut self.analysis, &mut self.discussion] {
-            for (name, used) in &mut spent.providers {
-                used.money = money(spec, name, used.tokens_in, used.tokens_out);
-            }
-        }
-        self
     }
 
     /// All calls.

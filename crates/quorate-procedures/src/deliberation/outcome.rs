@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::Figures;
 use super::message::Message;
+use super::spec::NotAsked;
 use super::state::{Change, Missing};
 use super::synthesis::Synthesis;
 use super::{Out, Phase, Step};
@@ -53,6 +54,9 @@ pub struct Gathered {
     pub messages: Vec<Message>,
     /// Who did not answer, and why.
     pub missing: Vec<Missing>,
+    /// Who was not asked, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<NotAsked>,
     /// What else is worth knowing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -110,6 +114,9 @@ pub struct Decision {
     /// Who holds what in the end: the ballots.
     #[serde(rename = "ballots")]
     pub positions: Vec<Position>,
+    /// How those ranked the choices who did.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rankings: BTreeMap<String, Vec<String>>,
     /// Minds that changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
@@ -185,7 +192,8 @@ impl Step<'_> {
             messages: self.state.messages.clone(),
             missing,
             notes: self.state.notes.clone(),
-            actual: self.state.figures.clone().priced(self.spec),
+            not_asked: self.spec.not_asked.clone(),
+            actual: self.state.figures.clone(),
         }
     }
 }

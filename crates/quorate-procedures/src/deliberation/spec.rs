@@ -27,6 +27,9 @@ pub struct Spec {
     pub input: Value,
     /// Who takes part.
     pub agents: Vec<Member>,
+    /// Who could have, and does not: for the outcome, so that nobody looks for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<NotAsked>,
     /// What is a conflict.
     #[serde(default = "conflict::Rule::general")]
     pub conflicts: Vec<conflict::Rule>,
@@ -56,6 +59,16 @@ pub struct Member {
     /// Who does its thinking: `groq`, `gemini` …; nothing for one that runs here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+}
+
+/// Somebody who does not take part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotAsked {
+    /// The agent.
+    pub agent: String,
+    /// Why, in a few words.
+    pub why: String,
 }
 
 /// A score with a name for its ranges.
@@ -137,6 +150,7 @@ impl Spec {
             subject: subject.into(),
             input,
             agents,
+            not_asked: Vec::new(),
             conflicts: conflict::Rule::general(),
             rule: count::Rule::default(),
             words: Vocabulary::default(),
@@ -235,6 +249,9 @@ impl Spec {
             if member.id.is_empty() || member.id.contains(':') || !seen.insert(&member.id) {
                 return wrong(&format!("agents[{at}].id"), "is empty, has a colon, or is there twice".into());
             }
+        }
+        if self.not_asked.len() > AGENTS_MAX {
+            return wrong("not_asked", format!("there are {}, more than {AGENTS_MAX}", self.not_asked.len()));
         }
         let quorum = self.quorum();
         if quorum == 0 || quorum > self.agents.len() {

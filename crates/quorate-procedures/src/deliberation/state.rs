@@ -117,7 +117,7 @@ pub(crate) struct Question {
     pub(crate) message: String,
 }
 
-/// A mind that changed, or became surer or less sure.
+/// A mind that changed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// In which round.

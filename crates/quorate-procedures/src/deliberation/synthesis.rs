@@ -1,12 +1,14 @@
 //! The whole in a few sentences, each with its sources. By rules, so that the same findings and messages always give the same.
 //!
+//! - The **summary** can be read aloud in some twenty seconds: the recommendation, who is against it, whose mind the discussion changed, the
+//!   score, the worst issues, what else was contested, who is missing. Everything in it is elsewhere in full.
 //! - The **recommendation** is what the vote on it came to, or what all who gave one say. Without one, what each found is told instead.
 //! - The **score** is what the conflict about it came to, or the median weighted by confidence.
 //! - **Issues** are ranked by severity (what the conflict about it came to, or the greatest that was said), then by how many flagged
 //!   them, then by the confidence of those, then by name.
 //! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without one, that of all findings.
 //! - The **agreement** is the mean share of what stands over all conflicts, 1 without any: `unanimous` from 0.999, `strong` from 0.75, `moderate`
-//!   from 0.5, else `weak`.
+//!   from 0.5, else `weak`; `split` if what to do is a tie.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +16,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Step;
 use super::outcome::{Decision, How};
+use super::strategy::{self, Demand};
 use crate::conflict::Kind;
 use crate::count::{self, Ballot};
 use crate::finding::{Finding, Issue, steady};
 use crate::plain;
 use crate::tokens;
 
-/// How many issues the sentences tell; the list has all.
-const ISSUES_TOLD: usize = 5;
+/// How many issues the summary names; the list has all.
+const ISSUES_TOLD: usize = 3;
 
 /// How many tokens of a finding's summary are told.
 const GIST_TOKENS: usize = 60;
@@ -44,6 +47,9 @@ pub struct Synthesis {
     pub agreement: Agreement,
     /// The issues, the worst first.
     pub issues: Vec<RankedIssue>,
+    /// What to ask for, the most needed first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strategy: Vec<Demand>,
 }
 
 /// A sentence and what it rests on.
@@ -51,7 +57,7 @@ pub struct Synthesis {
 pub struct Sentence {
     /// The sentence.
     pub text: String,
-    /// Ids of findings (`F1`), messages (`M1`) and questions without an answer.
+    /// Ids of findings (`F1`), messages (`M1`), conflicts (`C1`) and questions without an answer.
     pub sources: Vec<String>,
 }
 
@@ -112,19 +118,32 @@ impl Step<'_> {
         }
         let score = self.score(&all, &mut summary);
         let issues = self.issues(&all);
-        for issue in issues.iter().take(ISSUES_TOLD) {
-            summary.push(issue_sentence(issue));
-        }
-        summary.extend(all.iter().map(|decision| self.conflict_sentence(decision)));
+        summary.extend(issues_sentence(&issues));
+        summary.extend(self.others_sentence(&all));
+        summary.extend(self.missing_sentences());
+        let strategy = strategy::strategy(&issues, &all, &self.spec.words, self.count);
+        Synthesis { summary, recommendation, score, confidence, agreement: agreement(&all), issues, strategy }
+    }
+
+    /// Who is missing as a whole, and who in a conflict; why is told elsewhere.
+    fn missing_sentences(&self) -> Vec<Sentence> {
+        let mut by_place: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for missing in self.gathered().missing {
-            let (agent, why) = (&missing.agent, missing.why.join("; then: "));
-            let text = match &missing.conflict {
-                Some(conflict) => format!("{agent} did not answer on {conflict}: {why}."),
-                None => format!("{agent} is missing: {why}."),
-            };
-            summary.push(Sentence { text, sources: vec![missing.asked.0] });
+            let (agents, sources) = by_place.entry(missing.conflict).or_default();
+            agents.push(missing.agent);
+            sources.push(missing.asked.0);
         }
-        Synthesis { summary, recommendation, score, confidence, agreement: agreement(&all), issues }
+        let sentence = |(place, (agents, sources)): (Option<String>, (Vec<String>, Vec<String>))| {
+            let agents = agents.join(", ");
+            match place {
+                Some(place) => Sentence {
+                    text: format!("Without an answer on {place}: {agents}."),
+                    sources: vec![place],
+                },
+                None => Sentence { text: format!("Missing: {agents}."), sources },
+            }
+        };
+        by_place.into_iter().map(sentence).collect()
     }
 
     /// Where nobody says what to do: what each found.
@@ -170,9 +189,21 @@ impl Step<'_> {
             let (held, of) = (holders.len(), decision.positions.len());
             let text = match decision.how {
                 How::Tied => format!("The agents are split on what to do: {}.", decision.resolution),
-                _ => format!("Recommendation: {}, held by {held} of {of} agents.", decision.position),
+                _ => {
+                    let otherwise = if decision.before == decision.position {
+                        String::new()
+                    } else {
+                        format!("; without the discussion it would have been {}", decision.before)
+                    };
+                    format!(
+                        "Recommendation: {}, held by {held} of {of} agents{otherwise}.",
+                        decision.position
+                    )
+                }
             };
             summary.push(Sentence { text, sources });
+            summary.extend(self.against_sentence(decision));
+            summary.extend(moves_sentence(decision));
             let sure = mean(holders.iter().filter_map(|one| one.confidence));
             let confidence = sure.map(|sure| steady(sure * decision.share));
             return (Some(decision.position.clone()), confidence);
@@ -191,7 +222,7 @@ impl Step<'_> {
 
     fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<Scored> {
         let wanted = self.spec.score.as_ref()?;
-        let key = format!("numeric:{}", plain::words(&wanted.name));
+        let key = score_key(&wanted.name);
         let decision = all.iter().find(|decision| decision.conflict.key == key);
         let given: Vec<(&str, f64, Option<f64>)> = self
             .found()
@@ -214,8 +245,8 @@ impl Step<'_> {
         let level =
             wanted.levels.iter().rev().find(|level| value >= level.from).map(|level| level.name.clone());
         let in_words = level.as_ref().map_or_else(String::new, |level| format!(" ({level})"));
-        let text =
-            format!("{} is {}{in_words}, from {} agents.", wanted.name, plain::number(value), given.len());
+        let name = strategy::capital(&wanted.name.replace('_', " "));
+        let text = format!("{name} is {}{in_words}, from {} agents.", plain::number(value), given.len());
         let sources = given
             .iter()
             .map(|(agent, _, _)| {
@@ -259,32 +290,88 @@ impl Step<'_> {
         ranked
     }
 
-    fn conflict_sentence(&self, decision: &Decision) -> Sentence {
-        let mut text = format!("{} ({}): {}", decision.id, decision.conflict.topic, decision.resolution);
-        let others: Vec<String> =
-            decision.minority.iter().map(|one| format!("{} holds \"{}\"", one.agent, one.position)).collect();
-        if !others.is_empty() {
-            text.push_str(&format!("; {}", others.join(", ")));
+    /// Who is against what stands; in a tie everybody is against somebody.
+    fn against_sentence(&self, decision: &Decision) -> Option<Sentence> {
+        if decision.minority.is_empty() || decision.how == How::Tied {
+            return None;
         }
-        text.push('.');
-        let sources = decision.positions.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
-        Sentence { text, sources }
+        let who = decision.minority.iter().map(|one| format!("{} ({})", one.agent, one.position));
+        let text = format!("Against it: {}.", who.collect::<Vec<_>>().join(", "));
+        let sources = decision.minority.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
+        Some(Sentence { text, sources })
+    }
+
+    /// The conflicts that no other sentence is about, in numbers.
+    fn others_sentence(&self, all: &[&Decision]) -> Option<Sentence> {
+        let score = self.spec.score.as_ref().map(|score| score_key(&score.name));
+        let others: Vec<&&Decision> = all
+            .iter()
+            .filter(|one| one.conflict.kind != Kind::Categorical && Some(&one.conflict.key) != score.as_ref())
+            .collect();
+        let count = |is: fn(How) -> bool| others.iter().filter(|one| is(one.how)).count();
+        let ways = [
+            (count(|how| matches!(how, How::Agreed { .. })), "settled in the discussion"),
+            (count(|how| how == How::Voted), "put to the vote"),
+            (count(|how| how == How::Tied), "tied"),
+            (count(|how| how == How::Merged), "merged"),
+        ];
+        let ways: Vec<String> =
+            ways.iter().filter(|(many, _)| *many > 0).map(|(many, how)| format!("{many} {how}")).collect();
+        let what = if others.len() == 1 { "conflict" } else { "conflicts" };
+        let text = format!("{} more {what}: {}.", others.len(), ways.join(", "));
+        let sources = others.iter().map(|one| one.id.clone()).collect();
+        (!others.is_empty()).then_some(Sentence { text, sources })
     }
 }
 
-fn issue_sentence(issue: &RankedIssue) -> Sentence {
-    let agents: Vec<&str> = issue.flagged.iter().map(|one| one.agent.as_str()).collect();
-    let worst =
-        issue.flagged.iter().find(|one| one.issue.severity == issue.severity).or(issue.flagged.first());
-    let detail = worst.map(|one| one.issue.detail.trim().trim_end_matches('.')).unwrap_or_default();
-    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-    let text = format!("{} ({}), flagged by {}{detail}.", issue.topic, issue.severity, agents.join(", "));
-    Sentence { text, sources: issue.flagged.iter().map(|one| one.source.clone()).collect() }
+fn score_key(name: &str) -> String {
+    format!("numeric:{}", plain::words(name))
+}
+
+/// Whom the discussion moved, and where to in the end.
+fn moves_sentence(decision: &Decision) -> Option<Sentence> {
+    let mut to: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut sources = Vec::new();
+    for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {
+        if before.position == after.position {
+            continue;
+        }
+        match to.iter_mut().find(|(position, _)| *position == after.position) {
+            Some((_, agents)) => agents.push(&after.agent),
+            None => to.push((&after.position, vec![&after.agent])),
+        }
+        let last = decision.changes.iter().rev().find(|change| change.agent == after.agent);
+        sources.extend(last.map(|change| change.message.clone()));
+    }
+    let moved: Vec<String> =
+        to.iter().map(|(position, agents)| format!("{} to {position}", agents.join(" and "))).collect();
+    let text = format!("The discussion moved {}.", moved.join(", "));
+    (!moved.is_empty()).then_some(Sentence { text, sources })
+}
+
+/// The worst issues, by name.
+fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
+    let worst = &issues[..issues.len().min(ISSUES_TOLD)];
+    let named: Vec<String> = worst.iter().map(|one| format!("{} ({})", one.topic, one.severity)).collect();
+    let of = match issues.len() {
+        1 => "One issue".to_owned(),
+        many if many > worst.len() => format!("The worst of {many} issues"),
+        many => format!("{many} issues"),
+    };
+    let mut sources: Vec<String> = Vec::new();
+    for source in worst.iter().flat_map(|one| &one.flagged).map(|one| &one.source) {
+        if !sources.contains(source) {
+            sources.push(source.clone());
+        }
+    }
+    (!worst.is_empty()).then(|| Sentence { text: format!("{of}: {}.", named.join(", ")), sources })
 }
 
 fn agreement(all: &[&Decision]) -> Agreement {
     let value = mean(all.iter().map(|decision| decision.share)).unwrap_or(1.0);
+    let is_split = |one: &&&Decision| one.conflict.kind == Kind::Categorical && one.how == How::Tied;
     let level = match value {
+        _ if all.iter().any(|one| is_split(&one)) => "split",
         value if value >= 0.999 => "unanimous",
         value if value >= 0.75 => "strong",
         value if value >= 0.5 => "moderate",

@@ -1,9 +1,11 @@
 //! Deliberations played from a script: who answers what, and what came of it.
 
 mod agreeing;
+mod comparing;
 mod failing;
 mod limits;
 mod phases;
+mod strategy;
 mod surviving;
 mod voting;
 
@@ -138,7 +140,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
 
 fn event(ask: &Ask, act: Act) -> Option<Event> {
     let answered = |body: String| {
-        let usage = Some(Usage { calls: 1, tokens_in: 100, tokens_out: 10 });
+        let usage = Some(Usage { calls: 1, tokens_in: 100, tokens_out: 10, money_micros: None });
         Event::Answered { ask: ask.id.clone(), from: ask.agent.clone(), body: body.into_bytes(), usage }
     };
     match act {

@@ -1,6 +1,8 @@
 //! The vote: every conflict gets an outcome, whether it was discussed or not. What agents hold in the end counts, as surely as they
 //! hold it in the end.
 
+use std::collections::BTreeMap;
+
 use super::Step;
 use super::outcome::{Decision, How};
 use super::spec::Spec;
@@ -36,8 +38,15 @@ impl Step<'_> {
         });
         let cases: Vec<Case<'_>> = disputes.chain(further).collect();
         let choices: Vec<&Case<'_>> = cases.iter().filter(|case| !case.conflict.is_numeric()).collect();
-        let after: Vec<Question> = choices.iter().map(|case| question(case)).collect();
-        let before: Vec<Question> = choices.iter().map(|case| question_before(case)).collect();
+        let asked = |case: &&Case<'_>| {
+            let rankings = case.dispute.map(|dispute| &dispute.rankings);
+            question_of(&case.conflict.key, case.positions, rankings)
+        };
+        let after: Vec<Question> = choices.iter().map(asked).collect();
+        let before: Vec<Question> = choices
+            .iter()
+            .map(|case| question_of(&case.conflict.key, &case.conflict.positions, None))
+            .collect();
         let rule = self.spec.rule;
         // Positions were checked when they were read, so that they can be counted.
         let tallies = count::tally(rule, &after).unwrap_or_default();
@@ -165,6 +174,7 @@ impl Step<'_> {
             rounds,
             undiscussed,
             positions: case.positions.to_vec(),
+            rankings: case.dispute.map(|dispute| dispute.rankings.clone()).unwrap_or_default(),
             changes: case.dispute.map(|dispute| self.changes(dispute)).unwrap_or_default(),
             share: 0.0,
             shares: Vec::new(),
@@ -176,20 +186,17 @@ impl Step<'_> {
     }
 }
 
-/// What is held in the end.
-fn question(case: &Case<'_>) -> Question {
-    let rankings = case.dispute.map(|dispute| &dispute.rankings);
-    let ballots = case.positions.iter().map(|one| {
+/// What agents hold, as ballots, with their rankings where they gave one.
+pub(super) fn question_of(
+    name: &str,
+    positions: &[Position],
+    rankings: Option<&BTreeMap<String, Vec<String>>>,
+) -> Question {
+    let ballots = positions.iter().map(|one| {
         let ranking = rankings.and_then(|rankings| rankings.get(&one.agent)).cloned().unwrap_or_default();
         Ballot { ranking, ..ballot(one) }
     });
-    Question { name: case.conflict.key.clone(), ballots: ballots.collect() }
-}
-
-/// What was held before anybody talked.
-fn question_before(case: &Case<'_>) -> Question {
-    let ballots = case.conflict.positions.iter().map(ballot).collect();
-    Question { name: case.conflict.key.clone(), ballots }
+    Question { name: name.to_owned(), ballots: ballots.collect() }
 }
 
 fn ballot(position: &Position) -> Ballot {

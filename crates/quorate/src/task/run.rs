@@ -1,7 +1,7 @@
 //! An agent at work on tasks: takes them, runs handlers, ends each with one commit.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agent::Agent;
-use crate::handler::{Extra, Failure};
+use crate::handler::{self, Extra, Failure};
 use crate::link::{Room, TaskEvent, TaskInbox};
 use crate::run::AbortOnDrop;
 use crate::task::work::{Said, Verdict};
@@ -69,7 +69,7 @@ struct Bench {
 impl Bench {
     /// Works on one task and ends it, in one commit that also makes room for the next.
     async fn one(&self, taken: TakenTask, more: Room) {
-        let extra = Extra::new(Mutex::new(Ok(Vec::new())));
+        let extra = handler::nothing();
         let said = Said::default();
         let done = tokio::select! {
             done = self.handle(&taken, Arc::clone(&extra), Arc::clone(&said)) => done,
@@ -127,8 +127,8 @@ impl Bench {
         let done =
             CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
         let mut ops = vec![Op::CompleteTask(done)];
-        let added = extra.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ops.extend(added.map_err(|error| Failure::dead(error.to_string()))?);
+        let added = handler::added(extra).map_err(|error| Failure::dead(error.to_string()))?;
+        ops.extend(added.ops);
         Ok(ops)
     }
 

@@ -47,6 +47,27 @@ pub(crate) async fn several_are_asked_at_once(stage: &Stage) {
     two.stop().await.expect("stopped");
 }
 
+// Fails under: what a handler says about its answer is lost, on disk or in memory; said twice, the first counts.
+pub(crate) async fn an_answer_has_more_said_about_it(stage: &Stage) {
+    let double = |work: Work<u64>| async move {
+        work.about_answer("usage", serde_json::json!({"calls": 1}));
+        work.about_answer("notes", ["doubled"]);
+        work.about_answer("usage", serde_json::json!({"calls": 2}));
+        Ok(work.payload * 2)
+    };
+    let bob = stage.hub.agent("bob").on("double", double).run().await.expect("he runs");
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let kept = alice.ask("bob", "double", 4).within(SOON).await.expect("an answer");
+    let fleeting = alice.ask("bob", "double", 4).ephemeral().within(SOON).await.expect("an answer");
+    for reply in [kept, fleeting] {
+        let about: serde_json::Value =
+            serde_json::from_str(reply.message().metadata.as_deref().expect("metadata")).expect("JSON");
+        assert_eq!(about, serde_json::json!({"usage": {"calls": 2}, "notes": ["doubled"]}));
+        assert_eq!(reply.payload::<u64>().expect("a number"), 8);
+    }
+    bob.stop().await.expect("stopped");
+}
+
 // Fails under: a question that goes on after whoever asked went away; one that is asked again when it is only waited for.
 pub(crate) async fn a_question_can_be_called_off_and_waited_for_again(stage: &Stage) {
     let hub = &stage.hub;

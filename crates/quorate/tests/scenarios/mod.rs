@@ -50,6 +50,7 @@ macro_rules! scenarios {
             dead_letters_and_rules_look_the_same
             tasks_are_looked_at_and_waited_for
             several_are_asked_at_once
+            an_answer_has_more_said_about_it
             a_question_can_be_called_off_and_waited_for_again
             questions_are_repeated_and_memory_only_messages_arrive
             a_circle_of_waits_is_broken

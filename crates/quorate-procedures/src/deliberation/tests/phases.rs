@@ -79,13 +79,12 @@ fn a1_five_phases_follow_each_other_and_a_synthesis_ends_them() {
         .collect();
     expect![[r#"
         Recommendation: do not sign, held by 2 of 2 agents. [M3][M4]
-        overall_risk_score is 75 (high), from 2 agents. [M1][M2]
-        Liability cap (high), flagged by clause_extractor, risk: There is none. [F1][F2]
-        C1 (overall_risk_score: 30 to 80): agreed on 75 in round 1. [M1][M2]
-        C2 (what to do): agreed on "do not sign" in round 1. [M3][M4]
-        C3 (is "indemnification" there?): "absent" won the vote with a share of 0.53 (confidence); risk holds "present". [M9][M10]
-        C4 (how severe is "Liability cap"?): "high" won the vote with a share of 0.53 (confidence); risk holds "critical". [M11][M12]
-    "#]].assert_eq(&sentences.concat());
+        The discussion moved money to do not sign. [M4]
+        Overall risk score is 75 (high), from 2 agents. [M1][M2]
+        One issue: Liability cap (high). [F1][F2]
+        2 more conflicts: 2 put to the vote. [C3][C4]
+    "#]]
+    .assert_eq(&sentences.concat());
     let synthesis = &played.outcome().synthesis;
     assert_eq!(synthesis.recommendation.as_deref(), Some("do not sign"));
     let score = synthesis.score.as_ref().expect("a score");
@@ -177,7 +176,7 @@ fn a2_all_seven_types_are_used_where_they_apply() {
         M7 round 2 Disagreement c > a, b re M1: sign as is 0.5
         M8 round 2 Clarification a > b re M4: There is none.
         M9 round 2 Evidence a > b, c re M5: Clause 9 is empty.
-        finished: Recommendation: do not sign, held by 2 of 3 agents.
+        finished: Recommendation: do not sign, held by 2 of 3 agents; without the discussion it would have been sign as is.
     "#]]
     .assert_eq(&played.text());
     let mut types: Vec<MessageType> =

@@ -32,7 +32,7 @@ fn act(ask: &Ask, seed: u64) -> Act {
         return Act::Answer(json!({
             "summary": "Two sentences. Or one.", "confidence": confidence, "recommendation": what,
             "scores": {"overall_risk_score": pick(100)},
-            "issues": [{"topic": "cap", "severity": severity}, {"topic": "term", "severity": "low"}],
+            "issues": [{"topic": "cap", "severity": severity}, {"topic": "term", "severity": "low", "advice": "shorter"}],
             "facts": {"fee": format!("${}", pick(2)), "start": "2027-01-01"},
             "relies_on": ["indemnity"], "found": ["governing law"],
         }));
@@ -122,8 +122,11 @@ proptest! {
                 let most = if round < 3 { 10 } else { 0 };
                 prop_assert!(said <= most);
             }
-            let known: Vec<&str> = outcome.gathered.messages.iter().map(|message| message.id.as_str()).collect();
-            for sentence in &outcome.synthesis.summary {
+            let messages = outcome.gathered.messages.iter().map(|message| message.id.as_str());
+            let conflicts = outcome.decisions.iter().chain(&outcome.further).map(|one| one.id.as_str());
+            let known: Vec<&str> = messages.chain(conflicts).collect();
+            let synthesis = &outcome.synthesis;
+            for sentence in synthesis.summary.iter().chain(synthesis.strategy.iter().map(|one| &one.sentence)) {
                 prop_assert!(!sentence.sources.is_empty(), "{} has no source", sentence.text);
                 let is_known = |source: &String| known.contains(&source.as_str()) || source.contains(':');
                 prop_assert!(sentence.sources.iter().all(is_known), "{:?}", sentence);

@@ -45,7 +45,7 @@ fn a5_a_tie_is_told_as_a_tie() {
     });
     let synthesis = &played.outcome().synthesis;
     assert!(synthesis.summary[0].text.starts_with("The agents are split on what to do"));
-    assert_eq!((synthesis.agreement.level.as_str(), synthesis.confidence), ("moderate", Some(0.25)));
+    assert_eq!((synthesis.agreement.level.as_str(), synthesis.confidence), ("split", Some(0.25)));
 }
 
 #[test]

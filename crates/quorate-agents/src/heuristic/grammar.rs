@@ -1,0 +1,348 @@
+//! A small grammar of concepts over words: what a clause can sound like, as data.
+//!
+//! | written | fits |
+//! |---|---|
+//! | `renew` | this word |
+//! | `renew*` | a word that begins so |
+//! | `(may \| is free to)` | one of these |
+//! | `<may>` | what the concept of that name fits (`concepts.rs`) |
+//! | `@n`, `@money`, `@percent`, `@date` | a number, an amount, a rate, a date |
+//! | `~`, `~4` | any words between, or at most four |
+//! | `~4!<ends>` | at most four words between, none of which begins what `<ends>` fits |
+//! | `x?` | `x` or nothing |
+//! | `a & b & !c` | `a` and `b` in the same sentence, in any order, and not `c` |
+//! | `P: …` | the same in one paragraph instead of one sentence |
+//! | `T: …` | the same in the title of a paragraph that does not say that something is not so |
+//!
+//! Each word of a contract is compared once with each word of the grammar; a pattern is tried only on sentences that have all
+//! words that it needs.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::concepts::CONCEPTS;
+
+/// The name of a rule, what it sounds like, and what it does not mean.
+pub(crate) type Rule = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// Which words of the grammar a word is, or a sentence has.
+#[derive(Clone, Default)]
+pub(crate) struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, bit: u16) {
+        let (at, bit) = (usize::from(bit / 64), bit % 64);
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << bit;
+    }
+
+    fn has(&self, bit: u16) -> bool {
+        self.0.get(usize::from(bit / 64)).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            *own |= other;
+        }
+    }
+}
+
+enum Node {
+    Word(u16),
+    Seq(Vec<Node>),
+    Any(Vec<Node>),
+    Named(u16),
+    Maybe(Box<Node>),
+    Gap { max: usize, without: Option<Box<Node>> },
+}
+
+/// Where a pattern looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Window {
+    Sentence,
+    Paragraph,
+    Title,
+}
+
+struct Pattern {
+    window: Window,
+    all: Vec<Node>,
+    none: Vec<Node>,
+}
+
+struct Compiled {
+    any: Vec<Pattern>,
+    not: Vec<Pattern>,
+}
+
+/// Words that were compared with the grammar.
+#[derive(Clone, Default)]
+pub(crate) struct Sentence {
+    words: Vec<usize>,
+    has: Bits,
+    /// Which concepts it has the words for.
+    concepts: Bits,
+}
+
+/// The different words of a text, each compared once.
+#[derive(Default)]
+pub(crate) struct Lexicon {
+    places: HashMap<String, usize>,
+    bits: Vec<Bits>,
+}
+
+/// All concepts and rules.
+pub(crate) struct Grammar {
+    exact: HashMap<&'static str, u16>,
+    stems: HashMap<&'static str, u16>,
+    names: HashMap<&'static str, u16>,
+    concepts: Vec<Node>,
+    rules: HashMap<&'static str, Compiled>,
+}
+
+static GRAMMAR: LazyLock<Grammar> = LazyLock::new(Grammar::build);
+
+impl Lexicon {
+    /// A sentence of these words.
+    pub(crate) fn sentence(&mut self, words: &[String]) -> Sentence {
+        let mut sentence = Sentence::default();
+        for word in words {
+            let place = match self.places.get(word) {
+                Some(place) => *place,
+                None => {
+                    self.bits.push(GRAMMAR.bits_of(word));
+                    self.places.insert(word.clone(), self.bits.len() - 1);
+                    self.bits.len() - 1
+                }
+            };
+            sentence.has.add(&self.bits[place]);
+            sentence.words.push(place);
+        }
+        // A concept is made of those before it.
+        for (place, concept) in (0_u16..).zip(&GRAMMAR.concepts) {
+            if GRAMMAR.can(concept, &sentence) {
+                sentence.concepts.set(place);
+            }
+        }
+        sentence
+    }
+
+    /// Which of the sentences of a paragraph a rule fits, if it fits any; `whole` is all of them in one.
+    pub(crate) fn fits(
+        &self,
+        name: &str,
+        title: &Sentence,
+        sentences: &[Sentence],
+        whole: &Sentence,
+    ) -> Option<usize> {
+        let rule = GRAMMAR.rules.get(name)?;
+        let one_of = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
+            patterns.iter().any(|pattern| pattern.window == window && self.has(pattern, sentence))
+        };
+        let spoilt = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
+        let said = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !spoilt(one);
+        let place = sentences.iter().position(said).or_else(|| {
+            let titled = one_of(&rule.any, Window::Title, title)
+                && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
+            let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !spoilt(whole);
+            // Behind a title stands what it is the title of.
+            fits.then(|| usize::from(titled && sentences.len() > 1))
+        })?;
+        (!one_of(&rule.not, Window::Paragraph, whole)).then_some(place)
+    }
+
+    fn has(&self, pattern: &Pattern, sentence: &Sentence) -> bool {
+        pattern.all.iter().all(|node| GRAMMAR.can(node, sentence))
+            && pattern.all.iter().all(|node| self.is_in(node, sentence))
+            && !pattern.none.iter().any(|node| self.is_in(node, sentence))
+    }
+
+    fn is_in(&self, node: &Node, sentence: &Sentence) -> bool {
+        GRAMMAR.can(node, sentence)
+            && (0..sentence.words.len()).any(|at| !self.ends(node, &sentence.words, at).is_empty())
+    }
+
+    /// Where a node can end that begins there.
+    fn ends(&self, node: &Node, words: &[usize], at: usize) -> Vec<usize> {
+        match node {
+            Node::Word(bit) => {
+                let fits = words.get(at).is_some_and(|word| self.bits[*word].has(*bit));
+                if fits { vec![at + 1] } else { Vec::new() }
+            }
+            Node::Named(place) => self.ends(&GRAMMAR.concepts[usize::from(*place)], words, at),
+            Node::Any(nodes) => together(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect()),
+            Node::Maybe(node) => {
+                let mut ends = self.ends(node, words, at);
+                ends.push(at);
+                together(ends)
+            }
+            Node::Gap { max, without } => {
+                let stops =
+                    |at: usize| without.as_ref().is_some_and(|node| !self.ends(node, words, at).is_empty());
+                let far = (at..words.len()).take(*max).take_while(|at| !stops(*at)).last();
+                (at..=far.map_or(at, |far| far + 1)).collect()
+            }
+            Node::Seq(nodes) => {
+                let mut starts = vec![at];
+                for node in nodes {
+                    let ends = starts.iter().flat_map(|start| self.ends(node, words, *start)).collect();
+                    starts = together(ends);
+                    if starts.is_empty() {
+                        break;
+                    }
+                }
+                starts
+            }
+        }
+    }
+}
+
+fn together(mut ends: Vec<usize>) -> Vec<usize> {
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}
+
+impl Grammar {
+    fn build() -> Self {
+        let mut grammar = Self {
+            exact: HashMap::new(),
+            stems: HashMap::new(),
+            names: HashMap::new(),
+            concepts: Vec::new(),
+            rules: HashMap::new(),
+        };
+        for (name, written) in CONCEPTS {
+            let node = grammar.alternatives(written);
+            let place = u16::try_from(grammar.concepts.len()).unwrap_or(u16::MAX);
+            grammar.names.insert(name, place);
+            grammar.concepts.push(node);
+        }
+        let tables = [super::clauses::RULES, super::issues::SIGNS, super::cues::CUES];
+        for (name, any, not) in tables.into_iter().flatten() {
+            let any = any.iter().map(|written| grammar.pattern(written)).collect();
+            let not = not.iter().map(|written| grammar.pattern(written)).collect();
+            grammar.rules.insert(name, Compiled { any, not });
+        }
+        grammar
+    }
+
+    fn bits_of(&self, word: &str) -> Bits {
+        let mut bits = Bits::default();
+        if let Some(bit) = self.exact.get(word) {
+            bits.set(*bit);
+        }
+        for end in 2..=word.len() {
+            if let Some(bit) = word.get(..end).and_then(|stem| self.stems.get(stem)) {
+                bits.set(*bit);
+            }
+        }
+        bits
+    }
+
+    /// Whether a sentence has the words for it, in whatever order.
+    fn can(&self, node: &Node, sentence: &Sentence) -> bool {
+        match node {
+            Node::Word(bit) => sentence.has.has(*bit),
+            Node::Seq(nodes) => nodes.iter().all(|node| self.can(node, sentence)),
+            Node::Any(nodes) => nodes.iter().any(|node| self.can(node, sentence)),
+            Node::Named(place) => sentence.concepts.has(*place),
+            Node::Maybe(_) | Node::Gap { .. } => true,
+        }
+    }
+
+    fn pattern(&mut self, written: &'static str) -> Pattern {
+        let (window, written) = match (written.strip_prefix("P: "), written.strip_prefix("T: ")) {
+            (Some(rest), _) => (Window::Paragraph, rest),
+            (_, Some(rest)) => (Window::Title, rest),
+            _ => (Window::Sentence, written),
+        };
+        let (mut all, mut none) = (Vec::new(), Vec::new());
+        for part in written.split(" & ") {
+            match part.trim().strip_prefix('!') {
+                Some(part) => none.push(self.alternatives(part)),
+                None => all.push(self.alternatives(part)),
+            }
+        }
+        Pattern { window, all, none }
+    }
+
+    /// `a b | c | <d>`.
+    fn alternatives(&mut self, written: &'static str) -> Node {
+        let (mut nodes, mut depth, mut begin) = (Vec::new(), 0, 0);
+        for (at, c) in written.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                '|' if depth == 0 => {
+                    nodes.push(self.sequence(&written[begin..at]));
+                    begin = at + 1;
+                }
+                _ => {}
+            }
+        }
+        nodes.push(self.sequence(&written[begin..]));
+        Node::Any(nodes)
+    }
+
+    fn sequence(&mut self, written: &'static str) -> Node {
+        let mut nodes = Vec::new();
+        let mut rest = written.trim();
+        while !rest.is_empty() {
+            // A group may stand alone or behind a gap: `(a | b)`, `~4!(a | b)`.
+            let space = rest.find(' ').unwrap_or(rest.len());
+            let end = match rest.find('(').filter(|open| *open < space) {
+                Some(open) => open + closing(&rest[open..]),
+                None => space,
+            };
+            let (item, after) = rest.split_at(end);
+            rest = after.trim_start();
+            nodes.push(self.item(item));
+        }
+        if nodes.len() == 1 { nodes.remove(0) } else { Node::Seq(nodes) }
+    }
+
+    fn item(&mut self, item: &'static str) -> Node {
+        if let Some(item) = item.strip_suffix('?') {
+            return Node::Maybe(Box::new(self.item(item)));
+        }
+        if let Some(group) = item.strip_prefix('(') {
+            return self.alternatives(group.strip_suffix(')').unwrap_or(group));
+        }
+        if let Some(gap) = item.strip_prefix('~') {
+            let (max, without) = gap.split_once('!').unwrap_or((gap, ""));
+            let without = (!without.is_empty()).then(|| Box::new(self.item(without)));
+            return Node::Gap { max: max.parse().unwrap_or(usize::MAX), without };
+        }
+        if let Some(name) = item.strip_prefix('<').and_then(|name| name.strip_suffix('>')) {
+            // The tables are constants, and a test builds the grammar: this does not fail in the product.
+            return Node::Named(
+                *self.names.get(name).unwrap_or_else(|| panic!("no concept is called {name}")),
+            );
+        }
+        let next = u16::try_from(self.exact.len() + self.stems.len()).unwrap_or(u16::MAX);
+        Node::Word(match item.strip_suffix('*') {
+            Some(stem) => *self.stems.entry(stem).or_insert(next),
+            None => *self.exact.entry(item).or_insert(next),
+        })
+    }
+}
+
+/// Behind the bracket that closes the one that it begins with, and a `?` after it.
+fn closing(written: &str) -> usize {
+    let mut depth = 0;
+    for (at, c) in written.char_indices() {
+        depth += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return written[at..].find(' ').map_or(written.len(), |space| at + space);
+        }
+    }
+    written.len()
+}

@@ -1,0 +1,202 @@
+//! The readers on sentences of our own, which are not the generator's: each says one thing, or only sounds like it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{clauses_of, issues_of};
+use crate::contracts::{Clause, Problem};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Phrases {
+    is: Vec<String>,
+    #[serde(default)]
+    not: Vec<String>,
+}
+
+type File = BTreeMap<String, Phrases>;
+
+const CLAUSES: &str = include_str!("phrases/clauses.yaml");
+const PROBLEMS: &str = include_str!("phrases/problems.yaml");
+const HELD: &str = include_str!("phrases/held.yaml");
+
+/// What was kept back: what each sentence says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Held {
+    clauses: BTreeMap<String, Vec<String>>,
+    problems: BTreeMap<String, Vec<String>>,
+}
+
+const ROLES: [(&str, &str); 6] = [
+    ("Supplier", "Customer"),
+    ("Vendor", "Buyer"),
+    ("Licensor", "Licensee"),
+    ("Contractor", "Company"),
+    ("Service Provider", "Client"),
+    ("Consultant", "Purchaser"),
+];
+
+/// A contract that says this and little else. The way in which the parties are introduced changes with the sentence.
+fn contract(phrase: &str, at: usize, secret: bool) -> String {
+    let (supplier, customer) = ROLES[at % ROLES.len()];
+    let plainly = !phrase.contains('{');
+    let opening = match at % 4 {
+        _ if plainly => String::new(),
+        0 => format!(
+            "This Agreement is between Alder Ltd (the \"{supplier}\") and Birch Inc. (the \"{customer}\")."
+        ),
+        1 => format!(
+            "Birch GmbH, hereinafter referred to as the {customer}, and Alder SA, hereinafter referred to as the {supplier}, agree as follows."
+        ),
+        2 => format!("(1) Alder Ltd, acting as {supplier}; and (2) Birch plc, acting as {customer}."),
+        _ => format!(
+            "Parties: Alder LLC (\u{201c}{supplier}\u{201d}), Birch LLC (\u{201c}{customer}\u{201d})."
+        ),
+    };
+    let article = if at.is_multiple_of(2) { "the " } else { "" };
+    let fill = |text: &str| {
+        let text = text
+            .replace("{S}", &format!("{article}{supplier}"))
+            .replace("{C}", &format!("{article}{customer}"));
+        let mut chars = text.trim().chars();
+        chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect::<String>()
+    };
+    let (body, schedule) = phrase.split_once("//").unwrap_or((phrase, ""));
+    let mut text = format!("SERVICES AGREEMENT\n\n{opening}\n\n");
+    text.push_str(&format!("1. TERMS\n\n1.1 {}\n\n", fill(body)));
+    if plainly {
+        text.push_str("1.2 We provide the services to you, and you pay our fees.\n\n");
+    }
+    if secret {
+        text.push_str(
+            "2. SECRETS\n\n2.1 Each party shall keep the other's Confidential Information secret.\n\n",
+        );
+    }
+    if !schedule.is_empty() {
+        text.push_str(&format!("SCHEDULE A\n\n1. {}\n", fill(schedule)));
+    }
+    text
+}
+
+/// How many were right, and which were not.
+struct Score {
+    right: usize,
+    false_alarms: Vec<String>,
+    missed: Vec<String>,
+}
+
+impl Score {
+    #[allow(clippy::cast_precision_loss, reason = "there are a few hundred")]
+    fn recall(&self) -> f64 {
+        self.right as f64 / (self.right + self.missed.len()) as f64
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "there are a few hundred")]
+    fn precision(&self) -> f64 {
+        self.right as f64 / (self.right + self.false_alarms.len()) as f64
+    }
+}
+
+fn score(file: &str, finds: impl Fn(&str, &str, usize) -> bool) -> Score {
+    let file: File = serde_saphyr::from_str(file).unwrap();
+    let mut score = Score { right: 0, false_alarms: Vec::new(), missed: Vec::new() };
+    for (name, phrases) in &file {
+        for (at, phrase) in phrases.is.iter().enumerate() {
+            if finds(name, phrase, at) {
+                score.right += 1;
+            } else {
+                score.missed.push(format!("{name}: {phrase}"));
+            }
+        }
+        for (at, phrase) in phrases.not.iter().enumerate() {
+            if finds(name, phrase, at) {
+                score.false_alarms.push(format!("{name}: {phrase}"));
+            }
+        }
+    }
+    score
+}
+
+fn finds_clause(name: &str, phrase: &str, at: usize) -> bool {
+    let clause = Clause::all().find(|clause| clause.name() == name).unwrap();
+    let mut text = contract(phrase, at, true);
+    match clause {
+        // It stands in the opening.
+        Clause::AgreementDate => text = format!("CONTRACT\n\n{phrase}\n\n1. TERMS\n\n1.1 Fees are due."),
+        // There is something to except from.
+        Clause::CompetitiveRestrictionException => {
+            text.push_str("3. MORE\n\n3.1 The Supplier shall not compete with the Customer.\n")
+        }
+        _ => {}
+    }
+    clauses_of(&text).contains(&clause)
+}
+
+fn finds_problem(name: &str, phrase: &str, at: usize) -> bool {
+    let problem = Problem::all().find(|problem| problem.name() == name).unwrap();
+    let text = contract(phrase, at, problem != Problem::MissingConfidentiality);
+    issues_of(&text).contains(&problem)
+}
+
+#[test]
+fn clauses_are_found_in_words_that_are_not_the_generators() {
+    let score = score(CLAUSES, finds_clause);
+    let (missed, false_alarms) = (&score.missed, &score.false_alarms);
+    assert!(
+        score.recall() >= 0.9 && score.precision() >= 0.95,
+        "missed {missed:#?}, false alarms {false_alarms:#?}"
+    );
+    let file: File = serde_saphyr::from_str(CLAUSES).unwrap();
+    assert!(file.len() >= 38 && file.values().all(|one| one.is.len() >= 4));
+}
+
+#[test]
+fn problems_are_found_in_words_that_are_not_the_generators() {
+    let score = score(PROBLEMS, finds_problem);
+    let (missed, false_alarms) = (&score.missed, &score.false_alarms);
+    assert!(
+        score.recall() >= 0.9 && score.precision() >= 0.95,
+        "missed {missed:#?}, false alarms {false_alarms:#?}"
+    );
+    let file: File = serde_saphyr::from_str(PROBLEMS).unwrap();
+    assert_eq!(file.len(), Problem::all().count());
+}
+
+/// What stands in every contract: nearly nothing is found in it.
+#[test]
+fn boilerplate_is_no_clause_and_no_problem() {
+    let phrases: Vec<String> = serde_saphyr::from_str(include_str!("phrases/boilerplate.yaml")).unwrap();
+    let mut alarms = Vec::new();
+    for (at, phrase) in phrases.iter().enumerate() {
+        let text = contract(phrase, at * 4, true);
+        let mut found: Vec<&str> = clauses_of(&text).into_iter().skip(2).map(Clause::name).collect();
+        found.extend(issues_of(&text).into_iter().map(Problem::name));
+        if !found.is_empty() {
+            alarms.push(format!("{phrase} {found:?}"));
+        }
+    }
+    assert!(phrases.len() >= 40 && alarms.len() <= 1, "{alarms:#?}");
+}
+
+#[test]
+fn sentences_that_were_kept_back_are_read_too() {
+    let held: Held = serde_saphyr::from_str(HELD).unwrap();
+    let (mut right, mut missed) = (0, Vec::new());
+    let mut count = |found: bool, name: &str, phrase: &str| {
+        if found { right += 1 } else { missed.push(format!("{name}: {phrase}")) }
+    };
+    for (name, phrases) in &held.clauses {
+        for (at, phrase) in phrases.iter().enumerate() {
+            count(finds_clause(name, phrase, at + 2), name, phrase);
+        }
+    }
+    for (name, phrases) in &held.problems {
+        for (at, phrase) in phrases.iter().enumerate() {
+            count(finds_problem(name, phrase, at + 3), name, phrase);
+        }
+    }
+    let all = right + missed.len();
+    assert!(right * 100 >= all * 95, "{right} of {all}: missed {missed:#?}");
+}

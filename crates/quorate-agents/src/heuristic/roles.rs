@@ -1,0 +1,334 @@
+//! Who is who: which words a contract has for the one who delivers and for the one who pays.
+//!
+//! Introduced terms come first: `("Supplier")`, `hereinafter called the Client`. Where two are introduced whose names say
+//! nothing, who provides and who pays decides. Where nothing is introduced, the words of role that the text uses most decide,
+//! and in contracts in plain language `we` delivers and `you` pay.
+
+use super::numbers;
+
+/// Words for the one who pays.
+const CUSTOMERS: &[&str] = &[
+    "customer",
+    "client",
+    "purchaser",
+    "buyer",
+    "licensee",
+    "subscriber",
+    "user",
+    "recipient",
+    "principal",
+    "hirer",
+    "lessee",
+    "tenant",
+    "franchisee",
+    "distributor",
+    "reseller",
+    "employer",
+    "owner",
+    "borrower",
+    "authority",
+];
+/// Words for the one who delivers.
+const VENDORS: &[&str] = &[
+    "vendor",
+    "supplier",
+    "provider",
+    "contractor",
+    "consultant",
+    "licensor",
+    "seller",
+    "manufacturer",
+    "agency",
+    "developer",
+    "integrator",
+    "processor",
+    "host",
+    "lessor",
+    "franchisor",
+    "freelancer",
+    "outsourcer",
+    "operator",
+    "implementer",
+    "publisher",
+    "carrier",
+];
+/// Either, by who the other is.
+const EITHERS: &[&str] =
+    &["company", "corporation", "firm", "organization", "organisation", "partner", "agent", "bank"];
+/// Terms that are introduced like parties and are none.
+const OTHERS: &[&str] = &[
+    "agreement",
+    "party",
+    "parties",
+    "date",
+    "services",
+    "term",
+    "contract",
+    "affiliates",
+    "affiliate",
+    "effective",
+    "schedule",
+    "exhibit",
+    "services agreement",
+    "terms",
+    "order",
+    "platform",
+    "software",
+    "product",
+    "fees",
+    "deliverables",
+    "data",
+    "regulation",
+    "gdpr",
+    "documentation",
+    "work",
+    "territory",
+];
+
+/// What the parties call themselves.
+pub(crate) struct Roles {
+    /// Two parties are introduced.
+    pub(crate) introduced: bool,
+    /// Each term with the role that it stands for, the longest first.
+    terms: Vec<(String, &'static str)>,
+}
+
+fn has_word(term: &str, list: &[&str]) -> bool {
+    term.split(' ').any(|part| list.contains(&part))
+}
+
+impl Roles {
+    /// Reads the opening and, where it says nothing, the whole; both in plain words.
+    pub(crate) fn find(opening: &str, whole: &str) -> Self {
+        let mut terms = introduced(opening);
+        let named =
+            |term: &String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS);
+        if terms.iter().filter(|term| named(term)).count() >= 2 {
+            terms.retain(named);
+        }
+        terms.truncate(2);
+        let introduced = terms.len() == 2;
+        let (vendor, customer) = match &terms[..] {
+            [first, second] => sides(first, second, whole),
+            _ => in_use(whole, terms.first()),
+        };
+        let mut terms = Vec::new();
+        terms.extend(vendor.into_iter().map(|term| (term, "vendor")));
+        terms.extend(customer.into_iter().map(|term| (term, "customer")));
+        if !introduced && speaks_plainly(whole) {
+            terms.extend(["we", "us", "our", "ours"].map(|term| (term.to_owned(), "vendor")));
+            terms.extend(["you", "your", "yours"].map(|term| (term.to_owned(), "customer")));
+        }
+        terms.sort_by_key(|(term, _)| std::cmp::Reverse(term.len()));
+        Self { introduced, terms }
+    }
+
+    /// The text with the parties as `vendor` and `customer`.
+    pub(crate) fn name(&self, plain: &str) -> String {
+        let mut out = String::with_capacity(plain.len());
+        let mut at = 0;
+        while at < plain.len() {
+            let rest = &plain[at..];
+            let begins = !plain[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+            let term = self.terms.iter().find(|(term, _)| begins && stands_first(rest, term));
+            let (written, taken) = match term {
+                Some((term, role)) => (*role, term.len()),
+                None => {
+                    let taken = rest.chars().next().map_or(1, char::len_utf8);
+                    (&rest[..taken], taken)
+                }
+            };
+            out.push_str(written);
+            at += taken;
+        }
+        out
+    }
+}
+
+fn stands_first(text: &str, term: &str) -> bool {
+    text.strip_prefix(term).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+}
+
+/// Terms that are introduced for parties, in order.
+fn introduced(opening: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |term: &str| {
+        let term = term.trim().trim_start_matches("the ").trim();
+        let fits = (3..=30).contains(&term.len())
+            && term.chars().all(|c| c.is_ascii_alphanumeric() || " -&".contains(c));
+        if fits && !has_word(term, OTHERS) && !found.iter().any(|known| known == term) {
+            found.push(term.to_owned());
+        }
+    };
+    for (at, _) in opening.match_indices(['"', '\'', '(']) {
+        let rest = &opening[at + 1..];
+        let before = opening[..at].trim_end();
+        let mark = &opening[at..=at];
+        let Some(end) = rest.find(if mark == "(" { ")" } else { mark }) else { continue };
+        let inner = &rest[..end];
+        let cue =
+            ["(", "the", "as", "called", "named", "either", "hereinafter", "hereafter", "or", "collectively"];
+        let is_cue = cue.iter().any(|cue| before.ends_with(cue))
+            || before.ends_with(':')
+            || rest[end..].starts_with("\" means");
+        match mark {
+            // (Supplier), (the Supplier), (hereinafter the Supplier)
+            "(" => {
+                let bare = ["hereinafter", "hereafter", "referred to as", "called", "the", ","]
+                    .iter()
+                    .fold(inner.trim().to_owned(), |text, cue| {
+                        text.trim().trim_start_matches(cue).trim().to_owned()
+                    });
+                let known =
+                    has_word(&bare, CUSTOMERS) || has_word(&bare, VENDORS) || has_word(&bare, EITHERS);
+                if known && bare.split(' ').count() <= 3 {
+                    add(&bare);
+                }
+            }
+            _ if is_cue => add(inner),
+            _ => {}
+        }
+    }
+    for cue in [
+        "hereinafter referred to as ",
+        "hereinafter called ",
+        "hereinafter ",
+        "hereafter ",
+        "referred to as ",
+        "known as ",
+    ] {
+        for (at, _) in opening.match_indices(cue) {
+            let rest = opening[at + cue.len()..].trim_start_matches(['"', '\'']).trim_start_matches("the ");
+            let term = rest.split(['"', '\'', ',', ')', ';', '.', '\n']).next().unwrap_or_default();
+            if has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS) {
+                add(term);
+            }
+        }
+    }
+    if found.len() < 2 {
+        for word in by_role(opening) {
+            if !found.iter().any(|known| known.split(' ').any(|part| part == word)) {
+                found.push(word.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Words of role next to a name, in order: `Supplier: Acme Ltd`, `Acme Ltd - Supplier`, `Acme Ltd, as the Client`.
+fn by_role(opening: &str) -> Vec<&'static str> {
+    let mut found: Vec<(usize, &'static str)> = Vec::new();
+    for word in VENDORS.iter().chain(CUSTOMERS) {
+        let cues = ["{}: ", "as {}", "as the {}", "the {} is ", "- {}"];
+        let places = cues.iter().filter_map(|cue| opening.find(&cue.replace("{}", word)));
+        found.extend(places.min().map(|at| (at, *word)));
+    }
+    found.sort_unstable();
+    found.into_iter().map(|(_, word)| word).collect()
+}
+
+/// Which of two terms delivers, and which pays.
+fn sides(first: &str, second: &str, whole: &str) -> (Vec<String>, Vec<String>) {
+    let (one, two) = (vec![first.to_owned()], vec![second.to_owned()]);
+    let pays = |term: &str| has_word(term, CUSTOMERS) && !has_word(term, VENDORS);
+    let delivers = |term: &str| has_word(term, VENDORS);
+    if delivers(first) && !delivers(second) || pays(second) && !pays(first) {
+        return (one, two);
+    }
+    if delivers(second) && !delivers(first) || pays(first) && !pays(second) {
+        return (two, one);
+    }
+    if delivering(first, whole) >= delivering(second, whole) { (one, two) } else { (two, one) }
+}
+
+/// How much a term sounds like the one who delivers: what it provides less what it pays.
+fn delivering(term: &str, whole: &str) -> i64 {
+    let count = |verbs: &[&str]| {
+        let modals = ["shall", "will", "must", "agrees to"];
+        let all =
+            modals.iter().flat_map(|modal| verbs.iter().map(move |verb| format!("{term} {modal} {verb}")));
+        all.map(|words| whole.matches(&words).count() as i64).sum::<i64>()
+    };
+    count(&[
+        "provide",
+        "perform",
+        "deliver",
+        "supply",
+        "license",
+        "host",
+        "invoice",
+        "maintain",
+        "make available",
+        "support",
+    ]) - count(&["pay", "reimburse", "purchase", "order", "accept"])
+}
+
+/// The words of role that a text uses most, where at most one party is introduced.
+fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
+    let count = |word: &&str| numbers::count_word(whole, word);
+    let most = |list: &[&'static str]| {
+        let used: Vec<&'static str> = list.iter().copied().filter(|word| count(word) > 0).collect();
+        used.into_iter().rev().max_by_key(count).map(str::to_owned)
+    };
+    let (mut vendor, mut customer) = (most(VENDORS), most(CUSTOMERS));
+    let either = most(EITHERS);
+    match (&vendor, &customer) {
+        (None, Some(_)) => vendor = either,
+        (Some(_), None) => customer = either,
+        _ => {}
+    }
+    if let Some(known) = known.filter(|term| has_word(term, VENDORS) || has_word(term, CUSTOMERS)) {
+        let side = if has_word(known, VENDORS) { &mut vendor } else { &mut customer };
+        *side = Some(known.clone());
+    }
+    (vendor.into_iter().collect(), customer.into_iter().collect())
+}
+
+fn speaks_plainly(whole: &str) -> bool {
+    let any = |words: &[&str]| words.iter().any(|word| numbers::count_word(whole, word) > 0);
+    any(&["we", "us", "our", "ours"]) && any(&["you", "your", "yours"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(opening: &str, text: &str) -> String {
+        let whole = format!("{opening} {text}");
+        Roles::find(opening, &whole).name(text)
+    }
+
+    #[test]
+    fn parties_are_told_apart_however_they_are_introduced() {
+        let openings = [
+            "between a ltd (the \"buyer\") and b ltd (\"service provider\").",
+            "a ltd, hereinafter referred to as the buyer, and b ltd, hereinafter called \"service provider\"",
+            "(1) a ltd (hereinafter \"buyer\"); and (2) b ltd (hereinafter: the \"service provider\")",
+            "a ltd (buyer) and b ltd (the service provider)",
+        ];
+        for opening in openings {
+            let named = named(opening, "the service provider's liability to the buyer");
+            assert_eq!(named, "the vendor's liability to the customer", "{opening}");
+        }
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_told_apart_by_what_they_do() {
+        let opening = "between harrow ltd (\"harrow\") and calder inc (\"calder\").";
+        let said = "calder shall provide the services. harrow shall pay the fees.";
+        assert_eq!(named(opening, said), "vendor shall provide the services. customer shall pay the fees.");
+    }
+
+    #[test]
+    fn in_plain_language_we_deliver_and_you_pay() {
+        let said = named("terms of service", "we may change our prices, and you must pay us");
+        assert_eq!(said, "vendor may change vendor prices, and customer must pay vendor");
+    }
+
+    #[test]
+    fn without_an_introduction_the_words_in_use_decide() {
+        let said =
+            named("services agreement", "the consultant shall indemnify the company. the company pays.");
+        assert_eq!(said, "the vendor shall indemnify the customer. the customer pays.");
+    }
+}

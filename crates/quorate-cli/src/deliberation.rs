@@ -1,0 +1,220 @@
+//! `quorate deliberation`: what was decided, who voted how, and what other rules would have come to. Of a hub that runs, or of a data
+//! directory in which none does.
+
+mod found;
+mod unfinished;
+
+use clap::{Args, Subcommand};
+use quorate::deliberation::{Decision, Outcome};
+use quorate_procedures::conflict::Position;
+use quorate_procedures::deliberation::{Choice, compare};
+use serde_json::{Value, json};
+
+use crate::exit::{Ended, NOT_FOUND};
+use crate::hub::HubArgs;
+use crate::report::{self, Format};
+use crate::shape::{Column, Shape, field, time};
+
+use found::Found;
+
+/// What was decided, who voted how, and what other rules would have decided.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: quorate deliberation list
+
+Of the hub that runs on the data directory or that --url names; if none does, of
+the directory itself: `quorate run` leaves its record there.")]
+pub(crate) struct DeliberationArgs {
+    #[command(flatten)]
+    hub: HubArgs,
+    #[command(subcommand)]
+    verb: DeliberationVerb,
+}
+
+#[derive(Subcommand, Debug)]
+enum DeliberationVerb {
+    /// List deliberations, the newest first. [ro]
+    #[command(after_help = "Example: quorate deliberation list --data my-data --limit 5")]
+    List {
+        /// How many at most.
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+        limit: u16,
+        #[command(flatten)]
+        shape: Shape,
+    },
+    /// Show what was decided, who disagreed and why; or how far it has come, or why it failed. [ro]
+    #[command(after_help = "Example: quorate deliberation show @last --format html > report.html")]
+    Show {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        /// The report: text, md, html or json.
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: Format,
+        /// One JSON document, as --format json.
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
+    },
+    /// List every ballot, before and after the discussion, with its reason. [ro]
+    #[command(after_help = "Example: quorate deliberation votes @last --conflict C1")]
+    Votes {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        /// Only of this conflict.
+        #[arg(long, value_name = "ID")]
+        conflict: Option<String>,
+        #[command(flatten)]
+        shape: Shape,
+    },
+    /// Count the same ballots by every rule, before and after the discussion. [ro]
+    #[command(after_help = "Example: quorate deliberation compare @last
+
+A row that is marked ≠ comes to something else than what stands. Numbers are
+merged and not counted, so they are left out; borda needs rankings.")]
+    Compare {
+        /// Its id, the beginning of it, or @last.
+        id: String,
+        #[command(flatten)]
+        shape: Shape,
+    },
+}
+
+pub(crate) async fn run(args: DeliberationArgs) -> anyhow::Result<()> {
+    let hub = args.hub.looking().await?;
+    let done = told(&hub, args.verb).await;
+    hub.close().await;
+    done
+}
+
+async fn told(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> {
+    match verb {
+        DeliberationVerb::List { limit, shape } => {
+            let rows = found::newest(hub, usize::from(limit)).await?;
+            shape.list(&json!({ "deliberations": rows }).to_string(), "deliberations", LISTED)
+        }
+        DeliberationVerb::Show { id, format, json } => {
+            let format = if json { Format::Json } else { format };
+            match found::one(hub, &id).await? {
+                Found::Done { id, outcome } => report::print(&outcome, &id, format, None),
+                Found::Failed { info, failure } => unfinished::failed(&info, *failure, format),
+                Found::Running { info, state } => unfinished::running(&info, &state, format),
+            }
+        }
+        DeliberationVerb::Votes { id, conflict, shape } => {
+            let (_, outcome) = decided(hub, &id).await?;
+            let rows = ballots(&outcome, conflict.as_deref())?;
+            shape.list(&json!({ "votes": rows }).to_string(), "votes", BALLOTS)
+        }
+        DeliberationVerb::Compare { id, shape } => {
+            let (_, outcome) = decided(hub, &id).await?;
+            shape.list(&json!({ "counts": counts(&outcome) }).to_string(), "counts", COUNTS)
+        }
+    }
+}
+
+/// One that has an outcome.
+async fn decided(hub: &quorate::Hub, typed: &str) -> anyhow::Result<(String, Box<Outcome>)> {
+    let (id, why) = match found::one(hub, typed).await? {
+        Found::Done { id, outcome } => return Ok((id, outcome)),
+        Found::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
+        Found::Running { info, .. } => (info.procedure().id.to_string(), "is under way"),
+    };
+    let hint = format!("quorate deliberation show {id} tells what there is");
+    Err(Ended::new(NOT_FOUND, format!("deliberation {id} {why}: nobody has voted"), hint).into())
+}
+
+const LISTED: &[Column] = &[
+    ("ID", |one| field(one, "id")),
+    ("STATE", |one| field(one, "state")),
+    ("STARTED", |one| time(&one["startedAt"])),
+    ("ANSWER", |one| field(one, "answer")),
+    ("QUESTION", |one| field(one, "subject")),
+];
+
+const BALLOTS: &[Column] = &[
+    ("CONFLICT", |one| field(one, "conflict")),
+    ("AGENT", |one| field(one, "agent")),
+    ("BEFORE", |one| held(&one["before"])),
+    ("AFTER", |one| held(&one["after"])),
+    ("", |one| if one["dissents"] == true { "dissents".to_owned() } else { String::new() }),
+    ("WHY", |one| field(&one["after"], "reason")),
+];
+
+const COUNTS: &[Column] = &[
+    ("CONFLICT", |one| field(one, "conflict")),
+    (
+        "RULE",
+        |one| if one["used"] == true { format!("{} *", field(one, "rule")) } else { field(one, "rule") },
+    ),
+    ("BEFORE", |one| counted(&one["before"])),
+    ("AFTER", |one| counted(&one["after"])),
+    ("", |one| if one["differs"] == true { "≠".to_owned() } else { String::new() }),
+    ("STANDS", |one| field(one, "stands")),
+];
+
+fn held(position: &Value) -> String {
+    let sure = position["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure:.2}"));
+    format!("{}{sure}", field(position, "position"))
+}
+
+fn counted(choice: &Value) -> String {
+    let share = choice["share"].as_f64().unwrap_or_default();
+    match choice["tied"].as_array() {
+        Some(tied) => {
+            let tied: Vec<&str> = tied.iter().filter_map(Value::as_str).collect();
+            format!("tie: {} {share:.2}", tied.join(" = "))
+        }
+        None => format!("{} {share:.2}", field(choice, "choice")),
+    }
+}
+
+/// Every ballot, in the order of the conflicts.
+fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
+    let all: Vec<&Decision> = outcome.decisions.iter().chain(&outcome.further).collect();
+    let chosen: Vec<&&Decision> =
+        all.iter().filter(|one| only.is_none_or(|id| one.id.eq_ignore_ascii_case(id))).collect();
+    if let (Some(id), true) = (only, chosen.is_empty()) {
+        let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+        let hint = if ids.is_empty() {
+            "there was none".to_owned()
+        } else {
+            format!("there are {}", ids.join(", "))
+        };
+        return Err(Ended::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
+    }
+    let row = |decision: &Decision, after: &Position| {
+        let before = decision.conflict.positions.iter().find(|one| one.agent == after.agent);
+        json!({
+            "conflict": decision.id,
+            "topic": decision.conflict.topic,
+            "agent": after.agent,
+            "before": before,
+            "after": after,
+            "ranking": decision.rankings.get(&after.agent),
+            "dissents": decision.minority.iter().any(|one| one.agent == after.agent),
+        })
+    };
+    let of = |decision: &&&Decision| -> Vec<Value> {
+        decision.positions.iter().map(|after| row(decision, after)).collect()
+    };
+    Ok(chosen.iter().flat_map(of).collect())
+}
+
+/// Every conflict under every rule.
+fn counts(outcome: &Outcome) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for one in compare(outcome) {
+        for counted in &one.rules {
+            let is_other = |choice: &Choice| !choice.tied.is_empty() || choice.choice != one.position;
+            rows.push(json!({
+                "conflict": one.id,
+                "topic": one.topic,
+                "stands": one.position,
+                "rule": counted.rule,
+                "used": counted.rule == outcome.rule,
+                "before": counted.before,
+                "after": counted.after,
+                "differs": is_other(&counted.after),
+            }));
+        }
+    }
+    rows
+}

@@ -1,0 +1,114 @@
+//! Which deliberations there are, and what is known of one.
+
+use quorate::deliberation::{Failure, How, Outcome, Spec, State};
+use quorate::{Hub, ProcedureHead, ProcedureInfo, ProcedureStatus};
+use quorate_procedures::KIND;
+use quorate_procedures::conflict::Kind;
+use serde_json::{Value, json};
+
+use crate::audit;
+use crate::exit::{Ended, NOT_FOUND};
+use crate::hub::{Noun, meant, none_yet};
+
+/// How many are looked through.
+const PAGES_MAX: usize = 20;
+/// How many at a time.
+const PAGE: usize = 1_000;
+
+/// A deliberation, by how far it has come.
+pub(super) enum Found {
+    Done { id: String, outcome: Box<Outcome> },
+    Failed { info: Box<ProcedureInfo>, failure: Box<Failure> },
+    Running { info: Box<ProcedureInfo>, state: Box<State> },
+}
+
+/// The one that is meant.
+pub(super) async fn one(hub: &Hub, typed: &str) -> anyhow::Result<Found> {
+    let info = hub.procedure(&id(hub, typed).await?).await?;
+    let head = info.procedure();
+    if head.kind != KIND {
+        let message = format!("{} is no deliberation but a {}", head.id, head.kind);
+        return Err(Ended::new(NOT_FOUND, message, "`quorate deliberation list` shows what there is").into());
+    }
+    Ok(match head.status {
+        ProcedureStatus::Done => {
+            let outcome = info.result::<Outcome>()?.map(Box::new);
+            let erased = || anyhow::anyhow!("what came of {} is not there any more", head.id);
+            Found::Done { id: head.id.to_string(), outcome: outcome.ok_or_else(erased)? }
+        }
+        ProcedureStatus::Failed => {
+            let failure = info.result::<Failure>()?.map(Box::new);
+            let erased = || anyhow::anyhow!("what came of {} is not there any more", head.id);
+            Found::Failed { failure: failure.ok_or_else(erased)?, info: Box::new(info) }
+        }
+        ProcedureStatus::Running => {
+            let state = Box::new(info.state::<State>()?.unwrap_or_default());
+            Found::Running { state, info: Box::new(info) }
+        }
+    })
+}
+
+async fn id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
+    let (all, whole) = all(hub).await?;
+    if typed == "@last" {
+        let newest = all.first().ok_or_else(|| none_yet(Noun::Deliberation))?;
+        return Ok(newest.id.to_string());
+    }
+    let ids: Vec<String> = all.iter().map(|one| one.id.to_string()).collect();
+    meant(Noun::Deliberation, typed, &ids, whole)
+}
+
+/// All of them, the newest first, and whether that is all.
+async fn all(hub: &Hub) -> anyhow::Result<(Vec<ProcedureHead>, bool)> {
+    let (mut found, mut after) = (Vec::new(), None);
+    for _ in 0..PAGES_MAX {
+        let page = hub.procedures(None, after.as_ref(), PAGE).await?;
+        found.extend(page.procedures.into_iter().filter(|one| one.kind == KIND));
+        after = page.cursor;
+        if after.is_none() {
+            break;
+        }
+    }
+    // Those of one millisecond by their last record.
+    found.sort_by_key(|one| std::cmp::Reverse((one.started_at, one.seq)));
+    Ok((found, after.is_none()))
+}
+
+/// The newest, each with its question and its answer.
+pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>> {
+    let (all, _) = all(hub).await?;
+    let mut rows = Vec::new();
+    for head in all.into_iter().take(limit) {
+        let info = hub.procedure(head.id.as_str()).await?;
+        // What was erased is not told; that it was there is.
+        let subject = info.spec::<Spec>().map(|spec| spec.subject).ok();
+        let outcome = match head.status {
+            ProcedureStatus::Done => info.result::<Outcome>().ok().flatten(),
+            ProcedureStatus::Running | ProcedureStatus::Failed => None,
+        };
+        let state = match head.status {
+            ProcedureStatus::Running if head.phase.is_empty() => "waiting",
+            ProcedureStatus::Running => &head.phase,
+            ProcedureStatus::Done | ProcedureStatus::Failed => head.status.as_str(),
+        };
+        rows.push(json!({
+            "id": head.id.as_str(),
+            "status": head.status.as_str(),
+            "phase": head.phase,
+            "state": state,
+            "startedAt": audit::time(head.started_at.0),
+            "startedBy": head.started_by,
+            "subject": subject,
+            "answer": outcome.as_ref().and_then(answer),
+            "confidence": outcome.as_ref().and_then(|outcome| outcome.synthesis.confidence),
+        }));
+    }
+    Ok(rows)
+}
+
+/// What was decided; a tie is no answer.
+fn answer(outcome: &Outcome) -> Option<String> {
+    let mut all = outcome.decisions.iter().chain(&outcome.further);
+    let is_tie = all.any(|one| one.conflict.kind == Kind::Categorical && one.how == How::Tied);
+    if is_tie { Some("a tie".to_owned()) } else { outcome.synthesis.recommendation.clone() }
+}

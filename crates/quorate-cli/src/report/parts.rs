@@ -1,0 +1,250 @@
+//! What every format of a report tells, in words and numbers and without a layout. Nothing is escaped here: whoever lays it out does that.
+
+use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
+use quorate_procedures::conflict::{Kind, Position};
+use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue, compare};
+
+/// What was decided, in a line, and its mark: a tie is none of the answers.
+pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
+    let tied = main(outcome).filter(|decision| decision.how == How::Tied);
+    match (tied, &outcome.synthesis.recommendation) {
+        (Some(decision), _) => {
+            let choices: Vec<&str> = tied_choices(decision);
+            ("=", format!("no decision: a tie between {}", choices.join(" and ")))
+        }
+        (None, Some(recommendation)) => ("✓", recommendation.clone()),
+        (None, None) => ("·", "no recommendation: nobody gave one".to_owned()),
+    }
+}
+
+/// How sure, how far ahead, how much agreement.
+pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
+    let synthesis = &outcome.synthesis;
+    let mut parts = Vec::new();
+    if let Some(score) = &synthesis.score {
+        let level = score.level.as_ref().map_or(String::new(), |level| format!(" ({level})"));
+        parts.push(format!("{} {}{level}", score.name.replace('_', " "), score.value));
+    }
+    if let Some(confidence) = synthesis.confidence {
+        parts.push(format!("confidence {confidence:.2}"));
+    }
+    parts.extend(main(outcome).map(|decision| format!("margin {:.2}", margin(decision))));
+    parts.push(match synthesis.agreement.level.as_str() {
+        "split" => "the agents are split".to_owned(),
+        level => format!("{level} agreement"),
+    });
+    parts
+}
+
+/// How far what stands is ahead of the next.
+fn margin(decision: &Decision) -> f64 {
+    let others = decision.shares.iter().filter(|one| one.choice != decision.position);
+    decision.share - others.map(|one| one.share).fold(0.0, f64::max)
+}
+
+/// The conflict about what to do, if there was one.
+pub(super) fn main(outcome: &Outcome) -> Option<&Decision> {
+    all(outcome).find(|decision| decision.conflict.kind == Kind::Categorical)
+}
+
+/// The conflict about what to do, and the others.
+pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
+    all(outcome).partition(|decision| decision.conflict.kind == Kind::Categorical)
+}
+
+fn all(outcome: &Outcome) -> impl Iterator<Item = &Decision> {
+    outcome.decisions.iter().chain(&outcome.further)
+}
+
+/// How a conflict was settled, in a few words.
+pub(super) fn how(decision: &Decision) -> String {
+    let how = match decision.how {
+        How::Agreed { round } => return format!("agreed in round {round}"),
+        How::Voted => "voted",
+        How::Tied => "a tie",
+        How::Merged => "merged by confidence",
+    };
+    match (&decision.undiscussed, decision.rounds) {
+        (Some(why), _) => format!("{how}; not discussed: {why}"),
+        (None, 1) => format!("{how} after 1 round"),
+        (None, rounds) => format!("{how} after {rounds} rounds"),
+    }
+}
+
+fn tied_choices(decision: &Decision) -> Vec<&str> {
+    let most = decision.shares.first().map_or(0.0, |first| first.share);
+    // As steady as shares are written down.
+    let tied = decision.shares.iter().filter(|one| most - one.share < 1e-6);
+    tied.map(|one| one.choice.as_str()).collect()
+}
+
+/// A choice and what the discussion made of it.
+pub(super) struct Choice<'a> {
+    pub(super) name: &'a str,
+    /// It stands, it shares the first place, or neither.
+    pub(super) mark: &'static str,
+    pub(super) before: Option<f64>,
+    pub(super) after: Option<f64>,
+    pub(super) held_by: Vec<&'a Position>,
+    /// Who holds something else; of what stands only, since it is everybody else.
+    pub(super) against: Vec<&'a Position>,
+}
+
+/// The choices of a conflict, the greatest share first; those that nobody holds any more come last. None for numbers.
+pub(super) fn choices(decision: &Decision) -> Vec<Choice<'_>> {
+    let tied = if decision.how == How::Tied { tied_choices(decision) } else { Vec::new() };
+    let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
+    let names = decision.shares.iter().chain(gone).map(|one| one.choice.as_str());
+    let choice = |name| {
+        let (held_by, others) = decision.positions.iter().partition(|one| one.position == name);
+        let mark = match (tied.contains(&name), name == decision.position) {
+            (true, _) => "=",
+            (false, true) if tied.is_empty() => "✓",
+            _ => " ",
+        };
+        Choice {
+            name,
+            mark,
+            before: share(&decision.shares_before, name),
+            after: share(&decision.shares, name),
+            held_by,
+            against: if mark == "✓" { others } else { Vec::new() },
+        }
+    };
+    names.map(choice).collect()
+}
+
+fn share(shares: &[quorate_procedures::count::Share], name: &str) -> Option<f64> {
+    shares.iter().find(|one| one.choice == name).map(|one| one.share)
+}
+
+/// What somebody held and holds, in the order of the agents.
+pub(super) fn before_and_after(decision: &Decision) -> impl Iterator<Item = (&Position, &Position)> {
+    let before = |after: &Position| decision.conflict.positions.iter().find(|one| one.agent == after.agent);
+    decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
+}
+
+/// Whose reasons are told, and what they do: those against what stands, or all where nothing does.
+pub(super) fn voices(decision: &Decision) -> (&'static str, &[Position]) {
+    match decision.how {
+        How::Tied => ("Holds", &decision.positions),
+        How::Agreed { .. } | How::Voted | How::Merged => ("Dissent", &decision.minority),
+    }
+}
+
+/// How sure, as short as it can be said: `.82`.
+pub(super) fn sure(confidence: Option<f64>) -> String {
+    let text = confidence.map_or(String::new(), |sure| format!("{sure:.2}"));
+    text.strip_prefix('0').map_or(text.clone(), str::to_owned)
+}
+
+/// Who holds it, and how surely.
+pub(super) fn holder(position: &Position) -> String {
+    format!("{} {}", position.agent, sure(position.confidence)).trim_end().to_owned()
+}
+
+/// Issues under a heading.
+pub(super) struct Group<'a> {
+    pub(super) heading: &'static str,
+    pub(super) issues: Vec<(&'a RankedIssue, Option<&'a Demand>)>,
+}
+
+/// The issues by how much what they ask for is needed; those without a remedy come last.
+pub(super) fn issues(outcome: &Outcome) -> Vec<Group<'_>> {
+    use quorate_procedures::deliberation::Need;
+    let synthesis = &outcome.synthesis;
+    let demand = |issue: &RankedIssue| synthesis.strategy.iter().find(|demand| demand.topic == issue.topic);
+    let all: Vec<_> = synthesis.issues.iter().map(|issue| (issue, demand(issue))).collect();
+    let of = |need: Option<Need>| all.iter().filter(move |one| one.1.map(|demand| demand.need) == need);
+    let rest = if synthesis.strategy.is_empty() { "Issues" } else { "Issues without a remedy" };
+    [
+        ("Must have", Some(Need::MustHave)),
+        ("Should have", Some(Need::ShouldHave)),
+        ("Can be given away", Some(Need::GiveAway)),
+        (rest, None),
+    ]
+    .into_iter()
+    .map(|(heading, need)| Group { heading, issues: of(need).copied().collect() })
+    .filter(|group| !group.issues.is_empty())
+    .collect()
+}
+
+/// Who flagged an issue.
+pub(super) fn flagged(issue: &RankedIssue) -> String {
+    issue.flagged.iter().map(|one| one.agent.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What it took: agents, calls, messages, seconds; and how votes were counted.
+pub(super) fn figures(outcome: &Outcome) -> Vec<String> {
+    let (gathered, quorum) = (&outcome.gathered, &outcome.gathered.quorum);
+    vec![
+        format!("{} of {} agents (quorum {})", quorum.present, quorum.asked, quorum.needed),
+        format!("{} calls", gathered.actual.calls()),
+        format!("{} messages", gathered.messages.len()),
+        format!("{:.1} s", seconds(&gathered.actual)),
+        format!("counted by {}", outcome.rule.as_str()),
+    ]
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn seconds(actual: &Figures) -> f64 {
+    (actual.analysis.ms + actual.discussion.ms) as f64 / 1_000.0
+}
+
+/// Each provider that says more than how often it was called: tokens, and money where prices are known.
+pub(super) fn providers(outcome: &Outcome) -> Vec<String> {
+    let actual = &outcome.gathered.actual;
+    let mut used: std::collections::BTreeMap<&str, Used> = std::collections::BTreeMap::new();
+    for (name, one) in actual.analysis.providers.iter().chain(&actual.discussion.providers) {
+        let sum = used.entry(name).or_default();
+        sum.calls += one.calls;
+        sum.tokens_in += one.tokens_in;
+        sum.tokens_out += one.tokens_out;
+        sum.money = one.money.map(|money| money + sum.money.unwrap_or_default()).or(sum.money);
+    }
+    let tells = |(name, one): &(&str, Used)| *name != LOCAL || one.tokens_in > 0 || one.money.is_some();
+    let line = |(name, one): (&str, Used)| {
+        let money = one.money.map_or(String::new(), |money| format!(", costs {money:.4}"));
+        format!("{name}: {} calls, {} tokens in, {} out{money}", one.calls, one.tokens_in, one.tokens_out)
+    };
+    used.into_iter().filter(tells).map(line).collect()
+}
+
+/// Who is not there: a word for it, who, and why.
+pub(super) fn absent(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let gathered = &outcome.gathered;
+    let missing = gathered.missing.iter().map(|one| {
+        let (who, why) = missing(one);
+        ("Missing", format!("{who}: {why}"))
+    });
+    let idle = gathered.not_asked.iter().map(|one| ("Not asked", format!("{}: {}", one.agent, one.why)));
+    missing.chain(idle).collect()
+}
+
+/// Who is missing, in what, and why.
+fn missing(missing: &Missing) -> (String, String) {
+    let place = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
+    let why = match missing.why.as_slice() {
+        [first, second] if first == second => format!("{first} (twice)"),
+        why => why.join("; then: "),
+    };
+    (format!("{}{place}", missing.agent), why)
+}
+
+/// Who could have changed the outcome.
+pub(super) fn flip(decision: &Decision) -> Option<String> {
+    let flip = decision.would_change.as_ref()?;
+    Some(format!("would be {} had {} voted otherwise", flip.to, flip.voters.join(", ")))
+}
+
+/// What the other rules would have come to.
+pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
+    let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
+    let rules = compared.map(|one| one.rules).unwrap_or_default();
+    let told = rules.iter().filter(|one| one.rule != outcome.rule).map(|one| {
+        let after = &one.after;
+        let choice = if after.tied.is_empty() { after.choice.clone() } else { "a tie".to_owned() };
+        format!("{} {choice} {:.2}", one.rule.as_str(), after.share)
+    });
+    format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))
+}

@@ -1,0 +1,68 @@
+//! The same ballots under other rules.
+
+use expect_test::expect;
+
+use super::*;
+
+fn lines(outcome: &Outcome) -> String {
+    let mut lines = String::new();
+    for one in compare(outcome) {
+        lines.push_str(&format!("{} {} differ: {}\n", one.id, one.position, one.differ));
+        for counted in &one.rules {
+            let of = |choice: &Choice| format!("{} {:.2} {:?}", choice.choice, choice.share, choice.tied);
+            let (before, after) = (of(&counted.before), of(&counted.after));
+            lines.push_str(&format!("  {} {before} > {after}\n", counted.rule.as_str()));
+        }
+    }
+    lines
+}
+
+// Fails under: one rule for all, before taken for after, a tie that is not told, borda without rankings.
+#[test]
+fn a5_rules_that_come_to_something_else_are_seen() {
+    let spec = spec(&["a", "b", "c"]);
+    let said = [("do not sign", 0.9, 80), ("sign as is", 0.5, 10), ("minor revisions", 0.3, 20)];
+    let played = play(&spec, |ask| {
+        let (what, sure, score) = said[spec.place(&ask.agent)];
+        match ask.id.0.as_str() {
+            id if id.starts_with("analyse") => {
+                let mut finding = recommends(what, sure);
+                finding["scores"] = json!({"overall_risk_score": score});
+                Act::Answer(finding)
+            }
+            "discuss:1:C1:c" => Act::Answer(reply("sign as is", 0.3, false, "Rather this.")),
+            _ => Act::Answer(stay(ask)),
+        }
+    });
+    expect![[r#"
+        C1 do not sign differ: true
+          majority do not sign 0.33 ["do not sign", "sign as is", "minor revisions"] > sign as is 0.67 []
+          confidence do not sign 0.53 [] > do not sign 0.53 []
+          log-odds do not sign 0.86 [] > do not sign 0.95 []
+          reliability do not sign 0.33 ["do not sign", "sign as is", "minor revisions"] > sign as is 0.90 []
+        C2 80 differ: false
+    "#]]
+    .assert_eq(&lines(played.outcome()));
+}
+
+// Fails under: rankings that are not kept in the outcome.
+#[test]
+fn a5_borda_is_compared_where_rankings_were_given() {
+    let mut spec = spec(&["a", "b"]);
+    spec.limits.rounds = 1;
+    let played = play(&spec, |ask| {
+        let what = ["sign as is", "minor revisions"][spec.place(&ask.agent)];
+        if ask.action == ANALYSE {
+            return Act::Answer(recommends(what, 0.5));
+        }
+        let mut answer = stay(ask);
+        if ask.agent == "a" {
+            answer["ranking"] = json!(["sign as is", "minor revisions", "do not sign"]);
+        }
+        Act::Answer(answer)
+    });
+    let outcome = played.outcome();
+    assert_eq!(outcome.decisions[0].rankings.len(), 1, "b gave none");
+    let rules: Vec<&str> = compare(outcome)[0].rules.iter().map(|one| one.rule.as_str()).collect();
+    assert_eq!(rules, ["majority", "confidence", "log-odds", "borda", "reliability"]);
+}

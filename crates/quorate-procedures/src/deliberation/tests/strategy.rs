@@ -1,0 +1,127 @@
+//! What to ask for, and the sentences that can be read aloud.
+
+use expect_test::expect;
+
+use super::*;
+
+/// An agent and its issues: topic, severity, remedy.
+type Said<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
+
+/// In the discussion everybody stays, but for those who `give_in` to the first of their peers.
+fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
+    let names: Vec<&str> = issues.iter().map(|(agent, _)| *agent).collect();
+    let mut spec = spec(&names);
+    spec.limits.rounds = 1;
+    let played = play(&spec, |ask| {
+        if ask.action == ANALYSE {
+            let of: Vec<Value> = issues[spec.place(&ask.agent)]
+                .1
+                .iter()
+                .map(|(topic, severity, advice)| {
+                    json!({"topic": topic, "severity": severity, "advice": advice,
+                        "evidence": format!("§ 9.2 of {}: \"as it is written, and at length\"", ask.agent)})
+                })
+                .collect();
+            return Act::Answer(json!({"summary": "s", "confidence": 0.5, "issues": of}));
+        }
+        if give_in.contains(&ask.agent.as_str()) {
+            let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
+            let other = payload["other_positions"][0]["position"].clone();
+            return Act::Answer(reply(other, 0.5, true, "You are right."));
+        }
+        Act::Answer(stay(ask))
+    });
+    played.outcome().clone()
+}
+
+fn told(outcome: &Outcome) -> String {
+    let line = |one: &Demand| format!("{} [{}]\n", one.sentence.text, one.sentence.sources.join(" "));
+    outcome.synthesis.strategy.iter().map(line).collect()
+}
+
+// Fails under: a contested issue counts as agreed; the order of issues; a remedy of somebody who holds it for less.
+#[test]
+fn a1_the_strategy_ranks_what_to_ask_for_by_need() {
+    let issues: &[Said<'_>] = &[
+        ("a", &[("logo", "low", "names with consent only"), ("cap", "low", "say nothing.")]),
+        (
+            "b",
+            &[
+                ("cap", "critical", "cap it at a year's fees."),
+                ("term", "medium", "30 days"),
+                ("tax", "high", ""),
+            ],
+        ),
+        ("c", &[("cap", "critical", "cap it at two years' fees"), ("ip", "high", "the customer owns it")]),
+    ];
+    expect![[r#"
+        Must have: the customer owns it (ip, high, at § 9.2 of c), says c. [F3]
+        Should have: cap it at a year's fees (cap, critical, at § 9.2 of b), says a, b, c. [F1 F2 F3]
+        Should have: 30 days (term, medium, at § 9.2 of b), says b. [F2]
+        Give away: names with consent only (logo, low, at § 9.2 of a), says a. [F1]
+    "#]]
+    .assert_eq(&told(&outcome(issues, &[])));
+    // Once a has come round, nobody is against it any more.
+    let settled = outcome(issues, &["a"]);
+    assert_eq!(settled.synthesis.strategy[0].topic, "cap");
+    assert_eq!(settled.synthesis.strategy[0].need, Need::MustHave);
+}
+
+// Fails under: what two hold for severe, in different words, counts as contested.
+#[test]
+fn a1_high_and_critical_are_both_a_must() {
+    let issues: &[Said<'_>] = &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
+    let outcome = outcome(issues, &[]);
+    assert_eq!(outcome.decisions[0].minority.len(), 1, "they do disagree");
+    assert_eq!(outcome.synthesis.strategy[0].need, Need::MustHave);
+}
+
+// Fails under: thresholds that fit four severities only.
+#[test]
+fn a1_any_list_of_severities_has_a_severe_end() {
+    for (words, wanted) in [
+        (&["note"][..], &[Need::MustHave][..]),
+        (&["minor", "major"], &[Need::MustHave, Need::GiveAway]),
+        (&["s", "m", "l"], &[Need::MustHave, Need::ShouldHave, Need::GiveAway]),
+    ] {
+        let mut spec = spec(&["a"]);
+        spec.words.severities = words.iter().map(|word| (*word).to_owned()).collect();
+        let issues: Vec<Value> = words
+            .iter()
+            .map(|word| json!({"topic": format!("a {word} thing"), "severity": word, "advice": "mend it"}))
+            .collect();
+        let played = play(&spec, |_| Act::Answer(json!({"summary": "s", "issues": issues})));
+        let needs: Vec<Need> = played.outcome().synthesis.strategy.iter().map(|one| one.need).collect();
+        assert_eq!(needs, wanted, "{words:?}");
+    }
+}
+
+// Fails under: a summary that repeats the conflicts, or grows with the number of issues.
+#[test]
+fn a1_the_summary_can_be_read_aloud_in_twenty_seconds() {
+    let many: Vec<Value> = (0..40)
+        .map(|at| json!({"topic": format!("issue number {at}"), "severity": "high", "detail": "at length ".repeat(50)}))
+        .collect();
+    let spec = spec(&["a", "b", "c", "d", "e"]);
+    let said = ["do not sign", "sign as is", "do not sign", "minor revisions", "do not sign"];
+    let played = play(&spec, |ask| {
+        let at = spec.place(&ask.agent);
+        if ask.action != ANALYSE {
+            return Act::Answer(stay(ask));
+        }
+        let mut finding = recommends(said[at], 0.5);
+        finding["issues"] = many.clone().into();
+        finding["scores"] = json!({"overall_risk_score": 20 * at});
+        Act::Answer(finding)
+    });
+    let sentences: Vec<&str> =
+        played.outcome().synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    expect![[r#"
+        Recommendation: do not sign, held by 3 of 5 agents.
+        Against it: b (sign as is), d (minor revisions).
+        Overall risk score is 40 (medium), from 5 agents.
+        The worst of 40 issues: issue number 0 (high), issue number 1 (high), issue number 10 (high)."#]]
+    .assert_eq(&sentences.join("\n"));
+    // People read some 150 words a minute aloud.
+    assert!(words(&sentences.join(" ")) <= 60);
+}
