@@ -36,7 +36,7 @@ fn a1_the_demo_without_a_person_ends_well_and_says_so() {
     assert_eq!(report["synthesis"]["recommendation"], report["known"]["recommendation"]);
     assert_eq!(report["approval"]["state"], "approved");
     let letter = fs::read_to_string(directory.path().join("quorate-demo").join(LETTER)).expect("it was sent");
-    assert!(letter.contains("1. Uncapped customer liability (10.2)"), "{letter}");
+    assert!(letter.contains("1. Uncapped customer liability (Section 10.2)"), "{letter}");
     // The usual directory is made anew.
     assert!(demo(directory.path(), &["--headless"]).status.success());
     assert!(!directory.path().join("quorate-demo").join(LETTER).exists(), "nobody approved this one");

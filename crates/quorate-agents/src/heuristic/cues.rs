@@ -65,7 +65,11 @@ pub(crate) const CUES: &[Rule] = &[
     // Personal data.
     (
         "eu_people",
-        &["<people> & <eu>", "P: (personal data | personal information) & <eu>"],
+        &[
+            "<people> & <eu>",
+            "(data | records | files | details | information | profiles | histor* | accounts) ~8 (of | about | on | relating to | concerning | from | belonging to) ~6 (employees | customers | users | members | individuals | persons | people | consumers | residents | subscribers | visitors | applicants | citizens | staff | workers | guests | policyholders) & <eu>",
+            "P: (personal data | personal information) & <eu>",
+        ],
         &[
             "(not | neither | no) ~4 (involve* | process* | contain* | include* | receive* | collect*) ~6 (personal data | personal information | such data)",
             "customer ~2 (<maynot>) ~4 (submit* | upload* | transmit* | provide* | enter)",
@@ -79,7 +83,8 @@ pub(crate) const CUES: &[Rule] = &[
             "(act* | is | be | as) ~4 processor ~ (controller | customer | behalf | gdpr | article | data)",
             "(process* | handle* | use*) ~10 (only | solely | exclusively | strictly) ~8 instruct*",
             "(on | in accordance with | according to | following | under | upon) ~3 instruct* of (customer | controller)",
-            "controller ~8 processor",
+            "controller ~8 processor | processor ~8 controller",
+            "customer (written | lawful | documented)? instructions | as instructed by (customer | controller)",
             "subprocessor* ~ (authoriz* | consent | approval)",
         ],
         &["no (data processing | dpa) | without ~4 data processing agreement | <waived>"],
@@ -116,7 +121,6 @@ pub(crate) const CUES: &[Rule] = &[
             "<maynot> ~8 (submit* | upload* | transmit* | provide* | enter | include* | contain* | send) ~8 <health>",
             "(not | no | neither) ~6 (involve* | process* | contain* | include* | receive* | collect* | designed) ~8 <health>",
             "<health> ~8 (not | prohibited | excluded) ~4 (submit* | upload* | permitted | allowed | processed)",
-            "patient* with | stonecrop | clinics",
             "does not ~6 <health>",
         ],
     ),
@@ -170,16 +174,6 @@ pub(crate) const CUES: &[Rule] = &[
         &["expense* | liab* | increase* | price* | tax* | discount*"],
     ),
     (
-        "a_month",
-        &[
-            "(per | each | every | a | in | part of) ~2 (month | calendar month) | monthly | month | for each month",
-        ],
-        &[],
-    ),
-    ("a_day", &["(per | each | every | of) ~1 day | daily | per diem"], &[]),
-    ("a_week", &["(per | each | every) week | weekly"], &[]),
-    ("a_year", &["per annum | annum | per year | a year | annual* | yearly | each year | year | p a"], &[]),
-    (
         "fee",
         &[
             "(annual | yearly) ~4 (fee* | charge* | price | subscription | remuneration | rate)",
@@ -194,7 +188,7 @@ pub(crate) const CUES: &[Rule] = &[
     (
         "budget",
         &[
-            "budget* | spending limit | spending authority | authoriz* spend* | authoriz* expenditure | approved spend* | spend ceiling | appropriat* ~4 @money | expenditure ceiling | financial limit set by",
+            "budget* | spending limit | spending authority | authoriz* spend* | authoriz* expenditure | approved spend* | spend ceiling | appropriat* ~4 @money | expenditure ceiling | financial limit set by | (may | authoriz* to) spend ~6 @money | (approved | allocated | earmarked | released | set aside) ~6 @money | @money ~6 (approved | allocated | earmarked | set aside) | funds ~4 available | (approved | available) funding | spending ~3 (cap | ceiling | approval)",
         ],
         &["liab*"],
     ),
@@ -219,7 +213,9 @@ pub(crate) const CUES: &[Rule] = &[
     ),
     (
         "of_both",
-        &["either party | each party | neither party | both parties | party total | a party | parties"],
+        &[
+            "either party | each party | neither party | both parties | party total | party liab* | party ~3 liab* | liab* of party | liab* of parties | each of parties | parties liab*",
+        ],
         &[],
     ),
     (

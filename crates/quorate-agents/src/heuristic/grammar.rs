@@ -54,7 +54,7 @@ enum Node {
     Word(u16),
     Seq(Vec<Node>),
     Any(Vec<Node>),
-    Named(usize),
+    Named(u16),
     Maybe(Box<Node>),
     Gap { max: usize, without: Option<Box<Node>> },
 }
@@ -83,6 +83,8 @@ struct Compiled {
 pub(crate) struct Sentence {
     words: Vec<usize>,
     has: Bits,
+    /// Which concepts it has the words for.
+    concepts: Bits,
 }
 
 /// The different words of a text, each compared once.
@@ -96,7 +98,7 @@ pub(crate) struct Lexicon {
 pub(crate) struct Grammar {
     exact: HashMap<&'static str, u16>,
     stems: HashMap<&'static str, u16>,
-    names: HashMap<&'static str, usize>,
+    names: HashMap<&'static str, u16>,
     concepts: Vec<Node>,
     rules: HashMap<&'static str, Compiled>,
 }
@@ -119,6 +121,12 @@ impl Lexicon {
             sentence.has.add(&self.bits[place]);
             sentence.words.push(place);
         }
+        // A concept is made of those before it.
+        for (place, concept) in (0_u16..).zip(&GRAMMAR.concepts) {
+            if GRAMMAR.can(concept, &sentence) {
+                sentence.concepts.set(place);
+            }
+        }
         sentence
     }
 
@@ -134,31 +142,26 @@ impl Lexicon {
         let one_of = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
             patterns.iter().any(|pattern| pattern.window == window && self.has(pattern, sentence))
         };
-        if one_of(&rule.not, Window::Paragraph, whole) {
-            return None;
-        }
         let spoilt = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
         let said = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !spoilt(one);
-        if let Some(place) = sentences.iter().position(said) {
-            return Some(place);
-        }
-        let together = || one_of(&rule.any, Window::Paragraph, whole);
-        let titled = || {
-            one_of(&rule.any, Window::Title, title)
-                && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole)
-        };
-        // Behind a title stands what it is the title of.
-        (!spoilt(whole) && (together() || titled())).then(|| usize::from(titled() && sentences.len() > 1))
+        let place = sentences.iter().position(said).or_else(|| {
+            let titled = one_of(&rule.any, Window::Title, title)
+                && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
+            let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !spoilt(whole);
+            // Behind a title stands what it is the title of.
+            fits.then(|| usize::from(titled && sentences.len() > 1))
+        })?;
+        (!one_of(&rule.not, Window::Paragraph, whole)).then_some(place)
     }
 
     fn has(&self, pattern: &Pattern, sentence: &Sentence) -> bool {
-        pattern.all.iter().all(|node| GRAMMAR.can(node, &sentence.has))
+        pattern.all.iter().all(|node| GRAMMAR.can(node, sentence))
             && pattern.all.iter().all(|node| self.is_in(node, sentence))
             && !pattern.none.iter().any(|node| self.is_in(node, sentence))
     }
 
     fn is_in(&self, node: &Node, sentence: &Sentence) -> bool {
-        GRAMMAR.can(node, &sentence.has)
+        GRAMMAR.can(node, sentence)
             && (0..sentence.words.len()).any(|at| !self.ends(node, &sentence.words, at).is_empty())
     }
 
@@ -169,7 +172,7 @@ impl Lexicon {
                 let fits = words.get(at).is_some_and(|word| self.bits[*word].has(*bit));
                 if fits { vec![at + 1] } else { Vec::new() }
             }
-            Node::Named(place) => self.ends(&GRAMMAR.concepts[*place], words, at),
+            Node::Named(place) => self.ends(&GRAMMAR.concepts[usize::from(*place)], words, at),
             Node::Any(nodes) => together(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect()),
             Node::Maybe(node) => {
                 let mut ends = self.ends(node, words, at);
@@ -214,7 +217,8 @@ impl Grammar {
         };
         for (name, written) in CONCEPTS {
             let node = grammar.alternatives(written);
-            grammar.names.insert(name, grammar.concepts.len());
+            let place = u16::try_from(grammar.concepts.len()).unwrap_or(u16::MAX);
+            grammar.names.insert(name, place);
             grammar.concepts.push(node);
         }
         let tables = [super::clauses::RULES, super::issues::SIGNS, super::cues::CUES];
@@ -240,12 +244,12 @@ impl Grammar {
     }
 
     /// Whether a sentence has the words for it, in whatever order.
-    fn can(&self, node: &Node, has: &Bits) -> bool {
+    fn can(&self, node: &Node, sentence: &Sentence) -> bool {
         match node {
-            Node::Word(bit) => has.has(*bit),
-            Node::Seq(nodes) => nodes.iter().all(|node| self.can(node, has)),
-            Node::Any(nodes) => nodes.iter().any(|node| self.can(node, has)),
-            Node::Named(place) => self.can(&self.concepts[*place], has),
+            Node::Word(bit) => sentence.has.has(*bit),
+            Node::Seq(nodes) => nodes.iter().all(|node| self.can(node, sentence)),
+            Node::Any(nodes) => nodes.iter().any(|node| self.can(node, sentence)),
+            Node::Named(place) => sentence.concepts.has(*place),
             Node::Maybe(_) | Node::Gap { .. } => true,
         }
     }

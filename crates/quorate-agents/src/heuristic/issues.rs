@@ -147,8 +147,11 @@ fn periods(contract: &Contract) -> Vec<Issue> {
     }
     let told = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "breach_notice")?)));
     for (one, at) in told {
-        let days = numbers::periods(&one.plain).into_iter().max().unwrap_or(0);
-        if days > PROMPT_NOTICE_DAYS || days == 0 && contract.says(one, "at_will_notice") {
+        let said = one.plain_sentence(at);
+        let days = numbers::periods(said).into_iter().max().unwrap_or(0);
+        // Who must tell within hours may have days for the rest of what there is to say.
+        let prompt = said.contains("hour");
+        if !prompt && (days > PROMPT_NOTICE_DAYS || days == 0 && contract.says(one, "at_will_notice")) {
             let mut issue = Issue::at(Problem::SlowBreachNotice, one.place, at);
             if days > 0 {
                 issue = issue.coming_to(format!("{days} days"));
@@ -183,8 +186,11 @@ fn notice_days(plain: &str) -> u64 {
         if !["day", "days", "month", "months", "week", "weeks"].contains(&unit) {
             continue;
         }
-        let near = words[at + 1..].iter().take(4).any(|next| cues.iter().any(|cue| next.starts_with(cue)));
         let begin = at.saturating_sub(7);
+        let near = words[at + 1..].iter().take(4).any(|next| cues.iter().any(|cue| next.starts_with(cue)))
+            || words[begin..at]
+                .windows(2)
+                .any(|pair| pair[0] == "notice" && matches!(pair[1], "of" | "period"));
         let days = numbers::periods(&words[begin..=at].join(" ")).last().copied().unwrap_or(0);
         if near {
             most = most.max(days);
@@ -196,21 +202,16 @@ fn notice_days(plain: &str) -> u64 {
 /// Interest on what is overdue, by the month.
 fn late_fee(contract: &Contract) -> Option<Issue> {
     let late = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "interest")?)));
-    late.filter_map(|(one, at)| {
-        let rate = numbers::percents(one.plain_sentence(at)).into_iter().max()?;
-        let has = |cue| contract.says(one, cue);
-        let rate = match () {
-            () if has("a_day") => rate * 30,
-            () if has("a_week") => rate * 4,
-            () if has("a_month") => rate,
-            () if has("a_year") => rate / 12,
-            () => return None,
-        };
+    let excessive = late.filter_map(|(one, at)| {
+        let rate = numbers::monthly_rates(one.plain_sentence(at)).into_iter().max()?;
         #[allow(clippy::cast_precision_loss, reason = "a rate is small")]
         let extent = format!("{} % a month", rate as f64 / 100.0);
         (rate > LATE_FEE_MAX).then(|| Issue::at(Problem::ExcessiveLateFee, one.place, at).coming_to(extent))
-    })
-    .next()
+    });
+    {
+        let mut excessive = excessive;
+        excessive.next()
+    }
 }
 
 /// Amounts against a year's fees and the budget.

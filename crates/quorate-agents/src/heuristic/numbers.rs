@@ -262,6 +262,28 @@ pub(crate) fn count_word(text: &str, word: &str) -> usize {
     text.match_indices(word).map(|(at, _)| at).filter(alone).count()
 }
 
+/// Rates by the month, in hundredths of a percent: each by the unit of time that stands next to it.
+pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
+    let spaced = plain.replace('%', " percent ").replace("per cent", "percent");
+    let words = split(&spaced);
+    let mut found = Vec::new();
+    let by_month = |word: &&str, rate: u64| match *word {
+        "day" | "daily" | "diem" => Some(rate * 30),
+        "week" | "weekly" => Some(rate * 4),
+        "month" | "monthly" => Some(rate),
+        "annum" | "year" | "annual" | "annually" | "yearly" | "p.a" => Some(rate / 12),
+        _ => None,
+    };
+    for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
+        let in_figures = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
+        let Some(rate) = in_figures.or_else(|| in_words_with_half(&words[..at])) else { continue };
+        let after = words[at + 1..].iter().take(12).find_map(|word| by_month(word, rate));
+        let before = || words[..at].iter().rev().take(14).find_map(|word| by_month(word, rate));
+        found.extend(after.or_else(before));
+    }
+    found
+}
+
 /// `1200000` as `1,200,000`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -292,6 +314,13 @@ mod tests {
             percents("1_5 per cent, 3%, one and a half percent, two percent (2%)"),
             [150, 300, 150, 200, 200]
         );
+    }
+
+    #[test]
+    fn a_rate_is_by_the_unit_next_to_it() {
+        assert_eq!(monthly_rates("18% per annum, compounded monthly"), [150]);
+        assert_eq!(monthly_rates("accruing daily at two percent (2%) per month"), [200, 200]);
+        assert_eq!(monthly_rates("0_2% per day; for each month a charge of 5%"), [600, 500]);
     }
 
     #[test]

@@ -164,6 +164,22 @@ fn problems_are_found_in_words_that_are_not_the_generators() {
     assert_eq!(file.len(), Problem::all().count());
 }
 
+/// What stands in every contract: nearly nothing is found in it.
+#[test]
+fn boilerplate_is_no_clause_and_no_problem() {
+    let phrases: Vec<String> = serde_saphyr::from_str(include_str!("phrases/boilerplate.yaml")).unwrap();
+    let mut alarms = Vec::new();
+    for (at, phrase) in phrases.iter().enumerate() {
+        let text = contract(phrase, at * 4, true);
+        let mut found: Vec<&str> = clauses_of(&text).into_iter().skip(2).map(Clause::name).collect();
+        found.extend(issues_of(&text).into_iter().map(Problem::name));
+        if !found.is_empty() {
+            alarms.push(format!("{phrase} {found:?}"));
+        }
+    }
+    assert!(phrases.len() >= 40 && alarms.len() <= 1, "{alarms:#?}");
+}
+
 #[test]
 fn sentences_that_were_kept_back_are_read_too() {
     let held: Held = serde_saphyr::from_str(HELD).unwrap();

@@ -331,7 +331,8 @@ fn is_heading(piece: &str, bare: &str) -> bool {
     let words: Vec<&str> = piece.split(' ').filter(|word| word.chars().any(char::is_alphabetic)).collect();
     let small = ["and", "of", "the", "for", "to", "in", "on", "or", "by", "with", "a", "from", "upon", "at"];
     let capital = |word: &&str| word.starts_with(|c: char| !c.is_lowercase()) || small.contains(word);
-    let titled = (1..=8).contains(&words.len()) && words.iter().all(capital);
+    let figures = body.contains(|c: char| c.is_ascii_digit());
+    let titled = (1..=8).contains(&words.len()) && words.iter().all(capital) && !figures;
     let numbered = bare.starts_with("article ")
         || bare.starts_with("section ")
         || bare.starts_with("sect")

@@ -205,29 +205,26 @@ fn introduced(opening: &str) -> Vec<String> {
             }
         }
     }
-    // `Supplier: Acme Ltd`, `1. Acme Ltd - Supplier`, `Acme Ltd, as supplier`, `as the Client`.
-    let all = VENDORS.iter().chain(CUSTOMERS);
-    let mut lines: Vec<(usize, &str)> = all
-        .flat_map(|word| {
-            let cues = [
-                format!("{word}: "),
-                format!("as {word}"),
-                format!("as the {word}"),
-                format!("the {word} is "),
-                format!("- {word}"),
-            ];
-            cues.into_iter().filter_map(|cue| opening.find(&cue)).min().map(|at| (at, *word))
-        })
-        .collect();
-    lines.sort_unstable();
     if found.len() < 2 {
-        for (_, word) in lines {
+        for word in by_role(opening) {
             if !found.iter().any(|known| known.split(' ').any(|part| part == word)) {
                 found.push(word.to_owned());
             }
         }
     }
     found
+}
+
+/// Words of role next to a name, in order: `Supplier: Acme Ltd`, `Acme Ltd - Supplier`, `Acme Ltd, as the Client`.
+fn by_role(opening: &str) -> Vec<&'static str> {
+    let mut found: Vec<(usize, &'static str)> = Vec::new();
+    for word in VENDORS.iter().chain(CUSTOMERS) {
+        let cues = ["{}: ", "as {}", "as the {}", "the {} is ", "- {}"];
+        let places = cues.iter().filter_map(|cue| opening.find(&cue.replace("{}", word)));
+        found.extend(places.min().map(|at| (at, *word)));
+    }
+    found.sort_unstable();
+    found.into_iter().map(|(_, word)| word).collect()
 }
 
 /// Which of two terms delivers, and which pays.

@@ -186,7 +186,7 @@ fn last_words(ran: &Ran, together: &str, right: &str, data: &Path, which: Which)
         "quorate demo --seeds 1..200         how often they are right"
     };
     say(format!("\n next  {again}"));
-    say(format!("       quorate verify --data {}     check the log yourself", data.display()));
+    say(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
     say("       quorate run FILE                   your own agents: docs/guides/your-first-playbook.md");
     say("       quorate demo killed                the hub is killed with -9, and nothing is lost");
     Ok(())

@@ -103,6 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
             "<others> ~ (lower | better | cheaper | more favorable | more advantageous | reduced | best) ~3 (price* | rate* | fee* | terms | conditions | charge* | pricing | discount*) & (customer | benefit | not | never | no) & !(first refusal | first offer)",
             "(no | not | at least as | equally | as) ~2 (less favorable | favorable | higher | worse | more expensive | less advantageous | advantageous | greater) ~8 (than | as | to) ~10 (<others> | charged | offered | granted | any) & (price* | fee* | rate* | terms | charge* | pricing | conditions | customer)",
             "(price* | fee* | rate* | charge* | pricing) ~10 (never | not) ~4 (exceed | be higher | be above | be greater | higher) ~8 (charged | offered | paid | granted) ~ <others>",
+            "(price* | pricing | rate* | fee* | terms | conditions | charges) ~3 (more favorable | lower | better | cheaper | more advantageous) ~8 than ~ customer & <others>",
             "(best | lowest) (available)? (price* | pricing | rates | terms) ~",
             "(price | pricing) parity | price match*",
         ],
@@ -245,6 +246,7 @@ pub(crate) const RULES: &[Rule] = &[
             "at any time ~4 (terminate | end | cancel) ~4 <agreement> & !(if | breach* | insolven* | default* | where | fail* | should)",
             "(<both> | customer | vendor) ~3 <may> ~3 (terminate | end | cancel | withdraw from | leave) ~8 (by | on | upon | with | subject to | giving | after) ~8 @n ~3 (day* | month* | week*) & (notice | notif* | writing | warning) & !(if | where | breach* | event* | insolven* | should | in case | control | default* | renew* | current term | unless | fail* | cure* | remed* | force majeure | objects | last* for | acquired | following | within)",
             "<agreement> ~3 may be (terminated | ended | canceled) ~8 (by | on | upon | with) ~10 @n ~3 (day* | month* | week*) ~3 notice & !(if | where | breach* | event* | insolven* | should | default* | renew* | unless | fail* | cure* | remed*)",
+            "<agreement> ~4 (may | can) be (terminated | ended | canceled) ~10 (any time | at will | no reason* | without reason* | without cause)  & !(breach* | insolven* | default* | fail*)",
             "T: (termination for convenience | termination without cause | termination at will | convenience termination)",
         ],
         &[
@@ -274,7 +276,7 @@ pub(crate) const RULES: &[Rule] = &[
     (
         "change_of_control",
         &[
-            "(change of control | change in control | change in ownership | change of ownership | change in its ownership | control changes | change of owner | (acquir* | gain* | obtain* | tak* | assum* | win*) ~2 control | control ~6 acquired | control passes | taken over | takeover | take over | comes under control | come under control | under control of | controlling interest | controlling stake | majority stake | majority of ~6 shares | majority of ~6 voting | majority of ~6 capital | more than half ~6 shares | ownership ~4 chang* | new owner* | bought by | falls under control | changes hands) & (terminat* | notif* | notice | inform* | consent | end | ended | withdraw* | cancel* | entitled | tell | leave | approval | rescind* | exit* | deemed ~3 assignment)",
+            "(change of control | change in control | change in ownership | change of ownership | change in its ownership | control changes | change of owner | (acquir* | gain* | obtain* | tak* | assum* | win*) ~2 control | control ~6 acquired | control passes | taken over | takeover | take over | comes under control | come under control | under control of | controlling interest | controlling stake | majority stake | (majority | more than ~3 (@percent | half) | @percent or more) ~8 (shares | voting | stock | capital | equity | securities) | majority of ~6 shares | majority of ~6 voting | majority of ~6 capital | more than half ~6 shares | ownership ~4 chang* | new owner* | bought by | falls under control | changes hands) & (terminat* | notif* | notice | inform* | consent | end | ended | withdraw* | cancel* | entitled | tell | leave | approval | rescind* | exit* | deemed ~3 assignment)",
             "(merger | merges | merge | acquisition | acquired by | sale of all | substantially all | purchased by | amalgamat*) & (terminat* | notif* | inform* | end | withdraw* | cancel* | tell | leave | exit*) & !(assign* | novat*) & !means",
             "T: (change of control | change in control | change of ownership | acquisition by | takeover)",
         ],
@@ -295,6 +297,7 @@ pub(crate) const RULES: &[Rule] = &[
             "no (assignment | transfer | novation | part of this agreement ~ assign* | party ~3 assign* | party ~3 transfer*)",
             "neither (party | vendor | customer) ~6 (assign* | transfer* | novat* | delegat*) & !(license* | data)",
             "(non assignable | nonassignable | not assignable) & !license",
+            "(neither | not | no) ~14 (assignable | transferable) & (agreement | contract | hereunder | rights) & !license*",
             "(agreement | contract) is personal to",
             "T: (no assignment | restriction on assignment | prohibition of assignment | non assignment)",
         ],
@@ -312,6 +315,7 @@ pub(crate) const RULES: &[Rule] = &[
             "(revenue | profit | gain | income) (share | sharing | split | participation)",
             "(commission | royalt* | referral fee* | finder fee* | introduction fee* | override) ~6 (of | equal | at | amounting | @percent | on each | for each | for every)",
             "(share | shares | shared | split | divide | divided | participate*) ~8 (profit* | revenue* | proceeds | income | earnings | gains | margin)",
+            "(revenue* | profit* | proceeds | income | earnings | gains) ~8 (shared | split | divided | distributed | apportioned)",
             "T: (revenue share | revenue sharing | profit sharing | commission | royalt* | referral fee*) & !european",
         ],
         &[
@@ -388,7 +392,7 @@ pub(crate) const RULES: &[Rule] = &[
             "(title | ownership | copyright* | <ip>) ~14 (vest* | pass | passes | transfer* | assigned | belong* | accrue*) ~6 (customer | vendor)",
             "work* made for hire | work for hire | works for hire",
             "<results> ~14 (sole property | exclusive property | property of | belong* to | owned by | vest* in | be owned | become property | owned exclusively | owned solely | owned outright) ~4 (customer | vendor) & !(remain* | retain*)",
-            "<results> ~14 (belong* | owned) ~3 (to | by) ~2 (customer | vendor)",
+            "<results> ~14 (belong* | owned) (exclusively | solely)? (to | by) (customer | vendor)",
             "(customer | vendor) ~2 (own | owns | will own | shall own | is owner | be owner | becomes owner | become owner | acquires ownership | acquire ownership | obtains ownership | acquires title | acquires all | receives ownership | takes ownership | have sole ownership | have full ownership | is sole owner | be sole owner | is sole and exclusive owner) ~10 (<results> | created | developed | produced | made)",
             "assign* ~6 (to customer | to vendor | customer | vendor) ~10 (right | rights | title | ip | intellectual)",
             "T: (assignment of deliverables | work product | assignment of rights | assignment of intellectual property | transfer of ownership | transfer of rights)",
@@ -423,7 +427,7 @@ pub(crate) const RULES: &[Rule] = &[
         &[
             "(grant | grants | granted | granting) ~14 (license* | right to (use | access | install | copy | reproduce | modify | distribute | display | exploit | operate) | right and license | permission to | right* of use | usage right* | rights to use | access right*)",
             "(licenses | sublicenses | shall license | will license | hereby license | agrees to license) ~6 (customer | vendor | product | software | platform | it | them | to)",
-            "(receiv* | obtain* | acquir* | given | has | have | enjoy* | get | gets | hold* | gives | give | confer* | accord* | extends) ~6!(no | not) (license to | license for | license of | non exclusive | nonexclusive | right to use | right of use | permission to use | rights of use | limited license | perpetual license | worldwide license | license)",
+            "(receiv* | obtain* | acquir* | given | has | have | enjoy* | get | gets | hold* | gives | give | provides | provide | confer* | accord* | extends) ~6!(no | not) (license to | license for | license of | non exclusive | nonexclusive | right to use | right of use | permission to use | rights of use | limited license | perpetual license | worldwide license | license)",
             "(license | right of use | right to use) ~4 (is | are | shall be) granted",
             "(license | subscription) ~6 (permits | allows | entitles | authorizes) customer",
             "<may> ~2 (use | access | install) ~8 (internal | own business | during term | business purposes) & customer & !(data | confidential*) & !(maynot)",

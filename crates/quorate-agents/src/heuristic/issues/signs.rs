@@ -79,7 +79,8 @@ pub(crate) const SIGNS: &[Rule] = &[
         "termination_asymmetry",
         &[
             "P: vendor ~4 <may> ~10 <ending> ~ (<atwill> | any time | immediate* | @n ~2 <period> | at once | discretion) & customer ~ (may not | not | no right | only | waives | cannot | bound | remains bound | until end | no equivalent | no corresponding | forgo* | never | unable | no such right | has no) ~ (<ending> | right | expir* | end | term | breach) & !customer may (also | equally | likewise)",
-            "(only | solely) vendor ~6 <ending>",
+            "(only | solely) vendor ~8 <ending>",
+            "vendor but not customer ~8 <ending>",
             "vendor ~2 (alone | only | exclusively) ~8 <ending> | <ending> ~10 vendor (alone | only | exclusively)",
             "(right | option) ~8 <ending> ~6 (belongs | is reserved | lies | reserved | available | exclusive*) ~6 vendor & !customer ~3 also",
             "customer ~4 (may not | cannot | shall not | has no right to | waives | not entitled to | no right to | shall have no right | is not permitted) ~10 (terminat* | cancel* | end | withdraw) ~ (convenience | before | without cause | prior | early | initial term | any reason | expir*) & !(vendor may not) & !neither & !either",
@@ -89,7 +90,7 @@ pub(crate) const SIGNS: &[Rule] = &[
         ],
         &[
             "P: (either party | each party | both parties | a party) <may> ~10 (terminat* | end | cancel*) ~ (convenience | without cause | any reason | any time)",
-            "P: customer <may> ~8 <ending> ~ (for convenience | without cause | at any time | any reason | without giving)",
+            "P: customer <may> ~8 <ending> ~ (for convenience | without cause | at any time | any reason | without giving) & !not customer",
             "suspend* & !terminat*",
             "statement of work do not",
         ],
@@ -129,7 +130,7 @@ pub(crate) const SIGNS: &[Rule] = &[
             "T: (no warrant* | disclaimer | absence of warrant* | exclusion of warrant*)",
         ],
         &[
-            "except as ~4 (stated | set out | set forth | provided | expressly) | except for ~4 (warrant* | express*) | other than ~6 (warrant* | expressly | set out | stated) | apart from | save as | beyond those | save for",
+            "except as ~4 (stated | set out | set forth | provided | expressly) | except for ~4 (warrant* | express*) | other than ~6 (warrant* | expressly | set out | stated) | apart from | save as ~3 (stated | expressly | set out | set forth | provided) | beyond those | save for",
             "each party | to its knowledge | open source | third party (content | links | sites) | forecast* | beta | trial",
             "P: vendor warrants that (it | services | product | platform) & !as is",
             "(confidential information | customer data) ~4 (provided as is | warrant*)",
@@ -156,7 +157,7 @@ pub(crate) const SIGNS: &[Rule] = &[
     (
         "customer_exclusivity",
         &[
-            "customer ~ (purchas* | obtain* | procur* | buy* | sourc* | order* | cover* | satisf* | meet* | acquir* | take* | engag* | use | award* | place*) ~ (exclusive* | only | solely | alone | all ~4 requirement* | all ~3 needs | entire ~4 requirement*) ~ (from | with | through | by | to) ~2 vendor",
+            "customer ~ (purchas* | obtain* | procur* | buy* | sourc* | order* | cover* | satisf* | meet* | acquir* | take* | engag* | use | award* | place*) ~ (exclusive* | only | solely | alone | all ~4 requirement* | all ~3 needs | entire ~4 requirement* | whole ~5 requirement* | whole ~4 demand | full ~4 requirement*) ~ (from | with | through | by | to) ~2 vendor",
             "customer ~ (purchas* | obtain* | procur* | buy* | sourc* | order* | cover* | satisf* | meet* | acquir* | take* | requirement* | needs) ~ (from | with | through | by) vendor ~2 (exclusive* | only | solely | alone)",
             "customer ~8 <maynot> ~ (purchas* | obtain* | procur* | buy* | sourc* | engag* | appoint* | use | using | retain* | contract* | order* | seek* | commission* | turn to | acquir* | receiv* | award* | instruct* | invite*) ~ (other than vendor | than vendor | any other | third part* | anyone | else | another | elsewhere | other provider* | other supplier* | other source* | other vendor*)",
             "vendor ~4 (is | be | as | becomes | become | remain*) ~2 customer (sole | exclusive | only)",
@@ -310,6 +311,7 @@ pub(crate) const SIGNS: &[Rule] = &[
         "unbounded_expenses",
         &[
             "customer ~4 (shall | will | must | agrees to | is to | undertakes to | has to) ~6 (reimburs* | bear* | pay* | cover* | refund* | meet* | assume*) ~6 (any | all | every | whatever | each | any and all) ~10 (expense* | cost* | disbursement* | outlay*) & !(of audit | indemn* | fines | legal)",
+            "vendor ~6 (expense* | disbursement* | outlay*) ~8 (paid | borne | reimbursed | met | covered) by customer",
             "(any | all | every) ~8 (expense* | cost* | disbursement* | outlay*) ~ (charged | billed | reimburs* | borne | paid | payable | invoiced | recharged | passed on) ~8 customer",
             "(expense* | disbursement* | outlay* | travel cost*) ~ (without limit* | without prior | without approval | as incurred | considers reasonable | borne by customer | uncapped | no limit | no cap | discretion | sees fit | unlimited | in addition | in full | deems | whatever | regardless)",
             "(expense* | disbursement* | outlay*) ~6 (charged | billed | invoiced | passed on | recharged) ~6 (customer | in addition | at cost plus) ",
