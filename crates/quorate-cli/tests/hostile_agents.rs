@@ -52,6 +52,7 @@ fn check_missing(missing: &Value, wanted: &[(&str, &str)]) {
         assert_eq!(told["agent"], *agent);
         assert!(told["why"].to_string().contains(why), "{told}");
         assert_eq!(told["why"].as_array().map(Vec::len), Some(2), "{agent} had a second chance");
+        assert!(!told["why"].to_string().contains("msg_"), "the same in every run: {told}");
         assert!(told["why"].to_string().len() < 4_000, "what is told of {agent} is bounded");
     }
 }

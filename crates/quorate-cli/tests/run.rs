@@ -171,7 +171,7 @@ fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let hub = Hub::start(&path.join("team"));
-    playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("yes")))]);
+    playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("no")))]);
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
     assert_eq!(code, Some(0), "{err}");
     let report: Value = serde_json::from_str(&out).expect("one document");

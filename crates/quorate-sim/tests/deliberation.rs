@@ -19,7 +19,7 @@ use serde_json::Value;
 use stage::{Cast, spec, timeless};
 
 /// On a disk whose power may go.
-async fn deliberate(data: &Path, disk: Option<Arc<Disk>>) -> Option<(Value, usize)> {
+async fn deliberate(data: &Path, disk: Option<Arc<Disk>>) -> Option<(Value, Vec<String>)> {
     let store = Options { disk, ..Options::default() };
     let hub = Hub::open_with(data, Settings { store, ..Settings::default() }).await.ok()?;
     stage::deliberate(hub, Cast::Three, &spec(Cast::Three)).await

@@ -2,7 +2,7 @@
 
 use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
 use quorate_procedures::conflict::{Kind, Position};
-use quorate_procedures::deliberation::{Demand, Figures, Missing, RankedIssue, compare};
+use quorate_procedures::deliberation::{Counted, Demand, Figures, Missing, RankedIssue, compare};
 
 /// What was decided, in a line, and its mark: a tie is none of the answers.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
@@ -241,10 +241,15 @@ pub(super) fn flip(decision: &Decision) -> Option<String> {
 pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
     let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
     let rules = compared.map(|one| one.rules).unwrap_or_default();
-    let told = rules.iter().filter(|one| one.rule != outcome.rule).map(|one| {
-        let after = &one.after;
-        let choice = if after.tied.is_empty() { after.choice.clone() } else { "a tie".to_owned() };
-        format!("{} {choice} {:.2}", one.rule.as_str(), after.share)
+    let others: Vec<&Counted> = rules.iter().filter(|one| one.rule != outcome.rule).collect();
+    let is_same = |one: &&Counted| one.after.tied.is_empty() && one.after.choice == decision.position;
+    if decision.how != How::Tied && others.iter().all(is_same) {
+        let names: Vec<&str> = others.iter().map(|one| one.rule.as_str()).collect();
+        return format!("other rules come to the same: {}", names.join(", "));
+    }
+    let told = others.iter().map(|one| {
+        let choice = if one.after.tied.is_empty() { one.after.choice.as_str() } else { "a tie" };
+        format!("{} {choice} {:.2}", one.rule.as_str(), one.after.share)
     });
     format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))
 }

@@ -130,10 +130,18 @@ impl Driving {
             }
             // This start of the driver is over, or the storage failed: the next start goes on.
             Err(Error::Refused(refused)) if refused.code == Code::StaleEpoch => Err(refused.into()),
-            Err(Error::Refused(refused)) => Ok(Event::Failed { ask, why: refused.detail }),
+            Err(Error::Refused(refused)) => {
+                Ok(Event::Failed { ask, why: nameless(&refused.detail, message) })
+            }
             Err(error) => Err(error),
         }
     }
+}
+
+/// Why nobody answered, without the id of the question: the same failure reads the same in every run.
+fn nameless(detail: &str, question: MessageId) -> String {
+    let bare = detail.replace(&format!("request {question} has no answer: "), "");
+    bare.replace(&format!(" to {question}"), "").replace(&format!(" {question}"), "")
 }
 
 impl<'a> Course<'a> {

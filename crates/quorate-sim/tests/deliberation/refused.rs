@@ -38,7 +38,7 @@ fn full_for_ben(times: usize) -> (Judge, Arc<AtomicUsize>) {
     (Box::new(judge), count)
 }
 
-async fn undisturbed(spec: &Spec) -> (Value, usize) {
+async fn undisturbed(spec: &Spec) -> (Value, Vec<String>) {
     let directory = data_directory();
     let hub = gated(&directory.path().join("hub"), Box::new(|_, _| None)).await;
     let (result, sent) = deliberate(hub, Cast::Three, spec).await.expect("nothing happens");

@@ -82,9 +82,21 @@ async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<Running>, quorate::Error> {
     Ok(running)
 }
 
-/// Runs the deliberation to its end, or until the hub fails. Gives the result and how many messages were asked and
-/// published in all: what is on record is not sent again.
-pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, usize)> {
+/// What was asked and published in all, under the names by which the driver tells it apart: a name is there once.
+async fn sent(hub: &Hub) -> Vec<String> {
+    let space = hub.space().expect("a hub in this process");
+    let mut names = Vec::new();
+    for id in hub.outbox("deliberations", None, 1000).await.expect("an outbox").messages {
+        let message = space.message(id).await.expect("it is there").message;
+        names.extend(message.client_id.as_ref().map(ToString::to_string));
+    }
+    names.sort();
+    names
+}
+
+/// Runs the deliberation to its end, or until the hub fails. Gives the result and all that was asked and published: what is
+/// on record is not sent again, and nothing is left out.
+pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, Vec<String>)> {
     let work = async {
         let _agents = agents(&hub, cast).await.ok()?;
         let driver = hub.drive_deliberations().await.ok()?;
@@ -97,8 +109,10 @@ pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Val
                 ProcedureStatus::Running => follow.changed().await.ok()?,
                 ProcedureStatus::Done => {
                     driver.stop().await;
-                    let sent =
-                        hub.outbox("deliberations", None, 1000).await.expect("an outbox").messages.len();
+                    // What is read may be newer than what is published, for a moment.
+                    let seq = procedure.procedure().seq;
+                    follow.wait_for(|published| published.head.seq >= seq).await.ok()?;
+                    let sent = sent(&hub).await;
                     return Some((procedure.result::<Value>().ok()??, sent));
                 }
                 ProcedureStatus::Failed => panic!("{:?}", procedure.result::<Value>()),
