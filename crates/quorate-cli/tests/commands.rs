@@ -683,7 +683,7 @@ fn a8_what_is_under_way_or_failed_tells_whom_it_waits_for_and_why() {
         "quorate deliberate 'Do we ship?' --agent nobody --agent 'ada=cmd:true'",
         "quorate deliberate 'Do we ship?' --agent 'eve=cmd:false' --agent 'fred=cmd:false' 2>&1 | grep -o 'the quorum.*'",
         "quorate deliberation show @last | head -2",
-        "quorate deliberation show @last | grep -o '^missing.*: request'",
+        "quorate deliberation show @last | grep -o '^missing *[a-z]*:'",
         "quorate deliberation show @last --json | grep -o '\"reason\":\"[^\"]*\"'",
         "quorate deliberation list --format compact | cut -f2,4,5",
     ]);

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn words_of_the_truth_are_those_of_the_readers() {
-        let playbook = review("x".into()).expect("the playbook is right");
+        let playbook = review(AGREEMENT.into()).expect("the playbook is right");
         let words = Recommendation::ALL.map(in_words);
         assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
     }
