@@ -57,7 +57,7 @@ fn run(args: &[String]) -> Result<()> {
         "bench" => bench::run(&root, rest),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
-        "schemathesis" if rest.is_empty() => schemathesis::run(&root),
+        "schemathesis" if rest.is_empty() => schemathesis::run(&root, schemathesis::Binary::IsToBeMade),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -17,12 +17,22 @@ const LEFT_OUT: [&str; 2] = ["events.follow", "ws.connect"];
 /// The same calls in every run.
 const SEED: &str = "20260101";
 
+/// Whether the binary is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    /// The tests have just compiled it.
+    IsThere,
+    /// It has to be compiled first.
+    IsToBeMade,
+}
+
 /// Runs it.
-pub(crate) fn run(root: &Path) -> Result<()> {
+pub(crate) fn run(root: &Path, binary: Binary) -> Result<()> {
     let folder = target(root).join("schemathesis");
     let tool = install(root, &folder)?;
-    // With all features: the binary that the tests have compiled already.
-    call(&mut cargo(root, &["build", "--locked", "--workspace", "--all-features", "--bin", "quorate"]))?;
+    if binary == Binary::IsToBeMade {
+        call(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
+    }
     let data = folder.join("data");
     if data.exists() {
         fs::remove_dir_all(&data).context("cannot clear the data of the last run")?;
