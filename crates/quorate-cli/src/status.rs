@@ -135,7 +135,8 @@ fn absent(agent: &Value) -> Option<Line> {
 
 /// What waits for a person to decide.
 async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
-    let query = [("state", Some("pending".to_owned())), ("limit", Some(NAMED_MAX.to_string()))];
+    // All that a page holds, so that their number is right; the first few are named.
+    let query = [("state", Some("pending".to_owned())), ("limit", Some("1000".to_owned()))];
     let answer = hub.look("/v1/approvals", &query).await?;
     let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |approval: &Value| {

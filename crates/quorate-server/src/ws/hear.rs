@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use super::frame::{self, Asked, REQUESTS_MAX, Unread};
 use super::ledger::Range;
 use super::seats::Seat;
-use super::tell::{Tell, Teller, What};
+use super::tell::{Tell, Teller, What, started_again};
 use super::{Session, broken, no_letter};
 use crate::body::Fields;
 use crate::call::Pass;
@@ -55,10 +55,10 @@ pub(super) async fn run(
     let heard = AtomicBool::new(true);
     let settings = session.app.settings();
     let (ping, look) = (settings.patience.ping, settings.times.look);
-    let mut hearer = Hearer::new(session, home, queue.clone());
+    let mut hearer = Hearer::new(Arc::clone(&session), home, queue.clone());
     let last = tokio::select! {
         last = hearer.hear(stream, &heard) => last,
-        problem = must_end(&pass, seat.as_mut(), Every { ping, look }, &queue, &heard) => Some(Tell::End(Box::new(problem))),
+        problem = must_end(&session, &pass, seat.as_mut(), Every { ping, look }, &queue, &heard) => Some(Tell::End(Box::new(problem))),
         () = stopped(life.as_mut()) => Some(Tell::Stop),
         () = queue.closed() => None,
     };
@@ -100,6 +100,7 @@ struct Every {
 
 /// Ends when the connection must: the token is good no more, a newer connection is there, or nobody answers pings.
 async fn must_end(
+    session: &Session,
     pass: &Pass,
     mut seat: Option<&mut Seat>,
     Every { ping, look }: Every,
@@ -116,11 +117,7 @@ async fn must_end(
             }
         };
         tokio::select! {
-            () = lost => {
-                return Refused::new(Code::Conflict, "a newer connection of this agent took over")
-                    .hint("let one connection serve an agent, or give each its own agent")
-                    .into();
-            }
+            () = lost => return superseded(session).into(),
             () = tokio::time::sleep(look) => waited += look,
         }
         if !pass.is_good() {
@@ -138,6 +135,17 @@ async fn must_end(
         }
         let _ = queue.try_send(Tell::Ping);
     }
+}
+
+/// Why a newer connection has the seat: it is a new start of the agent, or the same start from elsewhere.
+fn superseded(session: &Session) -> Refused {
+    let published = session.space.published();
+    let now = session.agent.as_ref().and_then(|id| published.agents.by_id(id)).map(|agent| agent.epoch);
+    if now != session.epoch {
+        return started_again();
+    }
+    Refused::new(Code::Conflict, "a newer connection of this agent took over")
+        .hint("let one connection serve an agent, or give each its own agent")
 }
 
 struct Hearer {

@@ -364,7 +364,8 @@ impl Batch {
     }
 }
 
-fn started_again() -> Refused {
+/// What whoever belongs to an earlier start is told.
+pub(super) fn started_again() -> Refused {
     Refused::new(Code::StaleEpoch, "the agent was started again, or removed")
         .hint("this start of the agent is over; stop it, or say hello without an epoch to start it again")
 }
