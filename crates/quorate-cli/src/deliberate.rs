@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::exit::{Ended, USAGE};
 use crate::hub::HubArgs;
 use crate::playbook::{Playbook, provider, read_input};
-use crate::report::{self, Format};
+use crate::report::{self, FormatArgs};
 use crate::vote;
 
 /// Put one question to agents and tell what they decided, without a playbook. [rw]
@@ -47,18 +47,14 @@ pub(crate) struct DeliberateArgs {
     /// Say what it would take, and ask nobody.
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
-    /// The report: text, md, html or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
-    /// One JSON document, as --format json.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
     #[command(flatten)]
     hub: HubArgs,
 }
 
 pub(crate) async fn run(args: DeliberateArgs) -> anyhow::Result<()> {
-    let format = if args.json { Format::Json } else { args.format };
+    let format = args.format.wanted();
     let (playbook, here) = playbook(&args)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::o200k), format);

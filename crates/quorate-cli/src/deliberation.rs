@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_FOUND};
 use crate::hub::HubArgs;
-use crate::report::{self, Format};
+use crate::report::{self, FormatArgs};
 use crate::shape::{Column, Shape, field, time};
 
 use found::Found;
@@ -46,12 +46,8 @@ enum DeliberationVerb {
     Show {
         /// Its id, the beginning of it, or @last.
         id: String,
-        /// The report: text, md, html or json.
-        #[arg(long, value_name = "FORMAT", default_value = "text")]
-        format: Format,
-        /// One JSON document, as --format json.
-        #[arg(long, conflicts_with = "format")]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// List every ballot, before and after the discussion, with its reason. [ro]
     #[command(after_help = "Example: quorate deliberation votes @last --conflict C1")]
@@ -90,8 +86,8 @@ async fn told(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> 
             let rows = found::newest(hub, usize::from(limit)).await?;
             shape.list(&json!({ "deliberations": rows }).to_string(), "deliberations", LISTED)
         }
-        DeliberationVerb::Show { id, format, json } => {
-            let format = if json { Format::Json } else { format };
+        DeliberationVerb::Show { id, format } => {
+            let format = format.wanted();
             match found::one(hub, &id).await? {
                 Found::Done { id, outcome } => report::print(&outcome, &id, format, None),
                 Found::Failed { info, failure } => unfinished::failed(&info, *failure, format),
@@ -168,7 +164,7 @@ fn counted(choice: &Value) -> String {
 
 /// Every ballot, in the order of the conflicts.
 fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
-    let all: Vec<&Decision> = outcome.decisions.iter().chain(&outcome.further).collect();
+    let all: Vec<&Decision> = outcome.every_decision().collect();
     let chosen: Vec<&&Decision> =
         all.iter().filter(|one| only.is_none_or(|id| one.id.eq_ignore_ascii_case(id))).collect();
     if let (Some(id), true) = (only, chosen.is_empty()) {

@@ -6,7 +6,7 @@ mod parts;
 mod plain;
 mod wrap;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use quorate::deliberation::{Estimate, Outcome};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -25,6 +25,24 @@ pub(crate) enum Format {
     Html,
     /// One JSON document.
     Json,
+}
+
+/// Which of them is wanted.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct FormatArgs {
+    /// The report: text, md, html or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// One JSON document, as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+impl FormatArgs {
+    /// What was asked for.
+    pub(crate) fn wanted(self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
 }
 
 /// Prints a report on stdout.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::exit::{Ended, FAILED};
 use crate::hub::HubArgs;
 use crate::playbook::{Input, Playbook};
-use crate::report::{self, Format};
+use crate::report::{self, Format, FormatArgs};
 use crate::text;
 
 pub(crate) use approval::{Approve, Pending, Settled};
@@ -41,12 +41,8 @@ pub(crate) struct RunArgs {
     /// Say what it would take, and ask nobody.
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
-    /// The report: text, md, html or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
-    /// One JSON document, as --format json.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Who decides what the playbook asks approval for: ask (whoever is at this terminal), wait (for somebody elsewhere),
     /// later (it stays pending), auto (approved unseen). Without it: ask on a terminal, later elsewhere.
     #[arg(long, value_name = "HOW")]
@@ -59,7 +55,7 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
-    let format = if args.json { Format::Json } else { args.format };
+    let format = args.format.wanted();
     let input = args.input.as_deref().map_or(Input::Named, Input::File);
     let playbook = Playbook::read(&args.file, input)?;
     if args.dry_run {

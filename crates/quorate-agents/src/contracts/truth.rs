@@ -152,6 +152,16 @@ impl Recommendation {
     pub const ALL: [Self; 4] =
         [Self::SignAsIs, Self::MinorRevisions, Self::NegotiateKeyTerms, Self::DoNotSign];
 
+    /// As readers say it, and as the preset for contracts knows it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SignAsIs => "sign as is",
+            Self::MinorRevisions => "minor revisions",
+            Self::NegotiateKeyTerms => "negotiate key terms",
+            Self::DoNotSign => "do not sign",
+        }
+    }
+
     /// The recommendation for a score.
     pub fn for_score(score: u32) -> Self {
         Self::ALL.into_iter().find(|one| one.scores().contains(&score)).unwrap_or(Self::DoNotSign)

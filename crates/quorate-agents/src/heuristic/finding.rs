@@ -359,12 +359,7 @@ pub(crate) fn score(severities: impl Iterator<Item = Severity>) -> u32 {
 
 /// What to do at a score, in the words of the review.
 pub(crate) fn recommendation(score: u32) -> &'static str {
-    match Recommendation::for_score(score) {
-        Recommendation::SignAsIs => "sign as is",
-        Recommendation::MinorRevisions => "minor revisions",
-        Recommendation::NegotiateKeyTerms => "negotiate key terms",
-        Recommendation::DoNotSign => "do not sign",
-    }
+    Recommendation::for_score(score).words()
 }
 
 /// The topic of an issue.

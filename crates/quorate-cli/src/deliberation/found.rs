@@ -3,7 +3,6 @@
 use quorate::deliberation::{Failure, How, Outcome, Spec, State};
 use quorate::{Hub, ProcedureHead, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::KIND;
-use quorate_procedures::conflict::Kind;
 use serde_json::{Value, json};
 
 use crate::audit;
@@ -108,7 +107,6 @@ pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>
 
 /// What was decided; a tie is no answer.
 fn answer(outcome: &Outcome) -> Option<String> {
-    let mut all = outcome.decisions.iter().chain(&outcome.further);
-    let is_tie = all.any(|one| one.conflict.kind == Kind::Categorical && one.how == How::Tied);
+    let is_tie = outcome.what_to_do().is_some_and(|one| one.how == How::Tied);
     if is_tie { Some("a tie".to_owned()) } else { outcome.synthesis.recommendation.clone() }
 }

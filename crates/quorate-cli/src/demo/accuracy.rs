@@ -10,11 +10,11 @@ use quorate_agents::contracts::{Half, Recommendation};
 use quorate_agents::{Agent, Question};
 use quorate_procedures::count::{self, Ballot, Rule, tally};
 use quorate_procedures::tokens;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::contract::{Known, SeedRange, Which, in_words, review};
+use super::contract::{Known, SeedRange, Which, review};
 use crate::shape::{Format, Table};
 use crate::text::{self, say};
 
@@ -25,17 +25,26 @@ struct Case {
 }
 
 /// How often somebody was right.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default)]
 struct Score {
     /// How often it said anything.
-    contracts: usize,
-    /// How often that was right.
-    right: usize,
-    /// Right, of all that it said.
-    accuracy: f64,
-    /// How often it was right or one step away.
-    within_one: f64,
+    contracts: u32,
+    right: u32,
+    /// Right, or one step away.
+    near: u32,
+}
+
+impl Serialize for Score {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let rounded = |share: f64| (share * 1e4).round() / 1e4;
+        json!({
+            "contracts": self.contracts,
+            "right": self.right,
+            "accuracy": rounded(self.of(self.right)),
+            "withinOne": rounded(self.of(self.near)),
+        })
+        .serialize(to)
+    }
 }
 
 /// All of one half of the phrasings.
@@ -67,11 +76,11 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
         );
         return Ok(());
     }
-    let percent = |score: &Score| format!("{:.1} %", 100.0 * score.accuracy);
+    let percent = |score: &Score, part: u32| format!("{:.1} %", 100.0 * score.of(part));
     let mut table = Table::new(["WHO", "SEEN", "UNSEEN", "UNSEEN, AT MOST ONE STEP AWAY"]);
     let mut row = |who: &str, seen: &Score, unseen: &Score| {
-        let near = format!("{:.1} %", 100.0 * unseen.within_one);
-        table.row([who.to_owned(), percent(seen), percent(unseen), near]);
+        let (right, near) = (percent(unseen, unseen.right), percent(unseen, unseen.near));
+        table.row([who.to_owned(), percent(seen, seen.right), right, near]);
     };
     for (agent, score) in &seen.alone {
         row(&format!("{agent} alone"), score, unseen.alone.get(agent).unwrap_or(&Score::default()));
@@ -157,7 +166,7 @@ fn judge(cases: &[Case]) -> Measured {
                 alone.entry(agent.clone()).or_default().add(said, case.known);
             }
         }
-        let right = in_words(case.known.recommendation);
+        let right = case.known.recommendation.words();
         let after = case.outcome.synthesis.recommendation.as_deref().unwrap_or_default();
         let before = weighted.get(place).map_or("", String::as_str);
         discussed.add(after, case.known);
@@ -192,21 +201,19 @@ fn question(place: usize, case: &Case) -> count::Question {
 }
 
 impl Score {
-    #[allow(clippy::cast_precision_loss)]
     fn add(&mut self, said: &str, known: Known) {
-        let place = |words: &str| Recommendation::ALL.iter().position(|one| in_words(*one) == words);
-        let steps = match (place(said), place(in_words(known.recommendation))) {
+        let place = |words: &str| Recommendation::ALL.iter().position(|one| one.words() == words);
+        let steps = match (place(said), place(known.recommendation.words())) {
             (Some(said), Some(right)) => said.abs_diff(right),
             _ => usize::MAX,
         };
-        let near = self.within_one * self.contracts as f64 + f64::from(steps <= 1);
         self.contracts += 1;
-        self.right += usize::from(steps == 0);
-        self.accuracy = rounded(self.right as f64 / self.contracts as f64);
-        self.within_one = near / self.contracts as f64;
+        self.right += u32::from(steps == 0);
+        self.near += u32::from(steps <= 1);
     }
-}
 
-fn rounded(share: f64) -> f64 {
-    (share * 1e4).round() / 1e4
+    /// How much of all that it said.
+    fn of(&self, part: u32) -> f64 {
+        f64::from(part) / f64::from(self.contracts.max(1))
+    }
 }

@@ -63,16 +63,6 @@ pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
     Playbook::of(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
 }
 
-/// A recommendation as readers write it.
-pub(super) fn in_words(recommendation: Recommendation) -> &'static str {
-    match recommendation {
-        Recommendation::SignAsIs => "sign as is",
-        Recommendation::MinorRevisions => "minor revisions",
-        Recommendation::NegotiateKeyTerms => "negotiate key terms",
-        Recommendation::DoNotSign => "do not sign",
-    }
-}
-
 /// `FROM..TO`, both included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SeedRange(pub(super) RangeInclusive<u64>);
@@ -107,7 +97,7 @@ mod tests {
     #[test]
     fn words_of_the_truth_are_those_of_the_readers() {
         let playbook = review(AGREEMENT.into()).expect("the playbook is right");
-        let words = Recommendation::ALL.map(in_words);
+        let words = Recommendation::ALL.map(Recommendation::words);
         assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
     }
 }

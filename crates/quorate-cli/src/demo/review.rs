@@ -9,7 +9,7 @@ use quorate_agents::contracts::Half;
 use quorate_engine::canonical_action;
 use serde_json::{Value, json};
 
-use super::contract::{Known, Which, in_words, review};
+use super::contract::{Known, Which, review};
 use super::{DemoArgs, place};
 use crate::exit::{Ended, FAILED};
 use crate::hub::ADMIN_TOKEN;
@@ -100,7 +100,7 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
     let records = space.map_or(0, |space| space.records);
     let head = space.map_or_else(String::new, |space| crate::hex::write(&space.head_hash[..4]));
     let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("nothing");
-    let right = in_words(ran.known.recommendation);
+    let right = ran.known.recommendation.words();
     let mut wrong: Vec<String> = Vec::new();
     if let Some(bad) = &report.first_bad {
         wrong.push(format!("the log does not verify: {} at record {}", bad.damage, bad.seq));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Outcome, RankedIssue, Spec};
+use quorate::deliberation::{Demand, Outcome, Spec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ impl Approval {
             .letter
             .replace("{subject}", &outcome.subject)
             .replace("{recommendation}", recommendation)
-            .replace("{points}", points(&outcome.synthesis.issues).trim_end());
+            .replace("{points}", points(&outcome.synthesis.strategy).trim_end());
         Some(json!({ "letter": letter, "write": self.write }))
     }
 }
@@ -101,26 +101,15 @@ fn braces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What to ask for, the most important first: what nobody has advice for is nothing to ask for.
-fn points(issues: &[RankedIssue]) -> String {
+/// What to ask for, the most needed first.
+fn points(strategy: &[Demand]) -> String {
     let mut text = String::new();
-    let asked = issues.iter().filter_map(|issue| {
-        let best = issue.flagged.iter().find(|one| one.issue.advice.is_some())?;
-        Some((issue, best))
-    });
-    for (number, (issue, best)) in asked.take(POINTS_MAX).enumerate() {
-        let advice = best.issue.advice.as_deref().unwrap_or_default().trim_end_matches('.');
-        let place = best.issue.evidence.as_deref().and_then(section);
-        let place = place.map_or_else(String::new, |place| format!(" ({place})"));
-        let _ = writeln!(text, "{}. {}{place}: {advice}.", number + 1, first_large(&issue.topic));
+    for (number, demand) in strategy.iter().take(POINTS_MAX).enumerate() {
+        let place = demand.section.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
+        let (topic, ask) = (first_large(&demand.topic), demand.ask.trim_end_matches('.'));
+        let _ = writeln!(text, "{}. {topic}{place}: {ask}.", number + 1);
     }
     text
-}
-
-/// Where something stands, if the evidence begins with a short name for it: `10.2: "The Client shall …"`.
-fn section(evidence: &str) -> Option<&str> {
-    let place = evidence.split_once(':').map_or(evidence, |(place, _)| place).trim();
-    (!place.is_empty() && place.chars().count() <= 24).then_some(place)
 }
 
 fn first_large(text: &str) -> String {

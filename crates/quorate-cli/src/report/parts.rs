@@ -6,7 +6,7 @@ use quorate_procedures::deliberation::{Counted, Demand, Figures, Missing, Ranked
 
 /// What was decided, in a line, and its mark: a tie is none of the answers.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
-    let tied = main(outcome).filter(|decision| decision.how == How::Tied);
+    let tied = outcome.what_to_do().filter(|decision| decision.how == How::Tied);
     match (tied, &outcome.synthesis.recommendation) {
         (Some(decision), _) => {
             let choices: Vec<&str> = tied_choices(decision);
@@ -28,7 +28,7 @@ pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
     if let Some(confidence) = synthesis.confidence {
         parts.push(format!("confidence {confidence:.2}"));
     }
-    parts.extend(main(outcome).map(|decision| format!("margin {:.2}", margin(decision))));
+    parts.extend(outcome.what_to_do().map(|decision| format!("margin {:.2}", margin(decision))));
     parts.push(match synthesis.agreement.level.as_str() {
         "split" => "the agents are split".to_owned(),
         level => format!("{level} agreement"),
@@ -42,18 +42,9 @@ fn margin(decision: &Decision) -> f64 {
     decision.share - others.map(|one| one.share).fold(0.0, f64::max)
 }
 
-/// The conflict about what to do, if there was one.
-pub(super) fn main(outcome: &Outcome) -> Option<&Decision> {
-    all(outcome).find(|decision| decision.conflict.kind == Kind::Categorical)
-}
-
 /// The conflict about what to do, and the others.
 pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
-    all(outcome).partition(|decision| decision.conflict.kind == Kind::Categorical)
-}
-
-fn all(outcome: &Outcome) -> impl Iterator<Item = &Decision> {
-    outcome.decisions.iter().chain(&outcome.further)
+    outcome.every_decision().partition(|decision| decision.conflict.kind == Kind::Categorical)
 }
 
 /// How a conflict was settled, in a few words.

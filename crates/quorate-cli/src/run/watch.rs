@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorate::deliberation::{Decision, Outcome, Phase, Spec, State};
+use quorate::deliberation::{Outcome, Phase, Spec, State};
 use quorate::{Hub, ProcedureInfo};
 use quorate_agents::{Agent, Use};
 use quorate_procedures::conflict::Kind;
@@ -90,19 +90,15 @@ impl Told {
 
 /// What the discussion changed, and what the vote came to.
 pub(super) fn outcome(outcome: &Outcome) {
-    let all = || outcome.decisions.iter().chain(&outcome.further);
-    let moved = |decision: &Decision| {
-        let moved = decision.changes.iter().filter(|change| change.from != change.to);
-        moved.map(|change| change.agent.clone()).collect::<Vec<_>>()
-    };
     // Numbers move with everything that is said; what tells is who holds something else now.
-    let words = all().filter(|decision| decision.conflict.kind != Kind::Numeric);
-    let minds: BTreeSet<String> = words.flat_map(moved).collect();
+    let words = outcome.every_decision().filter(|decision| decision.conflict.kind != Kind::Numeric);
+    let minds: BTreeSet<&str> =
+        words.flat_map(|decision| &decision.changes).map(|change| change.agent.as_str()).collect();
     if !minds.is_empty() {
-        let names: Vec<String> = minds.into_iter().collect();
+        let names: Vec<&str> = minds.into_iter().collect();
         say(plain_line("", "", &format!("changed their minds: {}", names.join(", "))));
     }
-    if let Some(decision) = all().find(|decision| decision.conflict.kind == Kind::Categorical) {
+    if let Some(decision) = outcome.what_to_do() {
         let held = decision.positions.iter().filter(|one| one.position == decision.position).count();
         let count = format!("{held}/{}", decision.positions.len());
         say(plain_line("vote", &count, &decision.position));

@@ -48,7 +48,7 @@ pub struct Choice {
 /// Counts all conflicts of an outcome under every rule. `borda` is there only if somebody gave a ranking.
 #[must_use]
 pub fn compare(outcome: &Outcome) -> Vec<Compared> {
-    let decisions: Vec<&Decision> = outcome.decisions.iter().chain(&outcome.further).collect();
+    let decisions: Vec<&Decision> = outcome.every_decision().collect();
     let choices: Vec<&Decision> =
         decisions.iter().copied().filter(|one| !one.conflict.is_numeric()).collect();
     let before: Vec<Question> =

@@ -10,7 +10,7 @@ use super::spec::NotAsked;
 use super::state::{Change, Missing};
 use super::synthesis::Synthesis;
 use super::{Out, Phase, Step};
-use crate::conflict::{Conflict, Position};
+use crate::conflict::{Conflict, Kind, Position};
 use crate::count::{Flip, Rule, Share};
 use crate::finding::Finding;
 
@@ -31,6 +31,19 @@ pub struct Outcome {
     /// All that was gathered.
     #[serde(flatten)]
     pub gathered: Gathered,
+}
+
+impl Outcome {
+    /// Every conflict and how it was settled, those beyond the limit last.
+    pub fn every_decision(&self) -> impl Iterator<Item = &Decision> {
+        self.decisions.iter().chain(&self.further)
+    }
+
+    /// The conflict about what to do, if there was one.
+    #[must_use]
+    pub fn what_to_do(&self) -> Option<&Decision> {
+        self.every_decision().find(|decision| decision.conflict.kind == Kind::Categorical)
+    }
 }
 
 /// Why there is no outcome.

@@ -123,7 +123,7 @@ proptest! {
                 prop_assert!(said <= most);
             }
             let messages = outcome.gathered.messages.iter().map(|message| message.id.as_str());
-            let conflicts = outcome.decisions.iter().chain(&outcome.further).map(|one| one.id.as_str());
+            let conflicts = outcome.every_decision().map(|one| one.id.as_str());
             let known: Vec<&str> = messages.chain(conflicts).collect();
             let synthesis = &outcome.synthesis;
             for sentence in synthesis.summary.iter().chain(synthesis.strategy.iter().map(|one| &one.sentence)) {
