@@ -1,8 +1,8 @@
 //! `GET /v1/ws`: one connection for everything that an agent does. It sends frames of JSON, each with a number; the hub
 //! answers by number, and brings deliveries within the credit that it was given.
 //!
-//! Two tasks serve a connection. One hears (`hear.rs`): it reads frames and puts what they ask for in line, in their order.
-//! The other tells (`tell.rs`): it alone writes, answers and deliveries alike, and if nobody reads it is cut off.
+//! One task serves a connection (`talk.rs`): it hears frames and puts what they ask for in line, in their order (`hear.rs`),
+//! and tells answers and deliveries (`tell.rs`); if nobody reads them, the connection is cut off.
 
 mod broken;
 mod frame;
@@ -10,9 +10,9 @@ mod hear;
 mod hello;
 mod ledger;
 mod seats;
+mod talk;
 mod tell;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Extension;
@@ -21,7 +21,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use bytes::Bytes;
-use quorate_core::{AgentId, Code, Commit, Epoch, Op, Principal, Refused};
+use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused};
 use quorate_engine::Space;
 
 use crate::app::App;
@@ -32,7 +32,6 @@ use crate::problem::Problem;
 use crate::wire::Sealing;
 #[cfg(test)]
 pub(crate) use frame::REQUESTS_MAX;
-use ledger::Ledger;
 pub(crate) use seats::Seats;
 
 /// Bytes read from a connection at once; held by every idle one.
@@ -42,7 +41,7 @@ const WRITE_BUFFER_BYTES: usize = 8 * 1024;
 /// Bytes that may wait to be written: a few of the largest frames.
 const WRITE_BUFFER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
 
-/// What both tasks of a connection know.
+/// What does not change while a connection lasts.
 struct Session {
     app: App,
     space: Space,
@@ -55,12 +54,11 @@ struct Session {
     epoch: Option<Epoch>,
     /// How long deliveries may lie here that must not be sent.
     starved_after: Duration,
-    ledger: Mutex<Ledger>,
 }
 
 impl Session {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn now(&self) -> Mono {
+        self.app.engine().clock().now().mono
     }
 
     /// Whether the agent was started again, or removed.
@@ -106,8 +104,8 @@ pub(crate) async fn upgrade(
 async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
     let patience = app.settings().patience.hello;
     let peer = life.as_ref().map(|life| life.peer);
-    let hello = match tokio::time::timeout(patience, hello::hear(&app, peer, &mut socket)).await {
-        Ok(Ok(hello)) => hello,
+    let known = match tokio::time::timeout(patience, hello::hear(&app, peer, &mut socket)).await {
+        Ok(Ok(known)) => known,
         Ok(Err(problem)) => return turn_away(&app, socket, &problem).await,
         Err(_) => {
             let late = Refused::new(Code::Timeout, "the first frame did not come in time")
@@ -117,9 +115,7 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
         }
     };
     let _presence = Presence::of_socket(&app);
-    let hello::Known { session, pass, home, consumer, seat } = hello;
-    let session = Arc::new(session);
-    hear::run(session, pass, home, consumer, seat, life, socket).await;
+    talk::run(known, life, socket).await;
 }
 
 /// Tells why, and closes.

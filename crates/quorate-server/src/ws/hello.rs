@@ -1,7 +1,6 @@
 //! The first frame: who is there, as which agent, and whether it goes on where it stopped.
 
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
@@ -43,6 +42,7 @@ pub(super) struct Known {
     pub(super) home: SpaceNo,
     /// What brings the deliveries, if there is an agent.
     pub(super) consumer: Option<Consumer>,
+    pub(super) ledger: Ledger,
     pub(super) seat: Option<Seat>,
 }
 
@@ -73,11 +73,11 @@ pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket
         agent: agent.clone(),
         epoch,
         starved_after: Duration::from_millis(lease_ms / 2),
-        ledger: Mutex::new(Ledger::new(consumer.as_ref().map(|one| one.grant(0)), resumed as u64)),
     };
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
     socket.send(Message::Text(welcome.into())).await.map_err(|_| gone())?;
-    Ok(Known { session, pass, home: known.home, consumer, seat })
+    let ledger = Ledger::new(consumer.as_ref().map(|one| one.grant(0)), resumed as u64);
+    Ok(Known { session, pass, home: known.home, consumer, ledger, seat })
 }
 
 async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
