@@ -332,7 +332,8 @@ async fn d6_questions_are_asked_and_answered() {
     bob.ok("send", reply).await;
     assert_eq!(alice.answer(asked).await["ok"]["message"]["payload"], 4);
     quick["timeoutMs"] = json!(1);
-    alice.refused("request", quick, "TIMEOUT").await;
+    let told = alice.refused("request", quick, "TIMEOUT").await;
+    assert_eq!(told["applied"], "yes", "bob has it: {told}");
     alice.refused("send", json!({"to": "bob", "payload": 1}), "INVALID").await;
 }
 
