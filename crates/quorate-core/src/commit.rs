@@ -97,6 +97,14 @@ impl Commit {
         self
     }
 
+    /// Makes a commit repeatable whose operations follow from what is there: the key is for what was asked, since the same
+    /// call later would come to other operations.
+    #[must_use]
+    pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
+        self.key = Some((key, fingerprint::of_request(asked)));
+        self
+    }
+
     /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
     ///
     /// # Errors

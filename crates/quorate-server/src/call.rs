@@ -296,6 +296,28 @@ impl Call {
         }
     }
 
+    /// Like [`Self::commit`], for operations that follow from what is there: the key is for what was asked.
+    pub(crate) async fn commit_asked(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
+        self.space.commit(self.as_asked(ops)).await
+    }
+
+    /// What the same call under the same key was answered before. To be looked at before what is there.
+    pub(crate) async fn answered(&self) -> Result<Option<Receipt>, Error> {
+        match &self.key {
+            Some(_) => self.space.answered(self.as_asked(Vec::new())).await,
+            None => Ok(None),
+        }
+    }
+
+    fn as_asked(&self, ops: Vec<Op>) -> Commit {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
+        match &self.key {
+            Some(key) => commit.keyed_for(key.clone(), &[self.uri.path().as_bytes(), &self.body]),
+            None => commit,
+        }
+    }
+
     /// The agent for which something is done: whoever asks, or the one that somebody names who is no agent.
     pub(crate) fn acting(&self, named: Option<String>) -> Result<AgentId, Refused> {
         match (named.map(AgentId::new).transpose()?, self.by()) {

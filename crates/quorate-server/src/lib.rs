@@ -24,6 +24,7 @@ mod ws;
 
 pub mod audit;
 mod journal;
+mod making;
 mod observe;
 mod otlp;
 

@@ -43,6 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .for_itself()
             .body::<HeartbeatIn>()
+            .without_key("A sign of life leaves no record; one more does no harm.")
             .answers::<AgentOut>(200, "The agent.")
             .to(heartbeat),
         get(

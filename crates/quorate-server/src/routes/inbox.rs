@@ -35,7 +35,9 @@ pub(crate) fn routes() -> Vec<Route> {
         .to(claim),
         settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.").to(ack),
         settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.").to(nack),
-        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.").to(extend),
+        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.")
+            .without_key("It leaves no record: once more, and they are held from then on.")
+            .to(extend),
     ]
 }
 
