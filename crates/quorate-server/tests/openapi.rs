@@ -47,6 +47,41 @@ fn every_operation_is_described_in_full() {
     }
 }
 
+// Fails under: a noun that can be shown and not listed, or the other way round.
+#[test]
+fn every_noun_has_list_and_get() {
+    // One of a kind; a view of something else; or no list, since there is no end to it.
+    const ALONE: &[&str] = &["policy", "state", "inbox", "outbox", "violations", "subscriptions", "traces"];
+    let ids: BTreeSet<_> = operations().filter_map(|(_, _, told)| told["operationId"].as_str()).collect();
+    for id in &ids {
+        let (noun, verb) = id.split_once('.').expect("noun.verb");
+        let other = match verb {
+            "get" => "list",
+            "list" => "get",
+            _ => continue,
+        };
+        assert_ne!(ids.contains(format!("{noun}.{other}").as_str()), ALONE.contains(&noun), "{id}");
+    }
+    for noun in [
+        "agents",
+        "messages",
+        "requests",
+        "dead-letters",
+        "context",
+        "snapshots",
+        "tasks",
+        "locks",
+        "sessions",
+        "procedures",
+        "approvals",
+        "budgets",
+        "tokens",
+        "spaces",
+    ] {
+        assert!(ids.contains(format!("{noun}.get").as_str()), "{noun}");
+    }
+}
+
 // Fails under: two types of one name (the second gets a number), a reference to nothing.
 #[test]
 fn every_name_means_one_thing() {
