@@ -101,14 +101,16 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
         (None, Some(at), None) => when(&at)?,
         (None, None, Some(text)) => When::Time(time::read("time", &text)?),
         _ => {
-            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other").into());
+            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other")
+                .hint("keep one of them")
+                .into());
         }
     };
     let entry = call.space.entry(&key, when).await?;
     let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
     match found {
         Some(entry) => ok(&EntryOut::new(&entry)),
-        None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).into()),
+        None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).hint("write it with PUT, or look for it with GET /v1/context?prefix=; ?version= shows what was deleted").into()),
     }
 }
 
@@ -131,7 +133,7 @@ async fn history(call: &Call, key: &Key) -> Answer {
     let after = Version(number_in(which.cursor.as_deref())?);
     let entries = call.space.history(key, after, limit).await?;
     if entries.is_empty() && after == Version(0) {
-        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).into());
+        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).hint("write it with PUT, or look for it with GET /v1/context?prefix=; ?version= shows what was deleted").into());
     }
     let last = entries.last().filter(|_| entries.len() == limit);
     let cursor = last.map(|last| last.version.head.version.0.to_string());

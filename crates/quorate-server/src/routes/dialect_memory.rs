@@ -102,7 +102,10 @@ pub(crate) async fn show_entry(Path(key): Path<String>, call: Call) -> Answer {
 
 async fn shown(call: &Call, status: StatusCode, key: &Key) -> Answer {
     let found = call.space.entry(key, When::Now).await?.filter(|entry| entry.content.is_some());
-    let missing = || Refused::new(Code::NotFound, format!("there is no entry {key}"));
+    let missing = || {
+        Refused::new(Code::NotFound, format!("there is no entry {key}"))
+            .hint("write it with PUT, or look for it with GET /v1/context?prefix=")
+    };
     let entry = found.ok_or_else(missing)?;
     let first = call.space.history(key, Version(0), 1).await?;
     let created_at = first.first().map_or(entry.version.at, |first| first.version.at);

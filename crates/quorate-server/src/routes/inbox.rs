@@ -114,7 +114,9 @@ pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> Answer {
 async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
-        return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}")).into());
+        return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
+            .hint("register it with PUT /v1/agents/{id}; GET /v1/agents lists who is there")
+            .into());
     }
     let leases: Leases = body::parse(&call.body)?;
     let ops = leases

@@ -117,7 +117,9 @@ pub(crate) async fn sign_in(
             .into());
     };
     let Principal::Holder { role, name } = whose.principal().clone() else {
-        return Err(Refused::new(Code::Forbidden, "pages are for people").into());
+        return Err(Refused::new(Code::Forbidden, "pages are for people")
+            .hint("use a token of a person; agents send their own")
+            .into());
     };
     let end = now.wall.plus_ms(whole_ms(app.settings().times.page_token));
     // Never longer than the token that it comes from.
