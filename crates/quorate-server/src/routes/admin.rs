@@ -145,7 +145,7 @@ pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
     match published.tokens.list().into_iter().find(|token| token.id == wanted) {
         Some(token) => ok(&TokenOut::new(&token)),
         None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}"))
-            .hint("GET /v1/tokens lists those that are good; one that was revoked or has expired is gone")
+            .hint("the list of tokens shows those that are good; one that was revoked or has expired is gone")
             .into()),
     }
 }
@@ -270,7 +270,7 @@ pub(crate) async fn show_space(Path(name): Path<String>, call: Call) -> Answer {
     match call.app.space(&SpaceName::new(&name)?) {
         Some(space) => ok(&SpaceOut { name, seq: space.published().head.seq.0 }),
         None => Err(Refused::new(Code::NotFound, format!("there is no space {name}"))
-            .hint("make it with POST /v1/spaces; GET /v1/spaces lists those that there are")
+            .hint("make it first, or look at the list of spaces")
             .into()),
     }
 }

@@ -89,7 +89,7 @@ async fn shown(call: &Call, id: &BudgetId) -> Answer {
     let agents = &call.space.published().agents;
     let missing = || {
         Refused::new(Code::NotFound, format!("there is no budget {id}"))
-            .hint("make it with PUT /v1/budgets/{id}; GET /v1/budgets lists those that you may see")
+            .hint("make it first; the list of budgets shows those that you may see")
     };
     let budget: Budget = call.space.budget(id).await?.ok_or_else(missing)?;
     let owner = budget.owner.and_then(|owner| agents.get(owner)).map(|agent| agent.id.clone());

@@ -110,7 +110,9 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
     match found {
         Some(entry) => ok(&EntryOut::new(&entry)),
-        None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).hint("write it with PUT, or look for it with GET /v1/context?prefix=; ?version= shows what was deleted").into()),
+        None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
+            .hint("write it first, or look at the list of entries; what was deleted is still in its history")
+            .into()),
     }
 }
 
@@ -133,7 +135,9 @@ async fn history(call: &Call, key: &Key) -> Answer {
     let after = Version(number_in(which.cursor.as_deref())?);
     let entries = call.space.history(key, after, limit).await?;
     if entries.is_empty() && after == Version(0) {
-        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).hint("write it with PUT, or look for it with GET /v1/context?prefix=; ?version= shows what was deleted").into());
+        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
+            .hint("write it first, or look at the list of entries; what was deleted is still in its history")
+            .into());
     }
     let last = entries.last().filter(|_| entries.len() == limit);
     let cursor = last.map(|last| last.version.head.version.0.to_string());

@@ -93,9 +93,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     match found {
         Some(letter) => ok(&letter),
         None => Err(Refused::new(Code::NotFound, format!("there is no dead letter {id}"))
-            .hint(
-                "GET /v1/dead-letters lists what was given up; one that was given out again is none any more",
-            )
+            .hint("the list shows what was given up; one that was given out again is none any more")
             .into()),
     }
 }

@@ -104,7 +104,7 @@ async fn shown(call: &Call, status: StatusCode, key: &Key) -> Answer {
     let found = call.space.entry(key, When::Now).await?.filter(|entry| entry.content.is_some());
     let missing = || {
         Refused::new(Code::NotFound, format!("there is no entry {key}"))
-            .hint("write it with PUT, or look for it with GET /v1/context?prefix=")
+            .hint("write it first, or look at the list of entries")
     };
     let entry = found.ok_or_else(missing)?;
     let first = call.space.history(key, Version(0), 1).await?;

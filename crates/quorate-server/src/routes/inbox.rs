@@ -115,7 +115,7 @@ async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
-            .hint("register it with PUT /v1/agents/{id}; GET /v1/agents lists who is there")
+            .hint("register it first, or look at the list of agents")
             .into());
     }
     let leases: Leases = body::parse(&call.body)?;
