@@ -7,13 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName};
+use quorate_core::{IdempotencyKey, Principal, SpaceName};
 use quorate_engine::{Engine, Error, Space};
 use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::deliberations::Drivers;
-use crate::hands::Hands;
 use crate::journal::Journal;
 use crate::making::{Made, Making};
 use crate::observe::{self, Observed};
@@ -43,8 +42,6 @@ struct Inner {
     observed: Observed,
     /// What drives deliberations.
     drivers: Drivers,
-    /// What serves connections.
-    hands: Hands,
     /// Which spaces were made under a key.
     made: Mutex<Made>,
     /// Whether the hub is about to end.
@@ -64,17 +61,12 @@ impl App {
     /// Serves the spaces of an engine. Those that exist are opened: their time goes on, whether anybody asks or not.
     ///
     /// # Errors
-    /// When the storage fails, or the system has no more threads.
+    /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let rates = Rates::new(settings.limits);
         let exporter =
             settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
-        let hands = Hands::start(settings.threads).map_err(|error| {
-            let detail = format!("there are no {} threads for connections: {error}", settings.threads);
-            Refused::new(Code::Unavailable, detail).hint("let the process have more threads (ulimit -u)")
-        })?;
         let app = Self(Arc::new(Inner {
-            hands,
             engine,
             settings,
             spaces: RwLock::default(),
@@ -120,10 +112,6 @@ impl App {
 
     pub(crate) fn drivers(&self) -> &Drivers {
         &self.0.drivers
-    }
-
-    pub(crate) fn hands(&self) -> &Hands {
-        &self.0.hands
     }
 
     pub(crate) fn journal(&self) -> &Journal {

@@ -10,7 +10,6 @@ mod call;
 mod deliberations;
 mod dialect;
 mod guard;
-mod hands;
 mod listen;
 mod patience;
 mod problem;
