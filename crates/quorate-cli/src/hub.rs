@@ -2,22 +2,23 @@
 
 mod body;
 mod ids;
+mod place;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use quorate_client::{Answer, Error, Http, Lines, Options, Request};
-use quorate_core::{Code, Refused, Secret};
+use quorate_client::{Answer, Http, Lines, Options, Request};
+use quorate_core::Secret;
 use quorate_store::Chance;
 use serde_json::Value;
 
 use crate::config::{Key, Origin, Said, Settings, Surroundings};
-use crate::exit::{Ended, FAILED, INTERRUPTED, NOT_FOUND, USAGE};
+use crate::exit::{Ended, INTERRUPTED, NOT_FOUND, USAGE};
 use crate::{hex, text};
 
 pub(crate) use body::{Content, Fields, read_file};
 pub(crate) use ids::{Noun, meant, none_yet};
+pub(crate) use place::{Place, runs};
 pub(crate) use quorate_client::segment;
 
 /// What a hub that runs wrote into its data directory: the line with which it said that it is ready.
@@ -101,10 +102,10 @@ impl HubArgs {
             )
             .into());
         }
-        let token = token(settings, &place)?;
+        let token = place.token(settings)?;
         let options = Options {
             space: settings.get(Key::Space).map(|said| said.value.clone()),
-            ca_file: settings.get(Key::CaFile).map(|said| PathBuf::from(&said.value)),
+            ca_file: place.ca_file(settings)?,
             plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
             ..Options::default()
         };
@@ -115,7 +116,7 @@ impl HubArgs {
     fn at_rest(&self, settings: &Settings) -> Option<PathBuf> {
         let data = self.data.clone().unwrap_or_else(|| settings.data());
         let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-        (!named && !is_running(&data)).then_some(data)
+        (!named && runs(&data).is_none()).then_some(data)
     }
 
     /// As [`HubArgs::library`], to look only: a directory that is not there is not made.
@@ -142,13 +143,6 @@ impl HubArgs {
     }
 }
 
-/// Whether a hub runs on a data directory. Who was killed left the file behind that says so: somebody has to answer there.
-pub(crate) fn is_running(data: &Path) -> bool {
-    let address = running(data)
-        .and_then(|url| url.split_once("://").and_then(|(_, rest)| rest.parse::<SocketAddr>().ok()));
-    address.is_some_and(|address| std::net::TcpStream::connect(address).is_ok())
-}
-
 fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
     match said.map(|said| said.value.as_str()) {
         None | Some("false") => Ok(false),
@@ -158,105 +152,6 @@ fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
             Err(Ended::new(USAGE, message, "say true or false").into())
         }
     }
-}
-
-/// Where the hub is, and how that was found.
-pub(crate) struct Place {
-    pub(crate) url: String,
-    /// Said by somebody, or found in the data directory or the default.
-    said: Option<Origin>,
-    data: PathBuf,
-}
-
-impl Place {
-    /// Whatever was said on the higher level counts: an address, or a data directory in which a hub runs.
-    pub(crate) fn find(settings: &Settings, flag: Option<&Path>) -> anyhow::Result<Self> {
-        let data = flag.map_or_else(|| settings.data(), Path::to_owned);
-        if let Some((Key::Url, said)) = settings.first_of([Key::Url, Key::Data]) {
-            return Ok(Self { url: said.value.clone(), said: Some(said.origin.clone()), data });
-        }
-        let found = running(&data);
-        if found.is_none() && flag.is_some() {
-            let hint = format!("start one: quorate serve --data {}", data.display());
-            return Err(Ended::new(FAILED, format!("no hub runs on {}", data.display()), hint).into());
-        }
-        let said = settings.get(Key::Url).filter(|_| found.is_none());
-        let url = found.or_else(|| said.map(|said| said.value.clone()));
-        let url = url.unwrap_or_else(|| Key::Url.default_value().to_owned());
-        Ok(Self { url, said: said.map(|said| said.origin.clone()), data })
-    }
-
-    fn is_loopback(&self) -> bool {
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
-        let host = match rest.strip_prefix('[') {
-            Some(six) => six.split(']').next().unwrap_or_default(),
-            None => rest.split([':', '/']).next().unwrap_or_default(),
-        };
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    }
-}
-
-/// Where the hub listens that runs on a data directory, as it said itself. Only ever on this machine: the file could
-/// have come with a project from somebody else.
-pub(crate) fn running(data: &Path) -> Option<String> {
-    let line = std::fs::read_to_string(data.join(READY)).ok()?;
-    let ready: Value = serde_json::from_str(&line).ok()?;
-    let secure = ready["https"].is_string();
-    let address: SocketAddr = ready[if secure { "https" } else { "http" }].as_str()?.parse().ok()?;
-    let ip = address.ip();
-    let host = match (ip.is_loopback(), ip.is_unspecified()) {
-        (true, _) => ip,
-        // It listens everywhere, so here as well.
-        (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
-        _ => return None,
-    };
-    let address = SocketAddr::new(host, address.port());
-    Some(format!("{}://{address}", if secure { "https" } else { "http" }))
-}
-
-/// The token: what was said, else the admin's of a hub on this machine.
-fn token(settings: &Settings, place: &Place) -> anyhow::Result<Secret> {
-    let (text, from, origin) = match settings.first_of([Key::Token, Key::TokenFile]) {
-        Some((Key::Token, said)) => (said.value.clone(), said.origin.to_string(), Some(&said.origin)),
-        Some((_, said)) => {
-            let text = std::fs::read_to_string(&said.value).map_err(|error| {
-                let message = format!("the token file {} cannot be read: {error}", said.value);
-                Ended::new(USAGE, message, format!("{} names it; check the path", said.origin))
-            })?;
-            (text, said.value.clone(), Some(&said.origin))
-        }
-        None => {
-            let file = place.data.join(ADMIN_TOKEN);
-            match std::fs::read_to_string(&file) {
-                Ok(text) if place.is_loopback() => (text, file.display().to_string(), None),
-                _ => return Err(nobody(place, &file).into()),
-            }
-        }
-    };
-    // Whoever wrote the file of the project says where to; only who calls says whose token goes there.
-    let from_user = matches!(origin, Some(Origin::File { project: false, .. }));
-    if from_user && place.said.as_ref().is_some_and(Origin::is_project) && !place.is_loopback() {
-        let message =
-            format!("the token of {from} is not sent to {}, which only the project names", place.url);
-        let hint =
-            "name both in one place: a profile in the user's file, or QUORATE_URL and QUORATE_TOKEN_FILE";
-        return Err(Ended::new(USAGE, message, hint).into());
-    }
-    text.trim().parse().map_err(|wrong| {
-        let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
-        Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into()
-    })
-}
-
-fn nobody(place: &Place, file: &Path) -> Error {
-    let why =
-        if place.is_loopback() { "" } else { ", and the local admin's token does not leave this machine" };
-    let detail = format!("there is no token for {}: none was given{why}", place.url);
-    let hint = format!(
-        "run this where the hub's data is ({} is looked for),\nor give --token-file FILE or QUORATE_TOKEN",
-        file.display()
-    );
-    Refused::new(Code::Unauthenticated, detail).hint(hint).into()
 }
 
 /// A hub, reached as somebody.
@@ -413,6 +308,3 @@ pub(crate) async fn unless_interrupted<T>(
         done = work => done,
     }
 }
-
-#[cfg(test)]
-mod tests;

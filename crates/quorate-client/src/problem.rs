@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn i2_a_question_without_an_answer_was_asked() {
-        let told = br#"{"code":"TIMEOUT","detail":"no answer","hint":"","applied":"yes","asked":"msg_0-5-0"}"#;
+        let told =
+            br#"{"code":"TIMEOUT","detail":"no answer","hint":"","applied":"yes","asked":"msg_0-5-0"}"#;
         let error = of_answer(408, told, "here");
         assert!(!error.nothing_applied());
         assert_eq!(error.refused().and_then(|refused| refused.facts.asked.as_deref()), Some("msg_0-5-0"));

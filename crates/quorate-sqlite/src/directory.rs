@@ -242,6 +242,13 @@ pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
     }
 }
 
+/// Whether a process holds a data directory, as a hub that runs there does: it takes the right to write there. Nothing
+/// is changed.
+#[must_use]
+pub fn is_held(path: &Path) -> bool {
+    matches!(share_lock(path), Err(OpenError::InUse { .. }))
+}
+
 fn in_use(path: &Path, mut lock: File) -> OpenError {
     let mut holder = String::new();
     // Only for the message: an unreadable lock file still means that somebody holds it.

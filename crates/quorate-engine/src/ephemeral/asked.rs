@@ -91,7 +91,10 @@ impl Space {
                 Ok(Answer { id: MessageRef::Ephemeral(number), at: sent_at, message })
             }
             None => {
-                let detail = format!("no answer from {name} to {} within {length_ms} ms", MessageRef::Ephemeral(number));
+                let detail = format!(
+                    "no answer from {name} to {} within {length_ms} ms",
+                    MessageRef::Ephemeral(number)
+                );
                 Err(Refused::new(Code::Timeout, detail)
                     .hint("nothing of it is kept; ask again, or ask durably")
                     .asked(MessageRef::Ephemeral(number))

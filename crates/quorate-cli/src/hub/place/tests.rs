@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use super::running;
+use super::said_in;
 
 #[test]
 fn a_hub_that_runs_is_found_on_this_machine_only() {
     let data = tempfile::tempdir().expect("a directory");
     let says = |line: &str| {
         fs::write(data.path().join("ready.json"), line).expect("written");
-        running(data.path())
+        said_in(data.path())
     };
-    assert_eq!(running(data.path()), None);
+    assert_eq!(said_in(data.path()), None);
     assert_eq!(says(r#"{"http":"127.0.0.1:81"}"#).as_deref(), Some("http://127.0.0.1:81"));
     assert_eq!(says(r#"{"http":"[::1]:81"}"#).as_deref(), Some("http://[::1]:81"));
     assert_eq!(says(r#"{"http":"0.0.0.0:81"}"#).as_deref(), Some("http://127.0.0.1:81"));
