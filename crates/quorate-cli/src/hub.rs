@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::config::{Key, Origin, Said, Settings, Surroundings};
 use crate::exit::{Ended, INTERRUPTED, NOT_FOUND, USAGE};
+use crate::shape::{self, Shape};
 use crate::{hex, text};
 
 pub(crate) use body::{Content, Fields, read_file};
@@ -81,7 +82,15 @@ impl HubArgs {
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
         let (url, token, options) = self.way(&settings)?;
-        Ok(Hub { http: Http::new(&url, token.reveal(), options)? })
+        Ok(Hub { http: Http::new(&url, token.reveal(), options)?, shape: Shape::default() })
+    }
+
+    /// As [`HubArgs::open`], for what may write: a dry run is told in this shape.
+    ///
+    /// # Errors
+    /// As [`HubArgs::open`].
+    pub(crate) fn open_as(&self, shape: &Shape) -> anyhow::Result<Hub> {
+        Ok(Hub { shape: shape.clone(), ..self.open()? })
     }
 
     /// The way to the hub that is meant: its address, the token, and how calls are made.
@@ -117,6 +126,12 @@ impl HubArgs {
         let data = self.data.clone().unwrap_or_else(|| settings.data());
         let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
         (!named && runs(&data).is_none()).then_some(data)
+    }
+
+    /// The data directory that is meant, if it holds data, no hub runs there and none was named.
+    pub(crate) fn resting(&self) -> anyhow::Result<Option<PathBuf>> {
+        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        Ok(self.at_rest(&settings).filter(|data| data.join("quorate.db").exists()))
     }
 
     /// As [`HubArgs::library`], to look only: a directory that is not there is not made.
@@ -157,6 +172,8 @@ fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
 /// A hub, reached as somebody.
 pub(crate) struct Hub {
     http: Http,
+    /// How a dry run is told.
+    shape: Shape,
 }
 
 /// How to call.
@@ -225,7 +242,7 @@ impl Hub {
 
     /// What the hub answers, to look into.
     pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
-        Ok(serde_json::from_str(&self.get(path, query).await?)?)
+        shape::read(&self.get(path, query).await?)
     }
 
     /// Lines as they come.
@@ -249,9 +266,7 @@ impl Hub {
         body: Option<String>,
     ) -> anyhow::Result<Option<String>> {
         if dry_run.dry_run {
-            text::say("a dry run: nothing was asked for");
-            text::print(format!("{} {path}", method.word()));
-            body.iter().for_each(|body| text::print(text::clean_json(body)));
+            tell_dry_run(&self.shape, method.word(), path, body.as_deref());
             return Ok(None);
         }
         let request = match method {
@@ -268,6 +283,19 @@ impl Hub {
         let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
         body_of(&answer).map(Some)
     }
+}
+
+/// What a dry run says: the call that would be made; for a program, one document.
+pub(crate) fn tell_dry_run(shape: &Shape, method: &str, path: &str, body: Option<&str>) {
+    text::say("a dry run: nothing was asked for");
+    if shape.is_json() {
+        let (path, body) = (Value::from(path), body.unwrap_or("null"));
+        let call = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
+        text::print(text::clean_json(&call));
+        return;
+    }
+    text::print(format!("{method} {path}"));
+    body.iter().for_each(|body| text::print(text::clean_json(body)));
 }
 
 /// Of everything that writes.
