@@ -1,20 +1,19 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
+mod admin;
 mod observe;
 mod times;
 mod wall;
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{IsTerminal as _, Write as _};
+use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
-use quorate_engine::{Engine, Space};
+use quorate_engine::Engine;
 use quorate_server::{App, Journal, Level, Listening, ServeError, Settings, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Ended, STORAGE_FAILED, USAGE_OF_SERVE};
-use crate::hub::{ADMIN_TOKEN, READY};
+use crate::hub::READY;
 use crate::{config, text};
 
 /// QUOR on a keypad.
@@ -130,7 +129,7 @@ impl Served {
     ) -> anyhow::Result<Self> {
         let app = App::new(Arc::clone(&engine), settings).await?;
         let space = engine.space("default".parse()?).await?;
-        let token_file = admin_token(data, &space, told).await?;
+        let token_file = admin::token_file(data, &space, told).await?;
         let scheme = if door.tls.is_some() { "https" } else { "http" };
         let mut listening = match door.tls {
             Some(tls) => Listening::start_tls(app.clone(), door.listen, tls).await,
@@ -146,6 +145,8 @@ impl Served {
             "url": format!("{scheme}://{}", listening.address()),
             "data": data,
             "adminTokenFile": token_file,
+            // Who holds the directory: only then does anybody believe the file below.
+            "pid": std::process::id(),
         });
         // For commands on this machine: they find the hub by its data directory.
         let found_by = FoundBy::write(data, &ready.to_string());
@@ -177,12 +178,12 @@ impl Served {
 }
 
 /// Whatever is written from here on is closed to others from its first byte.
-fn close_to_others() {
+pub(crate) fn close_to_others() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 /// Opens the data directory, and says how long that took.
-fn recover(
+pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
     clock: &Arc<SystemClock>,
@@ -232,42 +233,4 @@ fn in_words(error: ServeError) -> anyhow::Error {
     };
     let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
     Ended { code: USAGE_OF_SERVE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()
-}
-
-/// The file with the admin's token. At the first start both are made; the file first, so that a crash in between
-/// leaves no token that nobody knows.
-async fn admin_token(data: &Path, space: &Space, told: Told) -> anyhow::Result<PathBuf> {
-    let path = data.join(ADMIN_TOKEN);
-    if space.published().tokens.list().iter().any(|token| token.bearer == Bearer::Holder(TokenRole::Admin)) {
-        return Ok(path);
-    }
-    let (secret, is_new) = match fs::read_to_string(&path) {
-        Ok(text) => (text.trim().parse::<Secret>()?, false),
-        Err(_) => (space.draw_secret(), true),
-    };
-    if is_new {
-        write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let create = CreateToken {
-        digest: secret.digest(),
-        bearer: Bearer::Holder(TokenRole::Admin),
-        name: TokenName::new("first")?,
-        expires_at: None,
-    };
-    space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await?;
-    if told == Told::Nothing {
-        return Ok(path);
-    }
-    text::say(format!("the admin's token is in {}", path.display()));
-    if std::io::stderr().is_terminal() {
-        text::say(format!("it is {}", secret.reveal()));
-    }
-    Ok(path)
-}
-
-fn write_secret(path: &Path, secret: &Secret) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", secret.reveal())?;
-    file.sync_all()?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

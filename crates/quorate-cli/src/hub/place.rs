@@ -58,7 +58,8 @@ impl Place {
         };
         if let Some((Key::Url, said)) = settings.first_of([Key::Url, Key::Data]) {
             // The same address, and it needs no word of anybody.
-            let is_of_hub = said_in(&data).as_deref() == Some(&said.value) && trusted()?.is_some();
+            let is_of_hub =
+                Ready::read(&data).is_some_and(|ready| ready.url == said.value) && trusted()?.is_some();
             return Ok(place(said.value.clone(), if is_of_hub { By::Hub } else { by(settings, said) }));
         }
         match (trusted()?, flag, settings.get(Key::Url)) {
@@ -118,10 +119,14 @@ impl Place {
             (true, true) => format!(", and {} is of the hub on its own directory", file.display()),
         };
         let detail = format!("there is no token for {}: none was given{why}", self.url);
-        let hint = format!(
-            "run this where the hub's data is ({} is looked for),\nor give --token-file FILE or QUORATE_TOKEN",
-            file.display()
-        );
+        let hint = if matches!(self.by, By::Hub) {
+            "give --token-file FILE or QUORATE_TOKEN; or start the hub again: where its own\nadmin's token is missing, it makes a new one".to_owned()
+        } else {
+            let file = file.display();
+            format!(
+                "run this where the hub's data is ({file} is looked for),\nor give --token-file FILE or QUORATE_TOKEN"
+            )
+        };
         Refused::new(Code::Unauthenticated, detail).hint(hint).into()
     }
 
@@ -191,31 +196,41 @@ fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
 }
 
 /// Where the hub listens that runs on a data directory. Who was killed left the file behind that says so, and a
-/// project may bring one along: somebody has to answer there, and a process has to hold the directory.
+/// project may bring one along: somebody has to answer there, and the process that wrote it has to hold the directory.
 pub(crate) fn runs(data: &Path) -> Option<String> {
-    let url = said_in(data)?;
+    let Ready { url, pid } = Ready::read(data)?;
     let (_, address) = url.split_once("://")?;
     let answers = std::net::TcpStream::connect(address.parse::<SocketAddr>().ok()?).is_ok();
     // In this order: whoever looks at the lock of a directory keeps a hub from starting there for that moment.
-    (answers && quorate_sqlite::is_held(data)).then_some(url)
+    (answers && quorate_sqlite::holder(data) == Some(pid)).then_some(url)
 }
 
-/// Where the hub on a data directory listens, as it said itself; on this machine only.
-pub(super) fn said_in(data: &Path) -> Option<String> {
-    let line = std::fs::read_to_string(data.join(READY)).ok()?;
-    let ready: Value = serde_json::from_str(&line).ok()?;
-    let secure =
-        ready["https"].is_string() || ready["url"].as_str().is_some_and(|url| url.starts_with("https:"));
-    let address: SocketAddr = ready["https"].as_str().or(ready["http"].as_str())?.parse().ok()?;
-    let ip = address.ip();
-    let host = match (ip.is_loopback(), ip.is_unspecified()) {
-        (true, _) => ip,
-        // It listens everywhere, so here as well.
-        (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
-        _ => return None,
-    };
-    let address = SocketAddr::new(host, address.port());
-    Some(format!("{}://{address}", if secure { "https" } else { "http" }))
+/// What a hub said when it was ready.
+struct Ready {
+    /// Where it listens, on this machine.
+    url: String,
+    /// Which process it is.
+    pid: String,
+}
+
+impl Ready {
+    fn read(data: &Path) -> Option<Self> {
+        let line = std::fs::read_to_string(data.join(READY)).ok()?;
+        let ready: Value = serde_json::from_str(&line).ok()?;
+        let secure =
+            ready["https"].is_string() || ready["url"].as_str().is_some_and(|url| url.starts_with("https:"));
+        let address: SocketAddr = ready["https"].as_str().or(ready["http"].as_str())?.parse().ok()?;
+        let ip = address.ip();
+        let host = match (ip.is_loopback(), ip.is_unspecified()) {
+            (true, _) => ip,
+            // It listens everywhere, so here as well.
+            (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
+            _ => return None,
+        };
+        let address = SocketAddr::new(host, address.port());
+        let url = format!("{}://{address}", if secure { "https" } else { "http" });
+        Some(Self { url, pid: ready["pid"].as_u64()?.to_string() })
+    }
 }
 
 #[cfg(test)]
