@@ -13,6 +13,9 @@ use crate::text;
 /// The narrowest that a last column gets on a narrow terminal.
 const LAST_MIN: usize = 12;
 
+/// How much of a payload stands in a list; the whole of it is in JSON, and where one thing is shown.
+const CELL_MAX: usize = 500;
+
 /// How to show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
@@ -89,7 +92,7 @@ impl Shape {
         } else {
             let items = listed.values();
             let mut table = Table::new(columns.iter().map(|column| column.0));
-            items.iter().for_each(|item| table.row(columns.iter().map(|column| (column.1)(item))));
+            items.iter().for_each(|item| table.row(cells(columns, item)));
             table.print(self.format());
             if items.is_empty() {
                 text::say(format!("no {}", in_words(name)));
@@ -137,6 +140,11 @@ fn in_words(name: &str) -> String {
 
 /// A column: its name, and what stands in it.
 pub(crate) type Column = (&'static str, fn(&Value) -> String);
+
+/// A row of a list.
+pub(crate) fn cells(columns: &[Column], item: &Value) -> impl Iterator<Item = String> {
+    columns.iter().map(|column| shortened(&(column.1)(item), CELL_MAX))
+}
 
 /// A list as the hub answered it, each item as it came.
 pub(crate) struct Listed {

@@ -4,9 +4,10 @@
 mod place;
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -196,6 +197,23 @@ fn i18_who_has_the_port_of_a_hub_that_was_killed_gets_no_token() {
     fs::write(place.data().join("quorate.lock"), format!("{}\n", std::process::id())).expect("written");
     let said = status(&place, &[("data", At::Flag, &data)]);
     assert_eq!((said.code, heir.got_a_token()), (Some(1), false), "{}", said.err);
+}
+
+// Fails under: a connection that is made again without a look at who listens there now.
+#[test]
+fn i18_a_tail_gives_its_token_to_nobody_who_came_in_between() {
+    let (mut place, _, _) = world();
+    let mut tail = place.command("quorate");
+    tail.args(["tail", "--from", "1"]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut tail = tail.spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(tail.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    place.kill();
+    let heir = Somebody::at(&place.address);
+    let heard: Vec<String> =
+        (0..3).map(|_| heir.heard.recv_timeout(Duration::from_secs(20)).expect("it looks again")).collect();
+    let _ = (tail.kill(), tail.wait());
+    assert!(heard.iter().all(|request| !request.contains("qrt_")), "{}", heard.concat().len());
 }
 
 // Fails under: a start that makes the token of the file an admin's again.

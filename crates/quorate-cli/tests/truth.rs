@@ -201,3 +201,43 @@ fn one_try_is_one_try() {
     let said = place.shell("quorate status");
     assert!(said.out.contains("given up after 1 try by bob"), "{}", said.out);
 }
+
+// Fails under: `--json` that is lines or plain text.
+#[test]
+fn json_is_one_document_of_the_log_too() {
+    let mut place = Place::with_hub();
+    let whole = |place: &Place, line: &str| document(&place.shell(&format!("quorate {line}")).out);
+    let log = |place: &Place, line: &str| {
+        let found = whole(place, line);
+        assert_eq!(found["records"][0]["seq"], 1, "{line}: {found}");
+        assert!(found["records"].as_array().is_some_and(|records| records.len() > 1), "{line}: {found}");
+        assert_eq!(whole(place, &format!("{line} --from 99")), json!({"records": []}));
+    };
+    log(&place, "audit log --json");
+    place.call("PUT", "/v1/agents/bob", "{}");
+    place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","action":"sum","payload":1}"#);
+    assert!(whole(&place, "audit log --as text --json")["records"].to_string().contains("sum"));
+    assert_eq!(place.shell("quorate audit log --jsonl --limit 2").out.lines().count(), 2);
+    assert_eq!(whole(&place, "explain --json")["codes"][0]["code"], "INVALID");
+    let page = whole(&place, "explain STALE_LEASE --json")["page"].clone();
+    assert!(page.as_str().is_some_and(|page| page.starts_with("# STALE_LEASE")), "{page}");
+    let found = whole(&place, "audit erase 4 0 --dry-run --json");
+    assert_eq!((&found["dryRun"], &found["path"]), (&json!(true), &json!("/v1/commit")));
+    place.kill();
+    log(&place, "audit log --json --data quorate-data");
+}
+
+// Fails under: lists that print whole payloads, 500 KB a row.
+#[test]
+fn a_list_shows_the_beginning_of_what_is_large() {
+    let place = Place::with_hub();
+    let large = "x".repeat(300_000);
+    place.call("PUT", "/v1/context/large", &format!(r#"{{"content":"{large}"}}"#));
+    for format in ["table", "md", "compact"] {
+        let out = place.shell(&format!("quorate memory list --format {format}")).out;
+        assert!(out.len() < 2_000 && out.contains("xxx…"), "{format}: {}", out.len());
+    }
+    assert_eq!(place.shell("quorate memory get large").out, large);
+    assert!(place.shell("quorate memory list --json").out.contains(&large));
+    assert!(place.shell("quorate man msg send").out.contains(".SH EXAMPLES"));
+}

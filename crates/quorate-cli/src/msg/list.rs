@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::hub::{Hub, Page, segment};
-use crate::shape::{Column, Format, Listed, Shape, Table, field, plain, read, time};
+use crate::shape::{Column, Format, Listed, Shape, Table, cells, field, plain, read, time};
 use crate::text;
 
 /// Which messages.
@@ -82,7 +82,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Res
         // Whoever may look into a box may not look at every letter in it.
         let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
         let letter = json!({"item": item, "message": read(&message)?});
-        table.row(columns.iter().map(|column| (column.1)(&letter)));
+        table.row(cells(columns, &letter));
         let open = raw.get().trim_end().trim_end_matches('}');
         documents.push(format!("{open},\"message\":{message}}}"));
     }
