@@ -13,7 +13,7 @@ use crate::text;
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
 pub(crate) enum BackupCommand {
-    /// Copy a data directory, as of one moment. A hub may work in it meanwhile. [ro]
+    /// Copy a data directory, as of one moment. A hub may work in it meanwhile. [rw]
     #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
     Create {
         /// The data directory.
@@ -22,6 +22,9 @@ pub(crate) enum BackupCommand {
         /// A new directory for the copy.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
+        /// Only say what would be copied.
+        #[arg(long)]
+        dry_run: bool,
         /// One JSON document.
         #[arg(long)]
         json: bool,
@@ -35,6 +38,9 @@ pub(crate) enum BackupCommand {
         /// A new data directory.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
+        /// Only say what would be restored.
+        #[arg(long)]
+        dry_run: bool,
         /// One JSON document.
         #[arg(long)]
         json: bool,
@@ -43,11 +49,19 @@ pub(crate) enum BackupCommand {
 
 pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
-        BackupCommand::Create { data, to, json } => {
+        BackupCommand::Create { data, to, dry_run: true, json } => {
+            let there = quorate_sqlite::backup_dry(&data, &to)?;
+            tell(&there, json, &format!("a dry run: nothing was copied to {}", to.display()));
+        }
+        BackupCommand::Create { data, to, dry_run: false, json } => {
             let copied = quorate_sqlite::backup(&data, &to)?;
             tell(&copied, json, &format!("copied to {}", to.display()));
         }
-        BackupCommand::Restore { from, data, json } => {
+        BackupCommand::Restore { from, data, dry_run: true, json } => {
+            let there = quorate_sqlite::restore_dry(&from, &data)?;
+            tell(&there, json, &format!("a dry run: nothing was restored to {}", data.display()));
+        }
+        BackupCommand::Restore { from, data, dry_run: false, json } => {
             let now = SystemClock::new().now().wall;
             let restored = quorate_sqlite::restore(&from, &data, now)?;
             tell(&restored, json, &format!("restored to {}", data.display()));

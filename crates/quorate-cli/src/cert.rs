@@ -11,7 +11,7 @@ use quorate_store::{Clock as _, SystemClock};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use serde_json::json;
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CONFLICT, Ended};
 use crate::text;
 
 /// How long a certificate for development is good. Browsers take none that is good for more than 398 days.
@@ -43,6 +43,9 @@ pub(crate) struct DevArgs {
     /// Replace what is there. A hub that uses it takes up the new one by itself.
     #[arg(long)]
     force: bool,
+    /// Only say what would be written.
+    #[arg(long)]
+    dry_run: bool,
     /// Print what was written as JSON.
     #[arg(long)]
     json: bool,
@@ -61,7 +64,7 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     {
         let message = format!("{} is there already", there.display());
         let hint = "give another directory with --out, or replace it with --force".to_owned();
-        return Err(Ended { code: USAGE, message, hint }.into());
+        return Err(Ended { code: CONFLICT, message, hint }.into());
     }
     let mut hosts: Vec<String> = ALWAYS.iter().map(ToString::to_string).collect();
     hosts.extend(args.host.iter().filter(|host| !ALWAYS.contains(&host.as_str())).cloned());
@@ -69,10 +72,19 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let today = today.to_zoned(jiff::tz::TimeZone::UTC).date();
     let until = today.checked_add(jiff::Span::new().days(DAYS))?;
     let (pem, secret) = make(&hosts, today, until)?;
+    if args.dry_run {
+        text::say("a dry run: nothing was written");
+        return tell(args, &hosts, until);
+    }
     fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     // The key first: a hub that looks in between finds a pair that does not fit, and keeps what it has.
     write(&key, &secret, 0o600).with_context(|| format!("cannot write {}", key.display()))?;
     write(&certificate, &pem, 0o644).with_context(|| format!("cannot write {}", certificate.display()))?;
+    tell(args, &hosts, until)
+}
+
+fn tell(args: &DevArgs, hosts: &[String], until: jiff::civil::Date) -> anyhow::Result<()> {
+    let (certificate, key) = (args.out.join("cert.pem"), args.out.join("key.pem"));
     if args.json {
         let told =
             json!({"certificate": certificate, "key": key, "hosts": hosts, "until": until.to_string()});
@@ -81,6 +93,9 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     }
     text::print(format!("certificate  {}  for {}, until {until}", certificate.display(), hosts.join(", ")));
     text::print(format!("key          {}  readable by you alone", key.display()));
+    if args.dry_run {
+        return Ok(());
+    }
     let extra: String = args.host.iter().map(|host| format!(" --host {host}")).collect();
     text::say(format!(
         "for development only: it is signed by itself. To use it:\n  \

@@ -97,7 +97,7 @@ enum Command {
     Config(config::ConfigArgs),
     /// Look for what could be wrong, and what to do about it. [ro]
     Doctor(doctor::DoctorArgs),
-    /// Copy a data directory while it is not in use, or bring a copy back. [rw]
+    /// Copy a data directory, also while a hub works in it, or bring a copy back. [rw]
     #[command(subcommand)]
     Backup(backup::BackupCommand),
     /// Check that a data directory holds what was written. [ro]

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use quorate_engine::Engine;
-use quorate_server::{App, Journal, Level, Listening, ServeError, Settings, Tls};
+use quorate_server::{App, Journal, Level, Listening, Reserved, ServeError, Settings, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::{Ended, STORAGE_FAILED, USAGE_OF_SERVE};
+use crate::exit::{Ended, STORAGE_FAILED, USAGE};
 use crate::hub::READY;
 use crate::{config, text};
 
@@ -57,15 +57,17 @@ pub(crate) struct ServeArgs {
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     close_to_others();
-    let tls = args.wall.tls()?;
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
     let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
+    let tls = args.wall.tls(&journal)?;
+    // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
+    let door = Door::new(args.listen, tls, args.insecure_listen)?;
     let engine = recover(&data, args.times.engine(), &clock, &journal)?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
-        limits: args.wall.limits(),
+        limits: args.wall.limits(&journal),
         times: args.times.times(),
         journal: journal.clone(),
         otlp,
@@ -73,10 +75,10 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let door = Door { listen: args.listen, or_else: None, tls, insecure: args.insecure_listen };
-    let served = Served::start(&data, engine, settings, door, Told::Everything).await?;
+    let served = Served::start(&data, engine, settings, door, &journal).await?;
     text::print(served.ready.to_string());
-    journal.say(Level::Info, "ready", &[("http", json!(served.listening.address().to_string()))]);
+    let said = ["http", "url"].map(|field| (field, served.ready[field].clone()));
+    journal.say(Level::Info, "ready", &said);
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
@@ -96,18 +98,19 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// Where to listen, and how.
 struct Door {
-    listen: SocketAddr,
-    /// If somebody else listens there.
-    or_else: Option<SocketAddr>,
-    tls: Option<Tls>,
-    insecure: bool,
+    reserved: Reserved,
+    scheme: &'static str,
 }
 
-/// Whether whoever starts a hub is told about its first token.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Everything,
-    Nothing,
+impl Door {
+    fn new(listen: SocketAddr, tls: Option<Tls>, insecure: bool) -> anyhow::Result<Self> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let reserved = match tls {
+            Some(tls) => Reserved::tls(listen, tls),
+            None => Reserved::plain(listen, insecure),
+        };
+        Ok(Self { reserved: reserved.map_err(in_words)?, scheme })
+    }
 }
 
 /// A hub of this process that listens.
@@ -126,42 +129,39 @@ impl Served {
         engine: Arc<Engine>,
         settings: Settings,
         door: Door,
-        told: Told,
+        journal: &Journal,
     ) -> anyhow::Result<Self> {
         let app = App::new(Arc::clone(&engine), settings).await?;
         let space = engine.space("default".parse()?).await?;
-        let token_file = admin::token_file(data, &space, told).await?;
-        let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let mut listening = match door.tls {
-            Some(tls) => Listening::start_tls(app.clone(), door.listen, tls).await,
-            None => Listening::start(app.clone(), door.listen, door.insecure).await,
-        };
-        if let (Err(ServeError::Listen { .. }), Some(other)) = (&listening, door.or_else) {
-            listening = Listening::start(app.clone(), other, door.insecure).await;
-        }
-        let listening = listening.map_err(in_words)?;
-        let ready = json!({
+        let token_file = admin::token_file(data, &space, journal).await?;
+        let Door { reserved, scheme } = door;
+        let listening = reserved.listen(app.clone()).map_err(in_words)?;
+        let address = listening.address().to_string();
+        let mut ready = json!({
             "event": "ready",
-            scheme: listening.address().to_string(),
-            "url": format!("{scheme}://{}", listening.address()),
+            "http": address,
+            "url": format!("{scheme}://{address}"),
             "data": data,
             "adminTokenFile": token_file,
             // Who holds the directory: only then does anybody believe the file below.
             "pid": std::process::id(),
         });
+        if scheme == "https" {
+            ready["https"] = address.into();
+        }
         // For commands on this machine: they find the hub by its data directory.
-        let found_by = FoundBy::write(data, &ready.to_string());
+        let found_by = FoundBy::write(data, &ready.to_string(), journal);
         Ok(Self { engine, app, listening, found_by, ready })
     }
 
     /// A hub for the time of a command, on this machine only: on the usual port, or on any that is free.
     pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
         close_to_others();
-        let clock = SystemClock::new();
-        let engine = recover(data, quorate_engine::Options::default(), &clock, &Journal::default())?;
-        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let door = Door { listen: here(PORT), or_else: Some(here(0)), tls: None, insecure: false };
-        Self::start(data, engine, Settings::default(), door, Told::Nothing).await
+        let here = |port| Door::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, false);
+        let door = here(PORT).or_else(|_| here(0))?;
+        let (clock, silent) = (SystemClock::new(), Journal::default());
+        let engine = recover(data, quorate_engine::Options::default(), &clock, &silent)?;
+        Self::start(data, engine, Settings::default(), door, &silent).await
     }
 
     /// Where it listens.
@@ -210,10 +210,11 @@ pub(crate) fn recover(
 struct FoundBy(PathBuf);
 
 impl FoundBy {
-    fn write(data: &Path, line: &str) -> Self {
+    fn write(data: &Path, line: &str, journal: &Journal) -> Self {
         let path = data.join(READY);
         if let Err(error) = fs::write(&path, format!("{line}\n")) {
-            text::say(format!("commands will not find this hub by {}: {error}", data.display()));
+            let facts = [("file", json!(path)), ("why", json!(error.to_string()))];
+            journal.say(Level::Warn, "commands will not find this hub by its directory", &facts);
         }
         Self(path)
     }
@@ -233,5 +234,5 @@ fn in_words(error: ServeError) -> anyhow::Error {
         ServeError::Listen { .. } => "another hub may run there; give another port, or 0 for any",
     };
     let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
-    Ended { code: USAGE_OF_SERVE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()
+    Ended { code: USAGE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()
 }

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Args;
 use quorate_core::Seq;
 use quorate_sqlite::{Bad, Checkpoint, Report};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::exit::{DAMAGED, Ended};
+use crate::exit::{DAMAGED, Ended, USAGE};
 use crate::hex;
 use crate::text;
 
@@ -18,7 +17,8 @@ use crate::text;
 #[command(after_help = "Example: quorate verify --data team --checkpoint heads.jsonl
 
 Every record, every payload and every table is checked; nothing is changed.
-Exit codes: 0 all is well, 64 wrong usage, 65 damaged data, 74 it cannot be read")]
+Exit codes: 0 all is well, 64 wrong usage (also: there is no such directory), 65
+damaged data, 74 it cannot be read")]
 pub(crate) struct VerifyArgs {
     /// The data directory.
     #[arg(long, value_name = "DIR")]
@@ -114,16 +114,24 @@ pub(crate) fn tell(report: &Report, checkpoints: usize) {
 }
 
 fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
-    let content =
-        std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let content = std::fs::read_to_string(file).map_err(|error| {
+        Ended::new(
+            USAGE,
+            format!("{} cannot be read: {error}", file.display()),
+            "check the path of --checkpoint",
+        )
+    })?;
     let values = serde_json::Deserializer::from_str(&content).into_iter::<Stored>();
     let mut found = Vec::new();
     for value in values {
-        let wrong = || format!("{} is not what `quorate audit checkpoint` prints", file.display());
-        let Stored { space, seq, hash } = value.with_context(wrong)?;
-        let hash = hex::read(&hash).with_context(wrong)?;
+        let Stored { space, seq, hash } = value.map_err(|_| wrong(file))?;
+        let hash = hex::read(&hash).ok_or_else(|| wrong(file))?;
         found.push(Checkpoint { space, seq: Seq(seq), hash });
     }
-    anyhow::ensure!(!found.is_empty(), "{} holds no checkpoint", file.display());
-    Ok(found)
+    if found.is_empty() { Err(wrong(file).into()) } else { Ok(found) }
+}
+
+fn wrong(file: &Path) -> Ended {
+    let message = format!("{} holds no checkpoint", file.display());
+    Ended::new(USAGE, message, "give the file that `quorate audit checkpoint` printed")
 }

@@ -163,6 +163,13 @@ fn what_cannot_be_served_ends_with_its_code() {
     let (code, said) = run(&["--listen", &address]);
     assert_eq!(code, Some(64), "{said}");
     assert!(said.contains("another port"), "{said}");
+    assert!(!directory.path().join("data").exists(), "nothing was made for what cannot be served");
+    // A directory in which another hub works.
+    let hub = Hub::start(&directory.path().join("data"));
+    let (code, said) = run(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, Some(64), "{said}");
+    assert!(said.contains("help:"), "{said}");
+    drop(hub);
 }
 
 #[test]

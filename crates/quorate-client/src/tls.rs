@@ -61,8 +61,8 @@ pub(crate) fn refused(error: &std::io::Error) -> (String, &'static str) {
     };
     let hint = match wrong {
         CertificateError::UnknownIssuer => {
-            "name the file of the authority that signed it: `Options::ca_file`, --ca-file or QUORATE_CA_FILE; for one of \
-             `quorate cert dev` that is its cert.pem"
+            "name the file of the authority that signed it: --ca-file, QUORATE_CA_FILE, or the client's option for it; for \
+             one of `quorate cert dev` that is its cert.pem"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "use a name or an address that the certificate bears, or make one that bears this: \

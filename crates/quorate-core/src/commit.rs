@@ -97,13 +97,22 @@ impl Commit {
         self
     }
 
+    /// Makes a commit repeatable whose operations follow from what is there: the key is for what was asked, since the same
+    /// call later would come to other operations.
+    #[must_use]
+    pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
+        self.key = Some((key, fingerprint::of_request(asked)));
+        self
+    }
+
     /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
     ///
     /// # Errors
     /// `INVALID`, `TOO_LARGE` or `LIMIT_EXCEEDED`, naming the operation.
     pub fn check(&self) -> Result<(), Refused> {
         if self.ops.is_empty() {
-            return Err(Refused::new(Code::Invalid, "the commit has no operation"));
+            return Err(Refused::new(Code::Invalid, "the commit has no operation")
+                .hint("give it at least one operation in ops"));
         }
         if self.ops.len() > OPS_MAX {
             return Err(Refused::new(
@@ -538,7 +547,8 @@ pub(crate) fn check_claim(what: &str, max: u32) -> Result<(), Refused> {
 
 fn check_leases(leases: &[LeaseRef]) -> Result<(), Refused> {
     match leases.len() {
-        0 => Err(Refused::new(Code::Invalid, "the operation names no delivery")),
+        0 => Err(Refused::new(Code::Invalid, "the operation names no delivery")
+            .hint("name at least one delivery with its lease token")),
         1..=ACKS_MAX => Ok(()),
         count => Err(Refused::new(Code::LimitExceeded, format!("the operation names {count} deliveries"))
             .limit(ACKS_MAX as u64)

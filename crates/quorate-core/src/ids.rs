@@ -418,6 +418,7 @@ impl FromStr for MessageId {
         });
         id.ok_or_else(|| {
             Refused::new(Code::Invalid, format!("{text:?} is not a message id such as msg_0-17-0"))
+                .hint("give it as the hub told it when the message was sent")
         })
     }
 }
@@ -447,6 +448,7 @@ impl FromStr for DeliveryId {
         });
         id.ok_or_else(|| {
             Refused::new(Code::Invalid, format!("{text:?} is not a delivery id such as dlv_0-17"))
+                .hint("give it as the claim told it")
         })
     }
 }
@@ -476,7 +478,10 @@ impl FromStr for TokenId {
             Some(Self { generation: Generation(generation), seq: Seq(seq), n: u32::try_from(n).ok()? })
         });
         // Without the text: somebody may have put the secret there.
-        id.ok_or_else(|| Refused::new(Code::Invalid, "that is not the id of a token such as tok_0-17-0"))
+        id.ok_or_else(|| {
+            Refused::new(Code::Invalid, "that is not the id of a token such as tok_0-17-0")
+                .hint("give the id that the list of tokens shows, not the secret")
+        })
     }
 }
 

@@ -145,7 +145,8 @@ impl Priority {
             4..=6 => Ok(Self { level: 1, rank: value }),
             7..=8 => Ok(Self { level: 2, rank: value }),
             9..=10 => Ok(Self { level: 3, rank: value }),
-            _ => Err(Refused::new(Code::Invalid, format!("the priority {value} is not between 1 and 10"))),
+            _ => Err(Refused::new(Code::Invalid, format!("the priority {value} is not between 1 and 10"))
+                .hint("use 1 to 10, or low, normal, high, urgent")),
         }
     }
 }

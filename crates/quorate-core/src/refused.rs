@@ -127,6 +127,40 @@ impl Code {
         }
     }
 
+    /// What to do next where nobody knows better: no refusal is without.
+    #[must_use]
+    pub fn next_step(self) -> &'static str {
+        match self {
+            Self::Invalid => "mend what the detail names, and send it again",
+            Self::Unauthenticated => "show a token of this hub that is good",
+            Self::Forbidden => "ask with a token that may, or let somebody do it who may",
+            Self::PolicyViolation => "keep to the rules of the space; an admin can change them",
+            Self::NotFound => "check the name; the list of its kind shows what there is",
+            Self::UnknownRecipient => "register the agent first, or send to one that is there",
+            Self::Timeout => "ask again, or wait for longer",
+            Self::Conflict => "look at how it stands now, and decide again",
+            Self::VersionConflict => "read the entry again, and write with its version",
+            Self::StaleLease => "drop this work: somebody else has it, or it is over",
+            Self::StaleEpoch => "stop this one: a newer start of the agent is at work",
+            Self::Duplicate => "use a new key or id for something new",
+            Self::SessionClosed => "open a new session",
+            Self::Cancelled => "ask anew if it is still wanted",
+            Self::Expired => "ask anew",
+            Self::TooLarge => "send less, or in parts",
+            Self::SecretDetected => "keep the secret where it belongs, and send its name",
+            Self::LimitExceeded => "stay within the limit: split it, or ask for less",
+            Self::QueueFull => "send again later, when the recipient has caught up",
+            Self::StorageFailed => "start the hub again, and repeat the call under the same key",
+            Self::Unavailable => "try again in a moment",
+            Self::Overloaded => "try again in a moment, and more slowly",
+            Self::StorageFull => "make room on the disk of the hub, and try again",
+            Self::StaleFence => "drop what the lock was for, and take it again",
+            Self::Deadlock => "let go of what the others wait for, and try again",
+            Self::LoopRefused => "stop the circle, or begin a new chain",
+            Self::BudgetExceeded => "raise the budget of the chain, or begin a new one",
+        }
+    }
+
     /// Whether the same request may succeed later without a change.
     #[must_use]
     pub fn retryable(self) -> bool {
@@ -201,17 +235,17 @@ pub struct Refused {
     pub code: Code,
     /// What is wrong, for people.
     pub detail: String,
-    /// What to do next; may be empty.
+    /// What to do next.
     pub hint: String,
     /// The facts of the case, for programs.
     pub facts: Box<Facts>,
 }
 
 impl Refused {
-    /// A refusal with its code and detail.
+    /// A refusal with its code and detail; what to do next is said for the code, until somebody says it better.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), hint: String::new(), facts: Box::default() }
+        Self { code, detail: detail.into(), hint: code.next_step().to_owned(), facts: Box::default() }
     }
 
     /// Says what to do next.

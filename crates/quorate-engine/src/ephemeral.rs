@@ -249,7 +249,8 @@ fn check_sender(
     message: &Message,
 ) -> Result<(), Refused> {
     let known = |agent: &AgentId| {
-        let missing = || Refused::new(Code::NotFound, format!("there is no agent {agent}"));
+        let missing =
+            || Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first");
         published.agents.by_id(agent).ok_or_else(missing)
     };
     let actor = match principal {
@@ -263,7 +264,8 @@ fn check_sender(
         return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")));
     }
     if message.from.as_ref() != Some(actor) {
-        return Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as another")));
+        return Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as another"))
+            .hint("leave from out: a message is from the agent whose token sends it"));
     }
     Ok(())
 }

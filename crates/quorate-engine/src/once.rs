@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
-use quorate_core::{AgentId, Ask, Code, Commit, Op, OpResult, Receipt, Refused, Timestamp, Waiting};
+use quorate_core::{
+    AgentFilter, AgentId, AgentNo, Ask, Code, Commit, Inspect, Op, OpResult, Receipt, Refused, Timestamp,
+    Waiting,
+};
 use quorate_store::StoreError;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -113,6 +116,24 @@ impl Space {
         let mut asking = self.await_request(&principal, epoch, *id).await?;
         asking.stays();
         Ok(asking)
+    }
+
+    /// What was answered to a commit under the same key, if there was one: for calls that have to know before they look at
+    /// what is there.
+    ///
+    /// # Errors
+    /// `DUPLICATE` if it was another commit, or a failure of the storage.
+    pub async fn answered(&self, commit: Commit) -> Result<Option<Receipt>, Error> {
+        // A look leaves no record, so it uses up no key; and the key is looked up before anything else.
+        let nobody = Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 0 };
+        match self.commit(Commit { ops: vec![Op::Inspect(nobody)], ..commit }).await {
+            Ok(receipt) => {
+                Ok(Some(receipt).filter(|told| !matches!(told.results[..], [OpResult::Inspected(_)])))
+            }
+            // Whoever may not look was not answered before, or it would not have come to that.
+            Err(error) if error.code() == Code::Forbidden => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Commits, and again whenever something has changed, until it took what it is after, mail came, or the time is over.

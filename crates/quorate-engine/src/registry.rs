@@ -72,7 +72,10 @@ impl Space {
     pub async fn agent(&self, id: &AgentId) -> Result<AgentView, Error> {
         let filter = AgentFilter { id: Some(id.clone()), ..AgentFilter::default() };
         let found = self.agents(filter, AgentNo(0), 1).await?;
-        let missing = || Refused::new(Code::NotFound, format!("there is no agent {id}"));
+        let missing = || {
+            Refused::new(Code::NotFound, format!("there is no agent {id}"))
+                .hint("register it first, or look at the list of agents")
+        };
         found.into_iter().next().ok_or_else(|| missing().into())
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Operation {
     answers: Vec<Answers>,
     /// Whether an agent may make it for itself only.
     itself: bool,
+    /// Why it takes no idempotency key, if it writes and does not.
+    without_key: Option<&'static str>,
 }
 
 /// What a call is answered with if all is well.
@@ -112,6 +114,7 @@ impl Operation {
             also_as: None,
             answers: Vec::new(),
             itself: false,
+            without_key: None,
         }
     }
 
@@ -130,6 +133,12 @@ impl Operation {
     /// An agent may make it for itself only: the `{id}` of the path is its own.
     pub(crate) fn for_itself(mut self) -> Self {
         self.itself = true;
+        self
+    }
+
+    /// Takes no idempotency key, and why: a key is stored with what a call changes, so this is for what changes nothing.
+    pub(crate) fn without_key(mut self, reason: &'static str) -> Self {
+        self.without_key = Some(reason);
         self
     }
 

@@ -7,13 +7,15 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use quorate_core::{Code, Refused, SpaceName};
+use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName};
 use quorate_engine::{Engine, Error, Space};
+use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::deliberations::Drivers;
 use crate::hands::Hands;
 use crate::journal::Journal;
+use crate::making::{Made, Making};
 use crate::observe::{self, Observed};
 use crate::otlp::Exporter;
 use crate::rate::Rates;
@@ -43,6 +45,8 @@ struct Inner {
     drivers: Drivers,
     /// What serves connections.
     hands: Hands,
+    /// Which spaces were made under a key.
+    made: Mutex<Made>,
     /// Whether the hub is about to end.
     ends: AtomicBool,
 }
@@ -79,6 +83,7 @@ impl App {
             codes: Codes::default(),
             observed: Observed::new(exporter),
             drivers: Drivers::default(),
+            made: Mutex::default(),
             ends: AtomicBool::new(false),
         }));
         app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
@@ -154,6 +159,25 @@ impl App {
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
         observe::begin(self, &name, &space);
         Ok(space)
+    }
+
+    /// Makes a space for somebody; says whether it was there before, or what it said under the same key.
+    pub(crate) async fn new_space(
+        &self,
+        by: &Principal,
+        key: Option<IdempotencyKey>,
+        name: &SpaceName,
+    ) -> Result<bool, Error> {
+        // One after the other: of two at once only one can have made it.
+        let mut made = self.0.made.lock().await;
+        let now = self.engine().clock().now().mono;
+        if let Some(was_new) = made.answered(by, key.as_ref(), name, now)? {
+            return Ok(was_new);
+        }
+        let is_new = self.space(name).is_none();
+        self.make_space(name.clone()).await?;
+        made.note(Making { by: by.clone(), key, name: name.clone(), is_new, at: now });
+        Ok(is_new)
     }
 
     /// All routes, with what every request goes through.

@@ -36,7 +36,8 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, within: Duration) -> R
                 .limit(BODY_BYTES_MAX as u64)
                 .hint(format!("send at most {BODY_BYTES_MAX} bytes at a time")))
         }
-        Err(_) => Err(Refused::new(Code::Invalid, "the request ended before its body did")),
+        Err(_) => Err(Refused::new(Code::Invalid, "the request ended before its body did")
+            .hint("send as many bytes as content-length says")),
     }
 }
 

@@ -84,7 +84,10 @@ impl FromRequest<App> for Call {
             }
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = || Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"));
+            let wrong = || {
+                Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"))
+                    .hint("send the number that registering answered, or leave the header out")
+            };
             let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
             number.map(Epoch).ok_or_else(wrong)
         });
@@ -208,12 +211,15 @@ pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result
 fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Result<Space, Refused> {
     let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
     let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
-    found.filter(|_| may).ok_or_else(|| Refused::new(Code::NotFound, format!("there is no space {name:?}")))
+    found.filter(|_| may).ok_or_else(|| Refused::new(Code::NotFound, format!("there is no space {name:?}")).hint("leave the header Quorate-Space out: a token is good in its own space, and an admin of the hub in those of GET /v1/spaces"))
 }
 
 fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
     let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
-    text.transpose().map_err(|_| Refused::new(Code::Invalid, format!("the header {name} is no plain text")))
+    text.transpose().map_err(|_| {
+        Refused::new(Code::Invalid, format!("the header {name} is no plain text"))
+            .hint("letters, digits and signs of ASCII only")
+    })
 }
 
 impl Call {
@@ -226,7 +232,8 @@ impl Call {
     pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
         match self.by() {
             Some(by) if *by != agent => {
-                Err(Refused::new(Code::Forbidden, format!("{by} may not look at what {agent} sends or gets")))
+                Err(Refused::new(Code::Forbidden, format!("{by} may not look at what {agent} sends or gets"))
+                    .hint("ask for your own, or with a token of role viewer, operator or admin"))
             }
             _ => Ok(agent),
         }
@@ -292,6 +299,28 @@ impl Call {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
         match &self.key {
             Some(key) => commit.keyed(key.clone()),
+            None => commit,
+        }
+    }
+
+    /// Like [`Self::commit`], for operations that follow from what is there: the key is for what was asked.
+    pub(crate) async fn commit_asked(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
+        self.space.commit(self.as_asked(ops)).await
+    }
+
+    /// What the same call under the same key was answered before. To be looked at before what is there.
+    pub(crate) async fn answered(&self) -> Result<Option<Receipt>, Error> {
+        match &self.key {
+            Some(_) => self.space.answered(self.as_asked(Vec::new())).await,
+            None => Ok(None),
+        }
+    }
+
+    fn as_asked(&self, ops: Vec<Op>) -> Commit {
+        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
+        match &self.key {
+            Some(key) => commit.keyed_for(key.clone(), &[self.uri.path().as_bytes(), &self.body]),
             None => commit,
         }
     }

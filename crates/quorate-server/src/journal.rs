@@ -116,6 +116,12 @@ impl Journal {
         Self(Some(Arc::new(Inner { level, style, now: Arc::new(now), out, warned: Mutex::default() })))
     }
 
+    /// What its lines look like; `None` if there are none.
+    #[must_use]
+    pub fn style(&self) -> Option<Style> {
+        self.0.as_ref().map(|inner| inner.style)
+    }
+
     /// Whether anybody hears what is said at this level.
     #[must_use]
     pub fn hears(&self, level: Level) -> bool {

@@ -25,12 +25,13 @@ mod ws;
 
 pub mod audit;
 mod journal;
+mod making;
 mod observe;
 mod otlp;
 
 pub use app::App;
 pub use journal::{Journal, Level, Out, Style};
-pub use listen::{Listening, ServeError};
+pub use listen::{Listening, Reserved, ServeError};
 pub use otlp::Otlp;
 pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
 pub use tls::{Tls, TlsError};

@@ -10,7 +10,7 @@ use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -25,6 +25,8 @@ use crate::turn_away;
 
 /// How long to wait when no connection can be taken: out of descriptors, most likely, and only time brings some back.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
+/// Connections that the system keeps for us until we take them.
+const BACKLOG: u32 = 1_024;
 
 /// Why a hub could not listen.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +44,60 @@ pub enum ServeError {
     },
 }
 
+/// An address that is taken and not yet listened on: whoever comes is turned away until the hub is ready.
+pub struct Reserved {
+    socket: TcpSocket,
+    address: SocketAddr,
+    tls: Option<Tls>,
+}
+
+impl Reserved {
+    /// An address without encryption. Port 0 is any that is free. `insecure` allows addresses that other machines can reach.
+    ///
+    /// # Errors
+    /// When the address is not loopback, or cannot be used.
+    pub fn plain(address: SocketAddr, insecure: bool) -> Result<Self, ServeError> {
+        if !address.ip().is_loopback() && !insecure {
+            return Err(ServeError::NotLoopback(address));
+        }
+        Self::new(address, None)
+    }
+
+    /// Any address, with TLS. A certificate that changes is taken up while the hub runs.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn tls(address: SocketAddr, tls: Tls) -> Result<Self, ServeError> {
+        Self::new(address, Some(tls))
+    }
+
+    fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self, ServeError> {
+        let bound = || {
+            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            // A hub that has just stopped leaves connections behind, which do not keep the next one out.
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        };
+        let socket = bound().map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Self { socket, address, tls })
+    }
+
+    /// Lets the hub listen.
+    ///
+    /// # Errors
+    /// When somebody else was faster.
+    pub fn listen(self, app: App) -> Result<Listening, ServeError> {
+        let Self { socket, address, tls } = self;
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = socket.listen(BACKLOG).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(run(app, listener, stopped, tls));
+        Ok(Listening { address, stop, task })
+    }
+}
+
 /// A hub that listens.
 pub struct Listening {
     address: SocketAddr,
@@ -56,10 +112,7 @@ impl Listening {
     /// # Errors
     /// When the address is not loopback, or cannot be used.
     pub async fn start(app: App, address: SocketAddr, insecure: bool) -> Result<Self, ServeError> {
-        if !address.ip().is_loopback() && !insecure {
-            return Err(ServeError::NotLoopback(address));
-        }
-        Self::begin(app, address, None).await
+        Reserved::plain(address, insecure)?.listen(app)
     }
 
     /// Starts to listen with TLS, on any address. A certificate that changes is taken up while the hub runs.
@@ -67,16 +120,7 @@ impl Listening {
     /// # Errors
     /// When the address cannot be used.
     pub async fn start_tls(app: App, address: SocketAddr, tls: Tls) -> Result<Self, ServeError> {
-        Self::begin(app, address, Some(tls)).await
-    }
-
-    async fn begin(app: App, address: SocketAddr, tls: Option<Tls>) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(run(app, listener, stopped, tls));
-        Ok(Self { address, stop, task })
+        Reserved::tls(address, tls)?.listen(app)
     }
 
     /// Where.

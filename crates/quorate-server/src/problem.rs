@@ -162,7 +162,7 @@ pub(crate) struct ProblemOut {
     /// Stable: `quorate explain CODE` says more.
     #[schemars(extend("enum" = Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>()))]
     code: &'static str,
-    /// What to do next; may be empty.
+    /// What to do next.
     hint: String,
     /// Whether the same call may succeed later.
     retryable: bool,

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quorate_core::{Code, IdempotencyKey, Mono, Principal, Refused};
+use quorate_core::{Code, IdempotencyKey, Mono, Now, Principal, Refused, Timestamp};
 use subtle::ConstantTimeEq as _;
 
 use crate::call::{Known, Pass};
@@ -27,7 +27,7 @@ pub(crate) struct Codes(Mutex<Vec<Waiting>>);
 
 struct Waiting {
     text: [u8; CHARS],
-    until: Mono,
+    until: Now,
     whose: Whose,
 }
 
@@ -64,15 +64,15 @@ impl Codes {
         bits: [u8; 16],
         whose: Whose,
         now: Mono,
-        until: Mono,
-    ) -> Result<(String, Mono), Refused> {
+        until: Now,
+    ) -> Result<(String, Timestamp), Refused> {
         let mut waiting = self.lock();
-        waiting.retain(|code| code.until > now);
+        waiting.retain(|code| code.until.mono > now);
         let again = |code: &&Waiting| {
             whose.key.is_some() && code.whose.key == whose.key && code.whose.is(&whose.known)
         };
         if let Some(code) = waiting.iter().find(again) {
-            return Ok((in_groups(&code.text), code.until));
+            return Ok((in_groups(&code.text), code.until.wall));
         }
         let own = waiting.iter().filter(|code| code.whose.is(&whose.known)).count();
         if own >= CODES_PER_PERSON_MAX
@@ -87,14 +87,14 @@ impl Codes {
         }
         let text = text_of(bits);
         waiting.push(Waiting { text, until, whose });
-        Ok((in_groups(&text), until))
+        Ok((in_groups(&text), until.wall))
     }
 
     /// Takes a code: it is good once. All of them are looked at, each in the same time whatever it is like.
     pub(crate) fn take(&self, shown: &str, now: Mono) -> Option<Whose> {
         let text = read(shown)?;
         let mut waiting = self.lock();
-        waiting.retain(|code| code.until > now);
+        waiting.retain(|code| code.until.mono > now);
         let mut found = None;
         for (at, code) in waiting.iter().enumerate() {
             if bool::from(code.text.ct_eq(&text)) {

@@ -23,6 +23,9 @@ pub enum BackupError {
     /// The data cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// There is something already where the copy would be.
+    #[error("{} is not empty", .0.display())]
+    NotEmpty(PathBuf),
     /// The copy cannot be written.
     #[error("{0}; nothing was changed in the data directory")]
     Copy(String),
@@ -34,25 +37,52 @@ pub enum BackupError {
 /// # Errors
 /// When the data cannot be read, or the copy not written.
 pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    let copied = match Offline::open(from) {
-        Ok(offline) => write(&offline.connection, to),
+    read_beside(from, to, |connection| write(connection, to))
+}
+
+/// Looks what a backup made now would hold, and whether it could be made. Writes nothing.
+///
+/// # Errors
+/// As [`backup`].
+pub fn backup_dry(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+    read_beside(from, to, positions)
+}
+
+fn read_beside(
+    from: &Path,
+    to: &Path,
+    act: impl Fn(&Connection) -> Result<Vec<Position>, ReadError>,
+) -> Result<Vec<Position>, BackupError> {
+    if is_taken(to).map_err(|error| BackupError::Copy(format!("cannot read {}: {error}", to.display())))? {
+        return Err(BackupError::NotEmpty(to.to_owned()));
+    }
+    let done = match Offline::open(from) {
+        Ok(offline) => act(&offline.connection),
         Err(OpenError::InUse { .. }) => {
             let sqlite =
                 |source| OpenError::Sqlite { what: "open the database", path: from.to_owned(), source };
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?;
-            write(&connection, to)
+            act(&connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?)
         }
         Err(error) => return Err(error.into()),
     };
-    copied.map_err(|error| BackupError::Copy(error.to_string()))
+    done.map_err(|error| BackupError::Copy(error.to_string()))
+}
+
+/// Whether there is anything in a directory.
+fn is_taken(directory: &Path) -> std::io::Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes a copy of the database into a directory, which is then itself a data directory, only not in use.
 pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
     let other =
         |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
-    if to.exists() && fs::read_dir(to).map_err(|error| other("cannot read", error))?.next().is_some() {
+    if is_taken(to).map_err(|error| other("cannot read", error))? {
         return Err(ReadError::Other(format!("{} is not empty; give a new directory", to.display())));
     }
     make_private(to).map_err(|error| other("cannot make", error))?;
@@ -69,15 +99,14 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
         // The copy is one file: no log beside it that could be forgotten.
         copy.pragma_update(None, "journal_mode", "DELETE")?;
     }
-    let positions = positions(&partial)?;
+    let positions = positions(&Connection::open_with_flags(&partial, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(|error| other("cannot sync", error))?;
     fs::rename(&partial, &database).map_err(|error| other("cannot name", error))?;
     sync_directory(to).map_err(|error| other("cannot sync", error))?;
     Ok(positions)
 }
 
-fn positions(database: &Path) -> Result<Vec<Position>, ReadError> {
-    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+fn positions(connection: &Connection) -> Result<Vec<Position>, ReadError> {
     let mut statement = connection.prepare("SELECT name, seq, hash FROM spaces ORDER BY number")?;
     let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)))?;
     let mut found = Vec::new();
@@ -93,7 +122,7 @@ fn positions(database: &Path) -> Result<Vec<Position>, ReadError> {
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// There is something already.
-    #[error("{} is not empty; restore into a new directory", .0.display())]
+    #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
     /// The backup cannot be used.
     #[error(transparent)]
@@ -120,17 +149,8 @@ pub enum RestoreError {
 /// # Errors
 /// When the backup is damaged or the directory is not empty. The backup itself is never changed.
 pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
-    let io = |what, path: &Path| {
-        let path = path.to_owned();
-        move |source| RestoreError::Io { what, path, source }
-    };
-    if to.exists() && fs::read_dir(to).map_err(io("read", to))?.next().is_some() {
-        return Err(RestoreError::NotEmpty(to.to_owned()));
-    }
-    if !database_of(from).exists() {
-        return Err(OpenError::Missing { path: from.to_owned() }.into());
-    }
-    check_whole(from)?;
+    let io = io_error;
+    check_restore(from, to)?;
     make_private(to).map_err(io("make", to))?;
     let partial = to.join("quorate.db-partial");
     copy_file(&database_of(from), &partial).map_err(io("copy to", &partial))?;
@@ -139,6 +159,32 @@ pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, 
     fs::rename(&partial, database_of(to)).map_err(io("name", to))?;
     sync_directory(to).map_err(io("sync", to))?;
     Ok(positions)
+}
+
+/// Looks what a backup holds, and whether it could be restored there. Writes nothing.
+///
+/// # Errors
+/// As [`restore`].
+pub fn restore_dry(from: &Path, to: &Path) -> Result<Vec<Position>, RestoreError> {
+    check_restore(from, to)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let found = positions(&Connection::open_with_flags(database_of(from), flags)?);
+    found.map_err(|why| OpenError::Damaged { path: from.to_owned(), why: why.to_string() }.into())
+}
+
+fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
+    if is_taken(to).map_err(io_error("read", to))? {
+        return Err(RestoreError::NotEmpty(to.to_owned()));
+    }
+    if !database_of(from).exists() {
+        return Err(OpenError::Missing { path: from.to_owned() }.into());
+    }
+    Ok(check_whole(from)?)
+}
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RestoreError + use<> {
+    let path = path.to_owned();
+    move |source| RestoreError::Io { what, path, source }
 }
 
 /// Minutes since 2026 began: the lowest generation of a restore now, so that two restores of one backup differ.

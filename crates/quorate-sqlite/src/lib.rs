@@ -28,7 +28,7 @@ mod writer;
 #[cfg(feature = "sabotage")]
 mod sabotage;
 
-pub use backup::{BackupError, RestoreError, backup, restore};
+pub use backup::{BackupError, RestoreError, backup, backup_dry, restore, restore_dry};
 pub use bare::{Bare, bare_loop};
 pub use directory::{OpenError, holder};
 #[cfg(feature = "faults")]

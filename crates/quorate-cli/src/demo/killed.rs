@@ -13,6 +13,7 @@ use quorate::Hub;
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
+use crate::exit::{CONFLICT, Ended};
 use crate::text::{print, say};
 
 pub(crate) use hub::{HubArgs, run as run_hub};
@@ -40,7 +41,10 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
     let args = Asked { data, documents, json };
     let temporary = tempfile::Builder::new().prefix("quorate-demo-").tempdir()?;
     let data = args.data.clone().unwrap_or_else(|| temporary.path().join("data"));
-    ensure!(!data.exists(), "{} is there already; give a new directory", data.display());
+    if data.exists() {
+        let message = format!("{} is there already", data.display());
+        return Err(Ended::new(CONFLICT, message, "give a new directory with --data").into());
+    }
     let tell = |line: String| {
         if !args.json {
             say(line)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::contract::Which;
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CONFLICT, Ended, NOT_FOUND};
 use crate::hub;
 
 /// Where, if nothing is said.
@@ -21,11 +21,13 @@ pub(super) fn fresh(given: Option<&Path>) -> anyhow::Result<PathBuf> {
         let is_ours = given.is_none() && data.join(MARK).is_file();
         if !is_ours {
             let message = format!("{} is there already", data.display());
-            return Err(Ended::new(USAGE, message, "give a new directory: quorate demo --data DIR").into());
+            return Err(Ended::new(CONFLICT, message, "give a new directory: quorate demo --data DIR").into());
         }
         if hub::runs(&data).is_some() {
             let message = format!("a demo runs in {}", data.display());
-            return Err(Ended::new(USAGE, message, "end it there first, or give another: --data DIR").into());
+            return Err(
+                Ended::new(CONFLICT, message, "end it there first, or give another: --data DIR").into()
+            );
         }
         fs::remove_dir_all(&data).with_context(|| format!("failed to clear {}", data.display()))?;
     }
@@ -44,7 +46,7 @@ pub(super) fn begun(given: Option<&Path>) -> anyhow::Result<(PathBuf, Which)> {
     let data = given.unwrap_or(Path::new(USUAL)).to_owned();
     let mark = fs::read(data.join(MARK)).map_err(|_| {
         let message = format!("there is no demo in {}", data.display());
-        Ended::new(USAGE, message, "begin one: quorate demo")
+        Ended::new(NOT_FOUND, message, "begin one: quorate demo")
     })?;
     Ok((data, serde_json::from_slice(&mark)?))
 }

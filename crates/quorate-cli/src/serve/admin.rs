@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use quorate_core::{AccessToken, Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::Space;
+use quorate_server::{Journal, Level, Style};
+use serde_json::json;
 
-use super::Told;
 use crate::hub::ADMIN_TOKEN;
 use crate::text;
 
@@ -19,7 +20,7 @@ use crate::text;
 const NAME: &str = "first";
 
 /// The file with the admin's token, which is good when this ends.
-pub(super) async fn token_file(data: &Path, space: &Space, told: Told) -> anyhow::Result<PathBuf> {
+pub(super) async fn token_file(data: &Path, space: &Space, journal: &Journal) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN);
     let tokens = space.tokens();
     let is_admins = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
@@ -42,11 +43,9 @@ pub(super) async fn token_file(data: &Path, space: &Space, told: Told) -> anyhow
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
     write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-    if told == Told::Nothing {
-        return Ok(path);
-    }
-    text::say(format!("the admin's token is in {}", path.display()));
-    if io::stderr().is_terminal() {
+    journal.say(Level::Info, "the admin's token is made", &[("file", json!(path))]);
+    // To a person at a terminal, and never into what a machine keeps.
+    if journal.style() == Some(Style::Plain) && io::stderr().is_terminal() {
         text::say(format!("it is {}", secret.reveal()));
     }
     Ok(path)

@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum};
 use quorate_server::{Journal, Level, Otlp, Style};
 use quorate_store::Clock;
 
-use crate::exit::{Ended, USAGE_OF_SERVE};
+use crate::exit::{Ended, USAGE};
 use crate::text;
 
 /// What the hub says of itself.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "What the hub says of itself")]
 pub(crate) struct ObserveArgs {
     /// How much to say on stderr: error, warn, info or debug. Also QUORATE_LOG.
     #[arg(long, value_name = "LEVEL")]
@@ -37,7 +38,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn usage(message: String, hint: &str) -> anyhow::Error {
-    Ended { code: USAGE_OF_SERVE, message, hint: hint.to_owned() }.into()
+    Ended { code: USAGE, message, hint: hint.to_owned() }.into()
 }
 
 impl ObserveArgs {

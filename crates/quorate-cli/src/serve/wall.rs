@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_server::{Limits, Rate, Tls};
+use quorate_server::{Journal, Level, Limits, Rate, Tls};
+use serde_json::json;
 
-use crate::exit::{Ended, USAGE_OF_SERVE};
-use crate::text;
+use crate::exit::{Ended, USAGE};
 
 /// Descriptors that are not connections: the database, its log, what is being read, and the library's own.
 const DESCRIPTORS_KEPT: u64 = 128;
@@ -60,14 +60,17 @@ fn connections(text: &str) -> Result<usize, String> {
 
 impl WallArgs {
     /// How much is taken from each. Never more connections than there are descriptors for.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self, journal: &Journal) -> Limits {
         let descriptors = raise_descriptors();
         let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(1);
         if room < self.connections {
-            text::say(format!(
-                "the system gives {descriptors} descriptors (ulimit -n): at most {room} connections instead of {}",
-                self.connections
-            ));
+            let facts = [
+                ("descriptors", json!(descriptors)),
+                ("connections", json!(room)),
+                ("instead of", json!(self.connections)),
+                ("see", json!("ulimit -n")),
+            ];
+            journal.say(Level::Warn, "the system gives too few descriptors", &facts);
         }
         Limits {
             connections: self.connections.min(room),
@@ -77,18 +80,21 @@ impl WallArgs {
         }
     }
 
-    /// The certificate, if there is one. What becomes of a change is said on stderr.
-    pub(crate) fn tls(&self) -> anyhow::Result<Option<Tls>> {
+    /// The certificate, if there is one. What becomes of a change stands in the journal.
+    pub(crate) fn tls(&self, journal: &Journal) -> anyhow::Result<Option<Tls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key).map_err(|error| {
             let causes = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!("{error}{}", causes.unwrap_or_default());
             let hint = "give a certificate and its key in PEM; `quorate cert dev` makes both for development";
-            Ended { code: USAGE_OF_SERVE, message, hint: hint.to_owned() }
+            Ended { code: USAGE, message, hint: hint.to_owned() }
         })?;
-        Ok(Some(tls.on_change(|changed| match changed {
-            Ok(()) => text::say("the new certificate is in use"),
-            Err(error) => text::say(format!("the old certificate is kept: {error}")),
+        let journal = journal.clone();
+        Ok(Some(tls.on_change(move |changed| match changed {
+            Ok(()) => journal.say(Level::Info, "the new certificate is in use", &[]),
+            Err(error) => {
+                journal.say(Level::Warn, "the old certificate is kept", &[("why", json!(error.to_string()))]);
+            }
         })))
     }
 }

@@ -62,6 +62,14 @@ pub fn of_commit(ops: &[Op]) -> [u8; 32] {
     Sha256::digest(&out.0).into()
 }
 
+/// The fingerprint of a request, in the parts that it came in.
+#[must_use]
+pub fn of_request(parts: &[&[u8]]) -> [u8; 32] {
+    let mut out = Writer(Vec::with_capacity(512));
+    parts.iter().for_each(|part| out.bytes(part));
+    Sha256::digest(&out.0).into()
+}
+
 fn write_payload(out: &mut Writer, payload: &Payload) {
     out.bytes(&payload.bytes);
 }

@@ -215,4 +215,5 @@ fn stale_lease(lease: LeaseRef, state: &str) -> Refused {
 
 pub(super) fn not_found(delivery: DeliveryId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no delivery {delivery}"))
+        .hint("give the id as the claim told it")
 }

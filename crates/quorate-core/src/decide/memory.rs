@@ -38,7 +38,9 @@ impl Draft<'_> {
         let head = self.entry(&delete.key)?;
         expect_version(&delete.key, head.as_ref(), delete.expect)?;
         if EntryHead::expected(head.as_ref()) == 0 {
-            return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key)).into());
+            return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key))
+                .hint("nothing is to be done: it was deleted, or never written")
+                .into());
         }
         let version = self.write_entry(&delete.key, head, true)?;
         self.emit(Effect::Deleted { key: delete.key.clone(), version });

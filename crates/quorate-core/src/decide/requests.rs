@@ -169,7 +169,10 @@ impl Draft<'_> {
 
     /// A request of whoever acts.
     fn own_request(&self, id: MessageId) -> Result<Request, No> {
-        let missing = || Refused::new(Code::NotFound, format!("there is no request {id}"));
+        let missing = || {
+            Refused::new(Code::NotFound, format!("there is no request {id}"))
+                .hint("a message that nobody waits for is not a request; look at it with `why`")
+        };
         let key = ItemKey::new(ItemKind::Request, id.to_string());
         let Some(Item::Request(request)) = self.item(&key)? else { return Err(missing().into()) };
         if let Principal::Agent(actor) = &self.commit.principal

@@ -113,7 +113,8 @@ impl Draft<'_> {
             (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
             (Principal::Agent(actor), from) => {
                 let from = from.as_ref().map_or("the hub", AgentId::as_str);
-                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}")))
+                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}"))
+                    .hint("leave from out: a message is from the agent whose token sends it"))
             }
             (Principal::System | Principal::Holder { .. }, Some(from)) => self.known(from).map(drop),
             (Principal::System | Principal::Holder { .. }, None) => Ok(()),

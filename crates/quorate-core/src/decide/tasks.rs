@@ -55,4 +55,5 @@ impl Draft<'_> {
 
 fn no_such_task(id: &TaskId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no task {id}"))
+        .hint("check the id; the list of tasks shows what there is")
 }

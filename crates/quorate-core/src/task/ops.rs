@@ -299,7 +299,9 @@ impl CreateTasks {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         let count = self.tasks.len();
         if count == 0 {
-            return Err(Refused::new(Code::Invalid, "there is no task to make"));
+            return Err(
+                Refused::new(Code::Invalid, "there is no task to make").hint("give at least one in tasks")
+            );
         }
         let over = |what: &str, count: usize, limit: usize| {
             Err(Refused::new(Code::LimitExceeded, format!("the tasks of one operation have {count} {what}"))
@@ -380,7 +382,8 @@ impl CompleteTask {
             return Err(Refused::new(Code::Invalid, detail).hint("complete it as done or partial"));
         }
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
-            return Err(Refused::new(Code::Invalid, "the confidence is not between 0 and 1"));
+            return Err(Refused::new(Code::Invalid, "the confidence is not between 0 and 1")
+                .hint("0.8 is eighty per cent"));
         }
         check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))

@@ -188,7 +188,9 @@ impl Space {
     async fn bare_task(&self, id: &TaskId) -> Result<Task, Error> {
         match self.read_one(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).await? {
             Rows::Item(Some(Item::Task(task))) => Ok(task),
-            Rows::Item(_) => Err(Refused::new(Code::NotFound, format!("there is no task {id}")).into()),
+            Rows::Item(_) => Err(Refused::new(Code::NotFound, format!("there is no task {id}"))
+                .hint("check the id; the list of tasks shows what there is")
+                .into()),
             other => Err(unexpected(&other)),
         }
     }

@@ -95,7 +95,7 @@ fn whole() -> Value {
 const ABOUT: &str = "Where agents work together: durable messages, tasks, shared memory, locks, sessions. \
     Whatever changes is on disk before it is acknowledged. Errors are `application/problem+json` with a stable `code`. \
     `x-quorate-roles` lists the roles of tokens that may make a call; where `x-quorate-itself` is true, an agent may make it \
-    for itself only. Answers may get more fields; fields that a call does not know are refused.";
+    for itself only. `x-quorate-no-key` says why a call that is no `GET` takes no `Idempotency-Key`. Answers may get more fields; fields that a call does not know are refused.";
 
 fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
     let writes = operation.method != "get";
@@ -126,8 +126,12 @@ fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
     if writes && operation.who != Who::Everybody {
         let named = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
         if let Some(list) = told["parameters"].as_array_mut() {
-            list.extend([named("Idempotency-Key"), named("Quorate-Epoch")]);
+            let key = operation.without_key.is_none().then(|| named("Idempotency-Key"));
+            list.extend(key.into_iter().chain([named("Quorate-Epoch")]));
         }
+    }
+    if let Some(reason) = operation.without_key {
+        told["x-quorate-no-key"] = reason.into();
     }
     told
 }

@@ -144,7 +144,9 @@ pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
     let published = call.space.published();
     match published.tokens.list().into_iter().find(|token| token.id == wanted) {
         Some(token) => ok(&TokenOut::new(&token)),
-        None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}")).into()),
+        None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}"))
+            .hint("the list of tokens shows those that are good; one that was revoked or has expired is gone")
+            .into()),
     }
 }
 
@@ -188,14 +190,21 @@ struct RevokedOut {
 
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
     let token: TokenId = id.parse()?;
+    let receipt = match call.answered().await? {
+        Some(receipt) => receipt,
+        None => call.commit_asked(revoking(&call, token)).await?,
+    };
+    ok(&RevokedOut { id, seq: receipt.seq.map(|seq| seq.0) })
+}
+
+fn revoking(call: &Call, token: TokenId) -> Vec<Op> {
     let mut ops = vec![Op::RevokeToken { token }];
     // With it go the pages that its bearer is signed in to.
     if let Some(whole) = call.space.tokens().list().iter().find(|one| one.id == token && !is_page(one)) {
         let pages = pages_of(&call.space, &whole.bearer, &whole.name);
         ops.extend(pages.iter().map(|page| Op::RevokeToken { token: page.id }));
     }
-    let receipt = call.commit(ops).await?;
-    ok(&RevokedOut { id, seq: receipt.seq.map(|seq| seq.0) })
+    ops
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -233,8 +242,9 @@ fn of_the_hub(call: &Call) -> Result<(), Refused> {
 pub(crate) async fn create_space(call: Call) -> Answer {
     of_the_hub(&call)?;
     let name = SpaceName::new(body::parse::<SpaceIn>(&call.body)?.name)?;
-    let is_new = call.app.space(&name).is_none();
-    call.app.make_space(name.clone()).await?;
+    // A key of the space from which it is made; what was committed under it there is something else.
+    call.answered().await?;
+    let is_new = call.app.new_space(&call.principal, call.key.clone(), &name).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     answer(status, &SpaceMadeOut { name: name.as_str().to_owned() })
 }
@@ -259,7 +269,9 @@ pub(crate) async fn show_space(Path(name): Path<String>, call: Call) -> Answer {
     of_the_hub(&call)?;
     match call.app.space(&SpaceName::new(&name)?) {
         Some(space) => ok(&SpaceOut { name, seq: space.published().head.seq.0 }),
-        None => Err(Refused::new(Code::NotFound, format!("there is no space {name}")).into()),
+        None => Err(Refused::new(Code::NotFound, format!("there is no space {name}"))
+            .hint("make it first, or look at the list of spaces")
+            .into()),
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .for_itself()
             .body::<HeartbeatIn>()
+            .without_key("A sign of life leaves no record; one more does no harm.")
             .answers::<AgentOut>(200, "The agent.")
             .to(heartbeat),
         get(
@@ -159,7 +160,10 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = AgentNo(number_in(asked.cursor.as_deref())?);
     let status = asked.status.map(|word| {
         let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
-        known.ok_or_else(|| Refused::new(Code::Invalid, format!("there is no status {word:?}")))
+        known.ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("there is no status {word:?}"))
+                .hint("the words are idle, working, waiting, offline")
+        })
     });
     let filter = AgentFilter {
         id: None,

@@ -172,7 +172,8 @@ impl DecisionIn<'_> {
     pub(crate) fn read(self, sealing: &Sealing<'_>, path: Option<&str>) -> Result<DecideApproval, Refused> {
         let approval = match (path, self.approval) {
             (Some(path), Some(body)) if path != body => {
-                return Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}")));
+                return Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}"))
+                    .hint("name it in the path only"));
             }
             (Some(path), _) => ApprovalId::new(path)?,
             (None, body) => ApprovalId::new(body.unwrap_or_default())?,

@@ -104,7 +104,9 @@ pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer 
     let head = call.space.published().head.seq;
     let from = Seq(wanted.from.unwrap_or(1));
     if from.0 == 0 || wanted.limit == Some(0) {
-        return Err(Refused::new(Code::Invalid, "records and limits count from 1").into());
+        return Err(Refused::new(Code::Invalid, "records and limits count from 1")
+            .hint("begin with from=1")
+            .into());
     }
     let to = Seq(wanted.to.unwrap_or(head.0).min(head.0));
     let (id, name) = space_of(&call)?;

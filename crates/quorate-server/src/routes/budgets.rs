@@ -5,12 +5,17 @@ use quorate_core::{Budget, BudgetId, Code, Op, Refused, SetBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Page, checked_limit};
 use crate::api::{Route, get, put, words};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{Answer, Call, Listed, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
+        get("/v1/budgets", "budgets.list", "The budgets, by id. An agent sees its own.")
+            .query::<Page>()
+            .lists::<BudgetOut>("budgets")
+            .to(list),
         get("/v1/budgets/{id}", "budgets.get", "A budget and what is spent of it.")
             .path::<words::Id>("id")
             .answers::<BudgetOut>(200, "The budget, for its owner and those who run the hub.")
@@ -82,21 +87,41 @@ pub(crate) async fn set(Path(id): Path<String>, call: Call) -> Answer {
 
 async fn shown(call: &Call, id: &BudgetId) -> Answer {
     let agents = &call.space.published().agents;
-    let missing = || Refused::new(Code::NotFound, format!("there is no budget {id}"));
+    let missing = || {
+        Refused::new(Code::NotFound, format!("there is no budget {id}"))
+            .hint("make it first; the list of budgets shows those that you may see")
+    };
     let budget: Budget = call.space.budget(id).await?.ok_or_else(missing)?;
     let owner = budget.owner.and_then(|owner| agents.get(owner)).map(|agent| agent.id.clone());
     // What others may spend is theirs to know.
     if call.by().is_some_and(|by| owner.as_ref() != Some(by)) {
         return Err(missing().into());
     }
-    ok(&BudgetOut {
-        id: budget.id.to_string(),
-        owner: owner.map(|owner| owner.to_string()),
-        messages_max: budget.messages_max,
-        messages_used: budget.messages_used,
-        tokens_max: budget.tokens_max,
-        tokens_used: budget.tokens_used,
-        money_max: budget.money_max,
-        money_used: budget.money_used,
-    })
+    ok(&BudgetOut::new(call, &budget))
+}
+
+pub(crate) async fn list(call: Call) -> Answer {
+    let page: Page = call.query()?;
+    let limit = checked_limit(page.limit)?;
+    let after = page.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string());
+    let found = call.space.budgets(call.by(), after, limit).await?;
+    let items = found.items.iter().map(|budget| BudgetOut::new(&call, budget)).collect();
+    ok(&Listed { name: "budgets", items, cursor: Some(found.cursor) })
+}
+
+impl BudgetOut {
+    fn new(call: &Call, budget: &Budget) -> Self {
+        let published = call.space.published();
+        let owner = budget.owner.and_then(|owner| published.agents.get(owner));
+        Self {
+            id: budget.id.to_string(),
+            owner: owner.map(|owner| owner.id.to_string()),
+            messages_max: budget.messages_max,
+            messages_used: budget.messages_used,
+            tokens_max: budget.tokens_max,
+            tokens_used: budget.tokens_used,
+            money_max: budget.money_max,
+            money_used: budget.money_used,
+        }
+    }
 }

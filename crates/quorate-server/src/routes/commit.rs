@@ -38,9 +38,9 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     let epoch = asked.epoch.map(Epoch).or(call.epoch);
     let key = match (asked.idempotency_key, &call.key) {
         (Some(body), Some(header)) if body != header.as_str() => {
-            return Err(
-                Refused::new(Code::Invalid, "the header and the body name two idempotency keys").into()
-            );
+            return Err(Refused::new(Code::Invalid, "the header and the body name two idempotency keys")
+                .hint("keep one of them")
+                .into());
         }
         (Some(body), _) => Some(IdempotencyKey::new(body)?),
         (None, header) => header.clone(),

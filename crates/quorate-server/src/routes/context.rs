@@ -101,7 +101,9 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
         (None, Some(at), None) => when(&at)?,
         (None, None, Some(text)) => When::Time(time::read("time", &text)?),
         _ => {
-            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other").into());
+            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other")
+                .hint("keep one of them")
+                .into());
         }
     };
     let entry = call.space.entry(&key, when).await?;
@@ -147,7 +149,9 @@ async fn history(call: &Call, key: &Key) -> Answer {
     let after = Version(number_in(which.cursor.as_deref())?);
     let entries = call.space.history(key, after, limit).await?;
     if entries.is_empty() && after == Version(0) {
-        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}")).into());
+        return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
+            .hint("write it first, or look at the list of entries; what was deleted is still in its history")
+            .into());
     }
     let last = entries.last().filter(|_| entries.len() == limit);
     let cursor = last.map(|last| last.version.head.version.0.to_string());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
-use quorate_core::{AgentId, Deed, DeliveryId, DeliveryNo, Home, Op, PoolNo};
+use quorate_core::{AgentId, Code, Deed, DeliveryId, DeliveryNo, Home, Op, PoolNo, Refused};
 use quorate_engine::{DeadLetter, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,10 @@ pub(crate) fn routes() -> Vec<Route> {
         .query::<Filter>()
         .lists::<DeadOut>("deadLetters")
         .to(list),
+        get("/v1/dead-letters/{id}", "dead-letters.get", "One that was given up. An agent sees its own.")
+            .path::<words::DeliveryId>("id")
+            .answers::<DeadOut>(200, "The dead letter.")
+            .to(show),
         post(
             "/v1/dead-letters/{id}/redrive",
             "dead-letters.redrive",
@@ -78,13 +82,30 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = DeliveryNo(number_in(filter.cursor.as_deref())?);
     let letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.delivery.0.to_string());
+    ok(&Listed { name: "deadLetters", items: shown(&call, &letters).await?, cursor: Some(cursor) })
+}
+
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+    let wanted: DeliveryId = id.parse()?;
+    let before = DeliveryNo(wanted.number.0.saturating_sub(1));
+    let letters = call.space.dead_letters(call.by(), before, 1).await?;
+    let found = shown(&call, &letters).await?.into_iter().find(|letter| letter.delivery_id == id);
+    match found {
+        Some(letter) => ok(&letter),
+        None => Err(Refused::new(Code::NotFound, format!("there is no dead letter {id}"))
+            .hint("the list shows what was given up; one that was given out again is none any more")
+            .into()),
+    }
+}
+
+async fn shown(call: &Call, letters: &[DeadLetter]) -> Result<Vec<DeadOut>, Error> {
     let published = call.space.published();
-    let pools = pools_of(&call, &letters).await?;
+    let pools = pools_of(call, letters).await?;
     let name = |home| match home {
         Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
         Home::Pool(pool) => pools.get(&pool).cloned(),
     };
-    let items = letters.iter().map(|letter| DeadOut {
+    let shown = letters.iter().map(|letter| DeadOut {
         delivery_id: published.eras.delivery_id(letter.delivery).to_string(),
         message_id: published.eras.message_id(letter.seq, letter.n).to_string(),
         agent: name(letter.to.home()).unwrap_or_default(),
@@ -92,7 +113,7 @@ pub(crate) async fn list(call: Call) -> Answer {
         reason: letter.reason.clone(),
         at: time::shown(letter.at),
     });
-    ok(&Listed { name: "deadLetters", items: items.collect(), cursor: Some(cursor) })
+    Ok(shown.collect())
 }
 
 /// What the pools are called that letters lay in: as one message to each of them says.

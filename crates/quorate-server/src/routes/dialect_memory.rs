@@ -102,7 +102,10 @@ pub(crate) async fn show_entry(Path(key): Path<String>, call: Call) -> Answer {
 
 async fn shown(call: &Call, status: StatusCode, key: &Key) -> Answer {
     let found = call.space.entry(key, When::Now).await?.filter(|entry| entry.content.is_some());
-    let missing = || Refused::new(Code::NotFound, format!("there is no entry {key}"));
+    let missing = || {
+        Refused::new(Code::NotFound, format!("there is no entry {key}"))
+            .hint("write it first, or look at the list of entries")
+    };
     let entry = found.ok_or_else(missing)?;
     let first = call.space.history(key, Version(0), 1).await?;
     let created_at = first.first().map_or(entry.version.at, |first| first.version.at);
@@ -199,8 +202,16 @@ pub(crate) async fn put_state(Path(id): Path<String>, call: Call) -> Answer {
     let id = SessionId::new(id)?;
     let raw: &RawValue = body::parse(&call.body)?;
     let state = State::read(id.as_str(), raw).map_err(Refused::from)?;
+    if call.answered().await?.is_none() {
+        add_state(&call, &id, &state).await?;
+    }
+    let (state, _) = there(&call, &id).await?;
+    ok(&state.written(id.as_str()))
+}
+
+async fn add_state(call: &Call, id: &SessionId, state: &State) -> Result<(), Problem> {
     let mut ops = Vec::new();
-    let before = match there(&call, &id).await {
+    let before = match there(call, id).await {
         Ok(before) => Some(before),
         Err(problem) if problem.code() == Code::NotFound => None,
         Err(problem) => return Err(problem),
@@ -208,7 +219,7 @@ pub(crate) async fn put_state(Path(id): Path<String>, call: Call) -> Answer {
     let expect = match &before {
         Some((_, entry)) => entry.as_ref().map_or(Version(0), |entry| entry.version.head.version),
         None => {
-            ops.push(Op::OpenSession(opened(&call, &id, &state)));
+            ops.push(Op::OpenSession(opened(call, id, state)));
             Version(0)
         }
     };
@@ -224,7 +235,7 @@ pub(crate) async fn put_state(Path(id): Path<String>, call: Call) -> Answer {
         }));
     }
     ops.push(Op::Put(PutEntry {
-        key: rest_key(&id)?,
+        key: rest_key(id)?,
         entry_type: "sharedState".to_owned(),
         content: call.sealing().payload(Some(&state.rest()), None)?,
         content_type: None,
@@ -232,9 +243,8 @@ pub(crate) async fn put_state(Path(id): Path<String>, call: Call) -> Answer {
         depends_on: Vec::new(),
         fence: None,
     }));
-    call.commit(ops).await?;
-    let (state, _) = there(&call, &id).await?;
-    ok(&state.written(id.as_str()))
+    call.commit_asked(ops).await?;
+    Ok(())
 }
 
 fn conflict(wrong: Wrong) -> Refused {

@@ -3,8 +3,10 @@
 
 use axum::extract::Path;
 use quorate_core::{
-    AddKind, AddToSession, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry, SessionId,
+    AddKind, AddToSession, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry, Receipt,
+    SessionId,
 };
+use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,42 +57,13 @@ struct Guidance<'a> {
 }
 
 pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
-    let session = call.space.session(&SessionId::new(id)?).await?;
-    let GuidanceIn { text, mut to } = body::parse(&call.body)?;
-    if to.is_empty() {
-        let there = session.participants.iter().filter(|one| one.left_at.is_none());
-        let others = there.map(|one| &one.agent).filter(|agent| call.by() != Some(agent));
-        to = others.map(ToString::to_string).collect();
-    }
-    let said = Guidance { guidance: &text, to: &to };
-    let key = Key::new(format!("sessions/{}/guidance", session.id))?;
-    let note = AddToSession {
-        session: session.id.clone(),
-        kind: AddKind::Note,
-        body: sealed(&call, &said),
-        content_type: None,
-        rationale: String::new(),
+    let id = SessionId::new(id)?;
+    let key = Key::new(format!("sessions/{id}/guidance"))?;
+    let said: GuidanceIn = body::parse(&call.body)?;
+    let receipt = match call.answered().await? {
+        Some(receipt) => receipt,
+        None => told(&call, &id, &key, said).await?,
     };
-    let entry = PutEntry {
-        key: key.clone(),
-        entry_type: "guidance".to_owned(),
-        content: sealed(&call, &said),
-        content_type: None,
-        expect: None,
-        depends_on: Vec::new(),
-        fence: None,
-    };
-    let mut ops = vec![Op::Put(entry), Op::AddToSession(note)];
-    if !to.is_empty() {
-        let payload = sealed(&call, &said);
-        let mut message = Message::new(Destination::of_texts(to.clone())?, "guidance".to_owned(), payload);
-        // A person speaks through whoever leads the session.
-        message.from = call.by().cloned().or_else(|| session.coordinator.clone());
-        message.kind = MessageType::Event;
-        message.session_id = Some(session.id.to_string());
-        ops.push(Op::send(message));
-    }
-    let receipt = call.commit(ops).await?;
     let (mut version, mut message) = (None, None);
     for result in &receipt.results {
         match result {
@@ -100,6 +73,45 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
         }
     }
     ok(&GuidanceOut { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
+}
+
+/// Writes it down and tells it to those whom it is for: if nobody is named, to those who take part now.
+async fn told(call: &Call, id: &SessionId, key: &Key, said: GuidanceIn) -> Result<Receipt, Error> {
+    let session = call.space.session(id).await?;
+    let GuidanceIn { text, mut to } = said;
+    if to.is_empty() {
+        let there = session.participants.iter().filter(|one| one.left_at.is_none());
+        let others = there.map(|one| &one.agent).filter(|agent| call.by() != Some(agent));
+        to = others.map(ToString::to_string).collect();
+    }
+    let said = Guidance { guidance: &text, to: &to };
+    let note = AddToSession {
+        session: session.id.clone(),
+        kind: AddKind::Note,
+        body: sealed(call, &said),
+        content_type: None,
+        rationale: String::new(),
+    };
+    let entry = PutEntry {
+        key: key.clone(),
+        entry_type: "guidance".to_owned(),
+        content: sealed(call, &said),
+        content_type: None,
+        expect: None,
+        depends_on: Vec::new(),
+        fence: None,
+    };
+    let mut ops = vec![Op::Put(entry), Op::AddToSession(note)];
+    if !to.is_empty() {
+        let payload = sealed(call, &said);
+        let mut message = Message::new(Destination::of_texts(to.clone())?, "guidance".to_owned(), payload);
+        // A person speaks through whoever leads the session.
+        message.from = call.by().cloned().or_else(|| session.coordinator.clone());
+        message.kind = MessageType::Event;
+        message.session_id = Some(session.id.to_string());
+        ops.push(Op::send(message));
+    }
+    call.commit_asked(ops).await
 }
 
 fn sealed(call: &Call, said: &Guidance<'_>) -> Payload {

@@ -35,7 +35,9 @@ pub(crate) fn routes() -> Vec<Route> {
         .to(claim),
         settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.").to(ack),
         settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.").to(nack),
-        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.").to(extend),
+        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.")
+            .without_key("It leaves no record: once more, and they are held from then on.")
+            .to(extend),
     ]
 }
 
@@ -112,7 +114,9 @@ pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> Answer {
 async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
-        return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}")).into());
+        return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
+            .hint("register it first, or look at the list of agents")
+            .into());
     }
     let leases: Leases = body::parse(&call.body)?;
     let ops = leases

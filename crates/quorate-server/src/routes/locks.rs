@@ -40,6 +40,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for its time again, from now.")
             .path::<words::LongId>("name")
             .body::<FenceOnly>()
+            .without_key("It leaves no record: once more, and the lock is held from then on.")
             .answers::<RenewedOut>(200, "It is held.")
             .to(renew),
         post("/v1/locks/{name}/release", "locks.release", "Gives a lock back.")

@@ -105,7 +105,8 @@ impl StepIn<'_> {
     pub(crate) fn read(self, sealing: &Sealing<'_>, path: Option<&str>) -> Result<StepProcedure, Refused> {
         let procedure = match (path, self.procedure) {
             (Some(path), Some(body)) if path != body => {
-                return Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}")));
+                return Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}"))
+                    .hint("name it in the path only"));
             }
             (Some(path), _) => ProcedureId::new(path)?,
             (None, body) => ProcedureId::new(body.unwrap_or_default())?,

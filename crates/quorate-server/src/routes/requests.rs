@@ -13,9 +13,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
 
+use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
-use crate::call::{Answer, Call, ok};
+use crate::call::{Answer, Call, Listed, ok};
 use crate::observe;
 use crate::problem::Problem;
 use crate::wire::message::{MessageIn, MessageOut};
@@ -30,6 +31,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<AskIn>()
             .answers::<MessageOut>(200, "The answer.")
             .to(request),
+        get(
+            "/v1/requests",
+            "requests.list",
+            "The questions and what came of them, by id. An agent sees its own.",
+        )
+        .query::<Page>()
+        .lists::<RequestOut>("requests")
+        .to(list),
         get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
             .path::<words::Id>("id")
             .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")
@@ -137,6 +146,16 @@ pub(super) struct Stand {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+}
+
+/// Those that whoever asks asked; for those who run the hub, all of them.
+pub(crate) async fn list(call: Call) -> Answer {
+    let page: Page = call.query()?;
+    let limit = checked_limit(page.limit)?;
+    let after = page.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string());
+    let found = call.space.requests(call.by(), after, limit).await?;
+    let items = found.items.iter().map(|request| RequestOut::new(&call, request)).collect();
+    ok(&Listed { name: "requests", items, cursor: Some(found.cursor) })
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {

@@ -244,7 +244,8 @@ impl ChangeIn {
 fn named(path: Option<&str>, body: Option<String>) -> Result<SessionId, Refused> {
     match (path, body) {
         (Some(path), Some(body)) if path != body => {
-            Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}")))
+            Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}"))
+                .hint("name it in the path only"))
         }
         (Some(path), _) => SessionId::new(path),
         (None, body) => SessionId::new(body.unwrap_or_default()),

@@ -39,6 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/sign-in", "signIn.use", "Turns a code into a token of the same person, for a while.")
             .open()
             .body::<CodeIn>()
+            .without_key("There is no token yet whose key it could be; a code is good once.")
             .answers::<SignedInOut>(201, "The token; shown this once.")
             .to(sign_in),
     ]
@@ -57,7 +58,6 @@ struct CodeOut {
 /// Makes a code for whoever asks.
 pub(crate) async fn make_code(call: Call) -> Answer {
     let now = call.app.engine().clock().now();
-    let life_ms = whole_ms(call.times().sign_in_code);
     let known = Known {
         space: call.space.clone(),
         home: call.home,
@@ -66,9 +66,9 @@ pub(crate) async fn make_code(call: Call) -> Answer {
     };
     let whose = Whose { known, pass: call.pass.clone(), key: call.key.clone() };
     let bits = call.app.engine().draw_sixteen();
-    let (code, until) = call.app.codes().add(bits, whose, now.mono, now.mono.plus_ms(life_ms))?;
-    let expires_at = time::shown(now.wall.plus_ms(until.0.saturating_sub(now.mono.0)));
-    answer(StatusCode::CREATED, &CodeOut { code, expires_at })
+    let until = now.plus(call.times().sign_in_code);
+    let (code, expires_at) = call.app.codes().add(bits, whose, now.mono, until)?;
+    answer(StatusCode::CREATED, &CodeOut { code, expires_at: time::shown(expires_at) })
 }
 
 /// A code, as somebody types it.
@@ -117,7 +117,9 @@ pub(crate) async fn sign_in(
             .into());
     };
     let Principal::Holder { role, name } = whose.principal().clone() else {
-        return Err(Refused::new(Code::Forbidden, "pages are for people").into());
+        return Err(Refused::new(Code::Forbidden, "pages are for people")
+            .hint("use a token of a person; agents send their own")
+            .into());
     };
     let end = now.wall.plus_ms(whole_ms(app.settings().times.page_token));
     // Never longer than the token that it comes from.

@@ -84,7 +84,10 @@ impl SubscribeIn {
             (Some(seq), None, None) => Some(History::Seq(Seq(seq))),
             (None, Some(text), None) => Some(History::Time(time::read("fromTime", &text)?)),
             (None, None, Some(last)) => Some(History::Last(last)),
-            _ => return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other")),
+            _ => {
+                return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other")
+                    .hint("keep one of them"));
+            }
         })
     }
 }

@@ -55,7 +55,8 @@ impl AgentIn {
 pub(crate) fn named(path: Option<&AgentId>, body: Option<String>) -> Result<AgentId, Refused> {
     match (path, body.map(AgentId::new).transpose()?) {
         (Some(path), Some(body)) if *path != body => {
-            Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}")))
+            Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}"))
+                .hint("name it in the path only"))
         }
         (Some(path), _) => Ok(path.clone()),
         (None, Some(body)) => Ok(body),

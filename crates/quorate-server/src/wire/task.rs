@@ -199,7 +199,9 @@ pub(crate) enum Say {
 impl HolderIn<'_> {
     pub(crate) fn read(self, say: Say, sealing: &Sealing<'_>, path: Option<&str>) -> Result<Op, Refused> {
         let named = path.map(str::to_owned).or(self.task);
-        let task = TaskId::new(named.ok_or_else(|| Refused::new(Code::Invalid, "task is missing"))?)?;
+        let task = TaskId::new(
+            named.ok_or_else(|| Refused::new(Code::Invalid, "task is missing").hint("say which task"))?,
+        )?;
         let reason = self.reason.unwrap_or_default();
         if let Say::Cancel = say {
             return Ok(Op::CancelTask(CancelTask { task, reason }));

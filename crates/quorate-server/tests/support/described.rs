@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 static DESCRIPTION: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(quorate_server::openapi()).expect("JSON"));
 
+/// How refusals are told.
+const PROBLEM: &str = "application/problem+json";
+
 /// The description.
 pub(crate) fn description() -> &'static Value {
     &DESCRIPTION
@@ -49,6 +52,9 @@ pub(crate) fn check(method: &str, path: &str, status: u16, kind: Option<&str>, t
     let validator = validator_of(format!("{method} {template} {status}"), &shape["schema"]);
     let wrong: Vec<String> =
         validator.iter_errors(&value).map(|error| format!("{error} at {}", error.instance_path())).collect();
+    // Whoever is refused is told what to do next.
+    let hint = value["hint"].as_str().unwrap_or_default();
+    assert!(kind != PROBLEM || hint.len() > 5, "{method} {template} {status} has no hint: {text}");
     assert!(wrong.is_empty(), "{method} {template} {status} is not as described: {wrong:#?}\n{text}");
 }
 
