@@ -5,10 +5,11 @@ mod test;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use quorate_core::limits::PURGE_MAX;
+use serde_json::{Value, json};
 
 use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, time};
+use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::text;
 
 /// Who takes part.
@@ -85,6 +86,14 @@ anything is wrong, 3 if there is no such agent.")]
         #[command(flatten)]
         dry_run: DryRun,
     },
+    /// End all that waits in an inbox or is held by its agent, undone; the record stays. [rw]
+    #[command(after_help = "Example: quorate agent purge bob")]
+    Purge {
+        /// Its id.
+        id: String,
+        #[command(flatten)]
+        dry_run: DryRun,
+    },
     /// Forget an agent whose inbox is empty. [rw]
     #[command(after_help = "Example: quorate agent remove bob")]
     Remove {
@@ -112,7 +121,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
         return test::of_playbook(file, name, *dry_run, &shape).await;
     }
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         AgentVerb::List { capability, role, status, page } => {
             let query = [
@@ -127,7 +136,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
         AgentVerb::Show { id } => {
             let id = hub.id(Noun::Agent, &id).await?;
             let answer = hub.get(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
-            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+            shape.one(&answer, || Ok(facts(&read(&answer)?)))
         }
         AgentVerb::Add { id, name, role, can, action, dry_run } => {
             let body = Fields::default()
@@ -138,7 +147,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             let path = format!("/v1/agents/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
-            let made: Value = serde_json::from_str(&answer)?;
+            let made = read(&answer)?;
             match made["token"].as_str() {
                 Some(token) => {
                     let done = format!("agent {id} is known; its token is on stdout, this once");
@@ -155,6 +164,18 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             Ok(())
         }
         AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
+        AgentVerb::Purge { id, dry_run } => {
+            let body = json!({"ops": [{"op": "purge", "agent": id}]}).to_string();
+            let answer = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
+            let Some(answer) = answer else { return Ok(()) };
+            let count = &read(&answer)?["results"][0]["count"];
+            let many = if *count == 1 { "delivery of {id} is" } else { "deliveries of {id} are" };
+            shape.done(&answer, &format!("{count} {} ended", many.replace("{id}", &id)));
+            if count.as_u64() == Some(PURGE_MAX as u64) {
+                text::say(format!("there may be more: quorate agent purge {id}"));
+            }
+            Ok(())
+        }
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;

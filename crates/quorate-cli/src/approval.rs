@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, time};
+use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::{tail, text, why};
 
 /// What is watched.
@@ -141,7 +141,7 @@ struct Document<'a> {
 
 impl Looked {
     fn read(answer: &str) -> anyhow::Result<Self> {
-        let approval: Value = serde_json::from_str(answer)?;
+        let approval = read(answer)?;
         let document = serde_json::from_str::<Document<'_>>(answer)?.document.map_or("", RawValue::get);
         Ok(Self { id: field(&approval, "id"), document: document.to_owned(), approval })
     }
@@ -149,7 +149,7 @@ impl Looked {
 
 pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
     let ApprovalArgs { hub: hub_args, shape, verb } = args;
-    let hub = hub_args.open()?;
+    let hub = hub_args.open_as(&shape)?;
     match verb {
         ApprovalVerb::List { state, page } => {
             let state = Some(state).filter(|state| state != "all");
@@ -206,7 +206,7 @@ async fn decide(
     let way = format!("{path}/decision");
     let answer = hub.change(args.dry_run, (Method::Post, &way), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let over: Value = serde_json::from_str(&answer)?;
+    let over = read(&answer)?;
     let told = match asker(&over) {
         agent if over["agent"].is_null() => format!("{agent} asked"),
         agent => format!("{agent} is told"),

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
 use crate::hub::HubArgs;
-use crate::shape::Shape;
+use crate::shape::{Format, Shape};
 use crate::{hex, text, verify};
 
 /// The log for other programs.
@@ -101,18 +101,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
                 let message = format!("--as {} needs a hub that runs", way.word());
                 return Err(Ended::new(USAGE, message, "leave out --data to ask the hub").into());
             }
-            let mut left = span.limit;
-            each(&data, space.as_ref(), span.from, |out, line| {
-                if left == 0 {
-                    return Err(std::io::ErrorKind::BrokenPipe.into());
-                }
-                left -= 1;
-                let line = to_json(line);
-                match shape.is_json() {
-                    true => writeln!(out, "{}", text::clean_json(&line.to_string())),
-                    false => writeln!(out, "{}", live::in_words(&line)),
-                }
-            })
+            log(&data, space.as_ref(), &span, shape.format())
         }
         AuditVerb::Export { from } => {
             each(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
@@ -130,6 +119,31 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
         }
         AuditVerb::Erase(args) => erase::run(args, &data, space, &shape).await,
     }
+}
+
+/// Tells what happened, as far as it was asked for.
+fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) -> anyhow::Result<()> {
+    let (mut left, mut lead) = (span.limit, "{\"records\":[");
+    each(data, space, span.from, |out, line| {
+        if left == 0 {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        left -= 1;
+        let line = to_json(line);
+        match format {
+            Format::Json => {
+                write!(out, "{}{}", std::mem::replace(&mut lead, ","), text::clean_json(&line.to_string()))
+            }
+            Format::Jsonl => writeln!(out, "{}", text::clean_json(&line.to_string())),
+            _ => writeln!(out, "{}", live::in_words(&line)),
+        }
+    })?;
+    match (format, lead) {
+        (Format::Json, ",") => text::print("]}"),
+        (Format::Json, none) => text::print(format!("{none}]}}")),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Writes each record of a data directory, until whoever reads has had enough.

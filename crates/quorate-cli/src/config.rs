@@ -117,6 +117,8 @@ pub(crate) struct Settings {
     levels: Vec<Level>,
     /// The files that were read.
     pub(crate) files: Vec<PathBuf>,
+    /// The addresses that the user's file names anywhere, also in profiles that do not count now.
+    users_urls: Vec<String>,
 }
 
 impl Settings {
@@ -135,6 +137,8 @@ impl Settings {
         let project = around.project_file().map(|path| File::read(&path, true, around)).transpose()?;
         let user = around.user_file().filter(|path| path.is_file());
         let user = user.map(|path| File::read(&path, false, around)).transpose()?;
+        let users = user.iter().flat_map(|file| std::iter::once(&file.plain).chain(file.profiles.values()));
+        let users_urls = users.filter_map(|level| Some(level.get(&Key::Url)?.value.clone())).collect();
         let files: Vec<&File> = project.iter().chain(&user).collect();
         let mut levels = vec![flags, environment];
         levels.extend(files.iter().map(|file| file.plain.clone()));
@@ -147,7 +151,7 @@ impl Settings {
             levels.insert(position, profile(&said, &files)?);
         }
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        Ok(Self { levels, files: paths })
+        Ok(Self { levels, files: paths, users_urls })
     }
 
     /// What counts.
@@ -158,6 +162,12 @@ impl Settings {
     /// What was said, the one that counts first.
     pub(crate) fn all(&self, key: Key) -> impl Iterator<Item = &Said> {
         self.levels.iter().filter_map(move |level| level.get(&key))
+    }
+
+    /// Whether the caller names this address: by a flag, a variable, or anywhere in the user's file.
+    pub(crate) fn is_callers(&self, url: &str) -> bool {
+        let said = self.all(Key::Url).any(|said| said.value == url && !said.origin.is_project());
+        said || self.users_urls.iter().any(|one| one == url)
     }
 
     /// What counts of these two: whichever was said on the higher level, on one level the first.

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use quorate_core::Code;
+use serde_json::json;
 
 use crate::exit::Ended;
 use crate::text;
@@ -12,6 +13,9 @@ use crate::text;
 pub(crate) struct ExplainArgs {
     /// The code, as it stands in brackets behind `error`; without one, all codes are listed.
     code: Option<String>,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
 }
 
 macro_rules! pages {
@@ -57,6 +61,12 @@ pages! {
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     let Some(wanted) = &args.code else {
+        if args.json {
+            let all =
+                Code::ALL.iter().map(|code| json!({"code": code.as_str(), "summary": summary(page(*code))}));
+            text::print(json!({"codes": all.collect::<Vec<_>>()}).to_string());
+            return Ok(());
+        }
         for code in Code::ALL.iter().copied() {
             text::print(format!("{code:<18} {}", summary(page(code))));
         }
@@ -64,6 +74,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     };
     let upper = wanted.to_uppercase().replace('-', "_");
     match Code::ALL.iter().copied().find(|code| code.as_str() == upper) {
+        Some(code) if args.json => {
+            let (summary, page) = (summary(page(code)), page(code).trim_end());
+            text::print(json!({"code": code.as_str(), "summary": summary, "page": page}).to_string());
+            Ok(())
+        }
         Some(code) => {
             text::print(page(code).trim_end());
             Ok(())

@@ -2,22 +2,24 @@
 
 mod body;
 mod ids;
+mod place;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use quorate_client::{Answer, Error, Http, Lines, Options, Request};
-use quorate_core::{Code, Refused, Secret};
+use quorate_client::{Answer, Http, Lines, Options, Request};
+use quorate_core::Secret;
 use quorate_store::Chance;
 use serde_json::Value;
 
 use crate::config::{Key, Origin, Said, Settings, Surroundings};
-use crate::exit::{Ended, FAILED, INTERRUPTED, NOT_FOUND, USAGE};
+use crate::exit::{Ended, INTERRUPTED, NOT_FOUND, USAGE};
+use crate::shape::{self, Shape};
 use crate::{hex, text};
 
 pub(crate) use body::{Content, Fields, read_file};
 pub(crate) use ids::{Noun, meant, none_yet};
+pub(crate) use place::{Place, runs};
 pub(crate) use quorate_client::segment;
 
 /// What a hub that runs wrote into its data directory: the line with which it said that it is ready.
@@ -80,7 +82,15 @@ impl HubArgs {
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
         let (url, token, options) = self.way(&settings)?;
-        Ok(Hub { http: Http::new(&url, token.reveal(), options)? })
+        Ok(Hub { http: Http::new(&url, token.reveal(), options)?, shape: Shape::default() })
+    }
+
+    /// As [`HubArgs::open`], for what may write: a dry run is told in this shape.
+    ///
+    /// # Errors
+    /// As [`HubArgs::open`].
+    pub(crate) fn open_as(&self, shape: &Shape) -> anyhow::Result<Hub> {
+        Ok(Hub { shape: shape.clone(), ..self.open()? })
     }
 
     /// The way to the hub that is meant: its address, the token, and how calls are made.
@@ -101,10 +111,10 @@ impl HubArgs {
             )
             .into());
         }
-        let token = token(settings, &place)?;
+        let token = place.token(settings)?;
         let options = Options {
             space: settings.get(Key::Space).map(|said| said.value.clone()),
-            ca_file: settings.get(Key::CaFile).map(|said| PathBuf::from(&said.value)),
+            ca_file: place.ca_file(settings)?,
             plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
             ..Options::default()
         };
@@ -115,7 +125,13 @@ impl HubArgs {
     fn at_rest(&self, settings: &Settings) -> Option<PathBuf> {
         let data = self.data.clone().unwrap_or_else(|| settings.data());
         let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-        (!named && !is_running(&data)).then_some(data)
+        (!named && runs(&data).is_none()).then_some(data)
+    }
+
+    /// The data directory that is meant, if it holds data, no hub runs there and none was named.
+    pub(crate) fn resting(&self) -> anyhow::Result<Option<PathBuf>> {
+        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        Ok(self.at_rest(&settings).filter(|data| data.join("quorate.db").exists()))
     }
 
     /// As [`HubArgs::library`], to look only: a directory that is not there is not made.
@@ -142,13 +158,6 @@ impl HubArgs {
     }
 }
 
-/// Whether a hub runs on a data directory. Who was killed left the file behind that says so: somebody has to answer there.
-pub(crate) fn is_running(data: &Path) -> bool {
-    let address = running(data)
-        .and_then(|url| url.split_once("://").and_then(|(_, rest)| rest.parse::<SocketAddr>().ok()));
-    address.is_some_and(|address| std::net::TcpStream::connect(address).is_ok())
-}
-
 fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
     match said.map(|said| said.value.as_str()) {
         None | Some("false") => Ok(false),
@@ -160,108 +169,11 @@ fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
     }
 }
 
-/// Where the hub is, and how that was found.
-pub(crate) struct Place {
-    pub(crate) url: String,
-    /// Said by somebody, or found in the data directory or the default.
-    said: Option<Origin>,
-    data: PathBuf,
-}
-
-impl Place {
-    /// Whatever was said on the higher level counts: an address, or a data directory in which a hub runs.
-    pub(crate) fn find(settings: &Settings, flag: Option<&Path>) -> anyhow::Result<Self> {
-        let data = flag.map_or_else(|| settings.data(), Path::to_owned);
-        if let Some((Key::Url, said)) = settings.first_of([Key::Url, Key::Data]) {
-            return Ok(Self { url: said.value.clone(), said: Some(said.origin.clone()), data });
-        }
-        let found = running(&data);
-        if found.is_none() && flag.is_some() {
-            let hint = format!("start one: quorate serve --data {}", data.display());
-            return Err(Ended::new(FAILED, format!("no hub runs on {}", data.display()), hint).into());
-        }
-        let said = settings.get(Key::Url).filter(|_| found.is_none());
-        let url = found.or_else(|| said.map(|said| said.value.clone()));
-        let url = url.unwrap_or_else(|| Key::Url.default_value().to_owned());
-        Ok(Self { url, said: said.map(|said| said.origin.clone()), data })
-    }
-
-    fn is_loopback(&self) -> bool {
-        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
-        let host = match rest.strip_prefix('[') {
-            Some(six) => six.split(']').next().unwrap_or_default(),
-            None => rest.split([':', '/']).next().unwrap_or_default(),
-        };
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    }
-}
-
-/// Where the hub listens that runs on a data directory, as it said itself. Only ever on this machine: the file could
-/// have come with a project from somebody else.
-pub(crate) fn running(data: &Path) -> Option<String> {
-    let line = std::fs::read_to_string(data.join(READY)).ok()?;
-    let ready: Value = serde_json::from_str(&line).ok()?;
-    let secure = ready["https"].is_string();
-    let address: SocketAddr = ready[if secure { "https" } else { "http" }].as_str()?.parse().ok()?;
-    let ip = address.ip();
-    let host = match (ip.is_loopback(), ip.is_unspecified()) {
-        (true, _) => ip,
-        // It listens everywhere, so here as well.
-        (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
-        _ => return None,
-    };
-    let address = SocketAddr::new(host, address.port());
-    Some(format!("{}://{address}", if secure { "https" } else { "http" }))
-}
-
-/// The token: what was said, else the admin's of a hub on this machine.
-fn token(settings: &Settings, place: &Place) -> anyhow::Result<Secret> {
-    let (text, from, origin) = match settings.first_of([Key::Token, Key::TokenFile]) {
-        Some((Key::Token, said)) => (said.value.clone(), said.origin.to_string(), Some(&said.origin)),
-        Some((_, said)) => {
-            let text = std::fs::read_to_string(&said.value).map_err(|error| {
-                let message = format!("the token file {} cannot be read: {error}", said.value);
-                Ended::new(USAGE, message, format!("{} names it; check the path", said.origin))
-            })?;
-            (text, said.value.clone(), Some(&said.origin))
-        }
-        None => {
-            let file = place.data.join(ADMIN_TOKEN);
-            match std::fs::read_to_string(&file) {
-                Ok(text) if place.is_loopback() => (text, file.display().to_string(), None),
-                _ => return Err(nobody(place, &file).into()),
-            }
-        }
-    };
-    // Whoever wrote the file of the project says where to; only who calls says whose token goes there.
-    let from_user = matches!(origin, Some(Origin::File { project: false, .. }));
-    if from_user && place.said.as_ref().is_some_and(Origin::is_project) && !place.is_loopback() {
-        let message =
-            format!("the token of {from} is not sent to {}, which only the project names", place.url);
-        let hint =
-            "name both in one place: a profile in the user's file, or QUORATE_URL and QUORATE_TOKEN_FILE";
-        return Err(Ended::new(USAGE, message, hint).into());
-    }
-    text.trim().parse().map_err(|wrong| {
-        let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
-        Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into()
-    })
-}
-
-fn nobody(place: &Place, file: &Path) -> Error {
-    let why =
-        if place.is_loopback() { "" } else { ", and the local admin's token does not leave this machine" };
-    let detail = format!("there is no token for {}: none was given{why}", place.url);
-    let hint = format!(
-        "run this where the hub's data is ({} is looked for),\nor give --token-file FILE or QUORATE_TOKEN",
-        file.display()
-    );
-    Refused::new(Code::Unauthenticated, detail).hint(hint).into()
-}
-
 /// A hub, reached as somebody.
 pub(crate) struct Hub {
     http: Http,
+    /// How a dry run is told.
+    shape: Shape,
 }
 
 /// How to call.
@@ -330,7 +242,7 @@ impl Hub {
 
     /// What the hub answers, to look into.
     pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
-        Ok(serde_json::from_str(&self.get(path, query).await?)?)
+        shape::read(&self.get(path, query).await?)
     }
 
     /// Lines as they come.
@@ -354,9 +266,7 @@ impl Hub {
         body: Option<String>,
     ) -> anyhow::Result<Option<String>> {
         if dry_run.dry_run {
-            text::say("a dry run: nothing was asked for");
-            text::print(format!("{} {path}", method.word()));
-            body.iter().for_each(|body| text::print(text::clean_json(body)));
+            tell_dry_run(&self.shape, method.word(), path, body.as_deref());
             return Ok(None);
         }
         let request = match method {
@@ -373,6 +283,19 @@ impl Hub {
         let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
         body_of(&answer).map(Some)
     }
+}
+
+/// What a dry run says: the call that would be made; for a program, one document.
+pub(crate) fn tell_dry_run(shape: &Shape, method: &str, path: &str, body: Option<&str>) {
+    text::say("a dry run: nothing was asked for");
+    if shape.is_json() {
+        let (path, body) = (Value::from(path), body.unwrap_or("null"));
+        let call = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
+        text::print(text::clean_json(&call));
+        return;
+    }
+    text::print(format!("{method} {path}"));
+    body.iter().for_each(|body| text::print(text::clean_json(body)));
 }
 
 /// Of everything that writes.
@@ -413,6 +336,3 @@ pub(crate) async fn unless_interrupted<T>(
         done = work => done,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,9 +20,9 @@ const TEMPLATE: &str = "\
 # its admin's token: `quorate serve` and `quorate status` need nothing else.
 data: quorate-data
 
-# A hub elsewhere instead, and who signed its certificate if the machine does not know.
+# A hub elsewhere instead. No token goes to an address that only this file names: everybody
+# names it once, too (--url, QUORATE_URL, or ~/.config/quorate/config.yaml).
 #url: https://hub.example:7867
-#ca_file: hub.pem
 
 # The file with the token, inside of this directory. Never the token itself; keep it out of git.
 #token_file: .quorate-token
@@ -30,7 +30,8 @@ data: quorate-data
 # In which space an admin acts.
 #space: default
 
-# Other hubs by name: quorate status --profile staging
+# Other hubs by name: quorate status --profile staging. Those of everybody's own, with their
+# addresses and tokens, are in ~/.config/quorate/config.yaml.
 #profiles:
 #  staging:
 #    url: https://staging.example:7867

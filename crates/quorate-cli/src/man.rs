@@ -86,5 +86,6 @@ fn collect<'a>(command: &'a Command, pages: &mut Vec<&'a Command>) {
 fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    Ok(page)
+    // What stands behind the help begins with an example, everywhere.
+    Ok(String::from_utf8(page)?.replace(".SH EXTRA\n", ".SH EXAMPLES\n").into_bytes())
 }

@@ -3,11 +3,13 @@
 mod diff;
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, plain, time};
+use crate::shape::{Column, Facts, Shape, field, payload, plain, print_alone, read, time};
 use crate::text;
 
 /// What agents share.
@@ -134,6 +136,13 @@ struct RestoreArgs {
     dry_run: DryRun,
 }
 
+/// What an entry holds, as it came; nothing if it was deleted.
+#[derive(Deserialize)]
+struct Stored<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
 const COLUMNS: &[Column] = &[
     ("KEY", |entry| field(entry, "key")),
     ("VERSION", |entry| field(entry, "version")),
@@ -166,16 +175,18 @@ fn path_of(key: &str) -> String {
 
 pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
     let MemoryArgs { hub, shape, verb } = args;
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         MemoryVerb::Get { key, version, at, facts } => {
             let query = [("version", version.map(|version| version.to_string())), ("at", at)];
             let answer = hub.get(&path_of(&key), &query).await?;
-            let entry: Value = serde_json::from_str(&answer)?;
-            if facts || shape.is_json() {
-                return shape.one(&answer, || Ok(facts_of(&entry)));
+            if facts || shape.is_said() {
+                return shape.one(&answer, || Ok(facts_of(&read(&answer)?)));
             }
-            text::print(text::clean(&payload(&entry["content"])));
+            match serde_json::from_str::<Stored<'_>>(&answer)?.content {
+                Some(content) => print_alone(content),
+                None => text::say(format!("{key} was deleted with this version")),
+            }
             Ok(())
         }
         MemoryVerb::List { prefix, entry_type, author, page } => {
@@ -196,7 +207,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
                 .list("dependsOn", &on)?;
             let answer = hub.change(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
-            let made: Value = serde_json::from_str(&answer)?;
+            let made = read(&answer)?;
             let (version, seq) = (&made["version"], &made["seq"]);
             shape.done(&answer, &format!("{key} is at version {version}, record {seq}"));
             Ok(())
@@ -237,7 +248,7 @@ async fn restore(hub: &Hub, shape: &Shape, args: RestoreArgs) -> anyhow::Result<
         .maybe("expect", expect)?;
     let answer = hub.change(dry_run, (Method::Post, "/v1/context:rollback"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let done: Value = serde_json::from_str(&answer)?;
+    let done = read(&answer)?;
     let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
     let said = match changed {
         [] => format!("{key} was like that already: nothing changed"),

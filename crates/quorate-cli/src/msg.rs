@@ -3,11 +3,13 @@
 mod list;
 
 use clap::{Args, Subcommand};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::exit::{Ended, NOT_FOUND};
+use crate::exit::{Ended, NOT_FOUND, USAGE};
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, segment};
-use crate::shape::{Facts, Shape, field, payload, time};
+use crate::shape::{Facts, Shape, field, payload, print_alone, read, time};
 use crate::text;
 use crate::token::moment;
 use crate::why;
@@ -36,10 +38,16 @@ can:CAPABILITY, or '*' for everybody.")]
     #[command(after_help = "Example: quorate msg list --to bob")]
     List(list::ListArgs),
     /// Show a message and where each of its deliveries is. [ro]
-    #[command(after_help = "Example: quorate msg show @last")]
+    #[command(after_help = "Example: quorate msg show @last
+
+--payload prints the payload alone: into a file or a program byte for byte as it
+was sent (a text without its quotes).")]
     Show {
         /// Its id, the beginning of it, the id that its sender gave, or @last.
         id: String,
+        /// Print the payload alone.
+        #[arg(long)]
+        payload: bool,
     },
     /// Say where a message is, what it waits for, and what happens next and when. [ro]
     #[command(after_help = "Example: quorate msg why @last")]
@@ -99,13 +107,22 @@ struct SendArgs {
 
 pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     let MsgArgs { hub, shape, verb } = args;
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         MsgVerb::Send(args) => send(&hub, &shape, *args).await,
         MsgVerb::List(args) => list::run(&hub, &shape, args).await,
-        MsgVerb::Show { id } => {
+        MsgVerb::Show { id, payload } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+            if payload && shape.is_said() {
+                let hint =
+                    "leave --payload out for the whole message, or the format for the payload as it is";
+                return Err(Ended::new(USAGE, "the payload alone has no other format", hint).into());
+            }
+            if payload {
+                print_alone(serde_json::from_str::<Sent<'_>>(&answer)?.payload);
+                return Ok(());
+            }
+            shape.one(&answer, || Ok(facts(&read(&answer)?)))
         }
         MsgVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
@@ -113,6 +130,13 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
         }
         MsgVerb::Redeliver { id, dry_run } => redeliver(&hub, &shape, &id, dry_run).await,
     }
+}
+
+/// What a message says, as it came.
+#[derive(Deserialize)]
+struct Sent<'a> {
+    #[serde(borrow)]
+    payload: &'a RawValue,
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
@@ -138,7 +162,7 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
         .maybe("expiresAt", args.expires_at.as_deref().map(moment).transpose()?)?;
     let answer = hub.change(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let sent: Value = serde_json::from_str(&answer)?;
+    let sent = read(&answer)?;
     let receipt = &sent["receipts"][0];
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
     let many = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };

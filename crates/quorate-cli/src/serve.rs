@@ -1,28 +1,27 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
+mod admin;
 mod observe;
 mod times;
 mod wall;
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{IsTerminal as _, Write as _};
+use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
-use quorate_engine::{Engine, Space};
-use quorate_server::{App, Journal, Level, Listening, Reserved, ServeError, Settings, Style, Tls};
+use quorate_engine::Engine;
+use quorate_server::{App, Journal, Level, Listening, Reserved, ServeError, Settings, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Ended, STORAGE_FAILED, USAGE};
-use crate::hub::{ADMIN_TOKEN, READY};
+use crate::hub::READY;
 use crate::{config, text};
 
 /// QUOR on a keypad.
@@ -133,7 +132,7 @@ impl Served {
     ) -> anyhow::Result<Self> {
         let app = App::new(Arc::clone(&engine), settings).await?;
         let space = engine.space("default".parse()?).await?;
-        let token_file = admin_token(data, &space, journal).await?;
+        let token_file = admin::token_file(data, &space, journal).await?;
         let Door { reserved, scheme } = door;
         let listening = reserved.listen(app.clone()).map_err(in_words)?;
         let address = listening.address().to_string();
@@ -143,6 +142,8 @@ impl Served {
             "url": format!("{scheme}://{address}"),
             "data": data,
             "adminTokenFile": token_file,
+            // Who holds the directory: only then does anybody believe the file below.
+            "pid": std::process::id(),
         });
         if scheme == "https" {
             ready["https"] = address.into();
@@ -177,12 +178,12 @@ impl Served {
 }
 
 /// Whatever is written from here on is closed to others from its first byte.
-fn close_to_others() {
+pub(crate) fn close_to_others() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
 /// Opens the data directory, and says how long that took.
-fn recover(
+pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
     clock: &Arc<SystemClock>,
@@ -233,40 +234,4 @@ fn in_words(error: ServeError) -> anyhow::Error {
     };
     let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
     Ended { code: USAGE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()
-}
-
-/// The file with the admin's token. At the first start both are made; the file first, so that a crash in between
-/// leaves no token that nobody knows.
-async fn admin_token(data: &Path, space: &Space, journal: &Journal) -> anyhow::Result<PathBuf> {
-    let path = data.join(ADMIN_TOKEN);
-    if space.published().tokens.list().iter().any(|token| token.bearer == Bearer::Holder(TokenRole::Admin)) {
-        return Ok(path);
-    }
-    let (secret, is_new) = match fs::read_to_string(&path) {
-        Ok(text) => (text.trim().parse::<Secret>()?, false),
-        Err(_) => (space.draw_secret(), true),
-    };
-    if is_new {
-        write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    let create = CreateToken {
-        digest: secret.digest(),
-        bearer: Bearer::Holder(TokenRole::Admin),
-        name: TokenName::new("first")?,
-        expires_at: None,
-    };
-    space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await?;
-    journal.say(Level::Info, "the admin's token is made", &[("file", json!(path))]);
-    // To a person at a terminal, and never into what a machine keeps.
-    if journal.style() == Some(Style::Plain) && std::io::stderr().is_terminal() {
-        text::say(format!("it is {}", secret.reveal()));
-    }
-    Ok(path)
-}
-
-fn write_secret(path: &Path, secret: &Secret) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    writeln!(file, "{}", secret.reveal())?;
-    file.sync_all()?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

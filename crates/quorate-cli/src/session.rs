@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, time};
+use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, read, time};
 use crate::text;
 
 /// How many lines of a timeline are exported at most: pages of 1,000.
@@ -148,7 +148,7 @@ fn what(line: &Value) -> String {
 
 pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
     let SessionArgs { hub, shape, verb } = args;
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         SessionVerb::List { page } => {
             let query = [("limit", page.limit()), ("cursor", page.cursor())];
@@ -156,7 +156,7 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
         }
         SessionVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+            shape.one(&answer, || Ok(facts(&read(&answer)?)))
         }
         SessionVerb::Open(args) => open(&hub, &shape, args).await,
         SessionVerb::Pause(args) => change(&hub, &shape, "pause", args).await,
@@ -191,7 +191,7 @@ async fn open(hub: &Hub, shape: &Shape, args: OpenArgs) -> anyhow::Result<()> {
         .maybe("task", task)?;
     let answer = hub.change(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let made: Value = serde_json::from_str(&answer)?;
+    let made = read(&answer)?;
     shape.made(&answer, &field(&made, "id"), &format!("session {} is open", field(&made, "id")));
     Ok(())
 }
@@ -202,7 +202,7 @@ async fn change(hub: &Hub, shape: &Shape, verb: &str, args: ChangeArgs) -> anyho
     let way = format!("{path}/{verb}");
     let answer = hub.change(args.dry_run, (Method::Post, &way), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let session: Value = serde_json::from_str(&answer)?;
+    let session = read(&answer)?;
     shape.done(&answer, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
     Ok(())
 }

@@ -13,6 +13,9 @@ use crate::text;
 /// The narrowest that a last column gets on a narrow terminal.
 const LAST_MIN: usize = 12;
 
+/// How much of a payload stands in a list; the whole of it is in JSON, and where one thing is shown.
+const CELL_MAX: usize = 500;
+
 /// How to show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
@@ -29,7 +32,7 @@ pub(crate) enum Format {
 }
 
 /// What to print and how.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Default, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Shape {
     /// One JSON document, the same in a pipe and on a terminal.
@@ -87,9 +90,9 @@ impl Shape {
         if self.format() == Format::Jsonl {
             listed.items.iter().for_each(|item| text::print(text::clean_json(item.get())));
         } else {
-            let items = listed.values()?;
+            let items = listed.values();
             let mut table = Table::new(columns.iter().map(|column| column.0));
-            items.iter().for_each(|item| table.row(columns.iter().map(|column| (column.1)(item))));
+            items.iter().for_each(|item| table.row(cells(columns, item)));
             table.print(self.format());
             if items.is_empty() {
                 text::say(format!("no {}", in_words(name)));
@@ -138,6 +141,11 @@ fn in_words(name: &str) -> String {
 /// A column: its name, and what stands in it.
 pub(crate) type Column = (&'static str, fn(&Value) -> String);
 
+/// A row of a list.
+pub(crate) fn cells(columns: &[Column], item: &Value) -> impl Iterator<Item = String> {
+    columns.iter().map(|column| shortened(&(column.1)(item), CELL_MAX))
+}
+
 /// A list as the hub answered it, each item as it came.
 pub(crate) struct Listed {
     pub(crate) items: Vec<Box<RawValue>>,
@@ -158,9 +166,38 @@ impl Listed {
     }
 
     /// The items, to look into.
-    pub(crate) fn values(&self) -> anyhow::Result<Vec<Value>> {
-        Ok(self.items.iter().map(|item| serde_json::from_str(item.get())).collect::<Result<_, _>>()?)
+    pub(crate) fn values(&self) -> Vec<Value> {
+        self.items.iter().map(|item| lenient(item)).collect()
     }
+}
+
+/// What the hub answered, to look into. Agents may have put JSON into it that no program holds (`1e400` is no number of any
+/// machine): that is shown as it came, and the rest is read.
+///
+/// # Errors
+/// When it is no JSON.
+pub(crate) fn read(answer: &str) -> anyhow::Result<Value> {
+    Ok(lenient(serde_json::from_str(answer)?))
+}
+
+fn lenient(raw: &RawValue) -> Value {
+    let text = raw.get();
+    if let Ok(value) = serde_json::from_str(text) {
+        return value;
+    }
+    match serde_json::from_str::<std::collections::BTreeMap<String, &RawValue>>(text) {
+        Ok(fields) => Value::Object(fields.into_iter().map(|(name, raw)| (name, of_field(raw))).collect()),
+        Err(_) => of_field(raw),
+    }
+}
+
+/// A field is a list of things that are read, or it is an agent's: then it stays whole, as text.
+fn of_field(raw: &RawValue) -> Value {
+    let text = raw.get();
+    let of_list = |items: Vec<&RawValue>| Value::Array(items.into_iter().map(lenient).collect());
+    serde_json::from_str(text)
+        .or_else(|_| serde_json::from_str(text).map(of_list))
+        .unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// Rows under names.
@@ -290,6 +327,18 @@ pub(crate) fn payload(value: &Value) -> String {
     }
 }
 
+/// Prints what an agent stored, and nothing else: into a file or a program as it is stored, a text or else JSON, byte for byte;
+/// on a terminal made harmless.
+pub(crate) fn print_alone(raw: &RawValue) {
+    if text::is_read_by_people() {
+        text::print(text::clean(&payload(&of_field(raw))));
+    } else {
+        text::write_exact(
+            &serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
+        );
+    }
+}
+
 /// A time without its date's T and its milliseconds: `2026-01-31 09:30:00Z`.
 pub(crate) fn time(value: &Value) -> String {
     let text = plain(value);
@@ -322,6 +371,26 @@ mod tests {
         let md = ["| ID | TITLE |", "| --- | --- |", "| a | one\\|two |"];
         assert_eq!(table().lines(Format::Md, Some(10))[..3], md);
         assert_eq!(table().lines(Format::Compact, Some(10))[0], "a\tone|two");
+    }
+
+    #[test]
+    fn what_no_program_holds_is_shown_as_it_came() {
+        let entry = r#"{"key":"k","version":3,"content":{"f": 1e400, "s": "\ud800"}}"#;
+        let of = |answer: &str| read(answer).expect("JSON");
+        assert_eq!(plain(&of(entry)["content"]), r#"{"f": 1e400, "s": "\ud800"}"#);
+        assert_eq!((field(&of(entry), "key"), &of(entry)["version"]), ("k".to_owned(), &Value::from(3)));
+        let listed = Listed::read(
+            &format!(r#"{{"entries":[{entry},{{"key":"good","content":[1e400, 1]}}]}}"#),
+            "entries",
+        );
+        let items = listed.expect("a list").values();
+        assert_eq!(payload(&items[0]["content"]), r#"{"f": 1e400, "s": "\ud800"}"#);
+        assert_eq!(
+            (field(&items[1], "key"), plain(&items[1]["content"])),
+            ("good".to_owned(), "1e400, 1".to_owned())
+        );
+        assert_eq!(of("1e400"), Value::from("1e400"));
+        assert!(read("{").is_err());
     }
 
     #[test]

@@ -38,9 +38,33 @@ struct Status {
     needs_you: Vec<Line>,
     stuck: Vec<Line>,
     moving: Vec<Line>,
-    agents: (usize, usize),
+    agents: Agents,
     queue: Value,
     tasks: Value,
+}
+
+/// How many agents there are: those who listen or give signs of life, those who stopped doing so, and those of whom nobody
+/// knows.
+struct Agents {
+    known: usize,
+    up: usize,
+    down: usize,
+}
+
+impl Agents {
+    fn count(agents: &[Value]) -> Self {
+        let number = |agent: &Value, name: &str| agent[name].as_u64().unwrap_or(0);
+        let down = |agent: &&Value| agent["status"] == "offline";
+        let up = |agent: &&Value| {
+            !down(agent) && number(&agent["load"], "listening") + number(agent, "heartbeatMs") > 0
+        };
+        let count = |which: &dyn Fn(&&Value) -> bool| agents.iter().filter(which).count();
+        Self { known: agents.len(), up: count(&up), down: count(&down) }
+    }
+
+    fn not_connected(&self) -> usize {
+        self.known - self.up - self.down
+    }
 }
 
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
@@ -77,7 +101,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
         needs_you: Vec::new(),
         stuck: Vec::new(),
         moving: Vec::new(),
-        agents: (agents.len(), agents.iter().filter(|agent| down(agent)).count()),
+        agents: Agents::count(&agents),
         queue: state["deliveries"].clone(),
         tasks: state["tasks"].clone(),
     };
@@ -115,11 +139,15 @@ async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
             let id = field(letter, "deliveryId");
             let (who, why) = (field(letter, "agent"), field(letter, "reason"));
             Line {
-                what: format!("{id} given up after {} tries by {who}: {why}", letter["attempts"]),
+                what: format!("{id} given up after {} by {who}: {why}", tries(&letter["attempts"])),
                 next: format!("quorate msg redeliver {id}"),
             }
         })
         .collect())
+}
+
+fn tries(count: &Value) -> String {
+    if count == 1 { "1 try".to_owned() } else { format!("{count} tries") }
 }
 
 /// An agent that is not there, while something waits for it.
@@ -128,7 +156,10 @@ fn absent(agent: &Value) -> Option<Line> {
     let id = field(agent, "id");
     let since = age(&agent["heardAt"]).map(|age| format!(", last heard {age} ago")).unwrap_or_default();
     Some(Line {
-        what: format!("{open} messages wait for {id}, which is offline{since}"),
+        what: format!(
+            "{open} {} for {id}, which is offline{since}",
+            if open == 1 { "message waits" } else { "messages wait" }
+        ),
         next: format!("start {id} again, or quorate msg list --to {id}"),
     })
 }
@@ -193,10 +224,14 @@ fn tell(status: &Status) {
             text::print(text::clean_line(&format!("{lead} {}{next}", shortened(&line.what, 90))));
         }
     }
-    let (agents, down) = status.agents;
+    let Agents { known, up, down } = status.agents;
+    let not_connected = match status.agents.not_connected() {
+        0 => String::new(),
+        some => format!(", {some} not connected"),
+    };
     let waiting = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
-    text::print(format!("AGENTS     {agents:<3} {} up, {down} down", agents - down));
+    text::print(format!("AGENTS     {known:<3} {up} up, {down} down{not_connected}"));
     text::print(format!("QUEUE      {waiting:<3} waiting, {} held", plain(&status.queue["leased"])));
     text::print(format!("TASKS      {open:<3} open, {} done", count_of(&status.tasks, &["done", "partial"])));
     let age = age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
@@ -208,7 +243,7 @@ fn to_json(status: &Status) -> Value {
     let lines = |lines: &[Line]| -> Vec<Value> {
         lines.iter().map(|line| json!({"what": line.what, "next": line.next})).collect()
     };
-    let (agents, down) = status.agents;
+    let Agents { known, up, down } = status.agents;
     json!({
         "url": status.url,
         "seq": status.seq,
@@ -216,7 +251,7 @@ fn to_json(status: &Status) -> Value {
         "needsYou": lines(&status.needs_you),
         "stuck": lines(&status.stuck),
         "moving": lines(&status.moving),
-        "agents": {"known": agents, "up": agents - down, "down": down},
+        "agents": {"known": known, "up": up, "down": down, "notConnected": status.agents.not_connected()},
         "deliveries": status.queue,
         "tasks": status.tasks,
     })

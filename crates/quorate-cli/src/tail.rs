@@ -81,12 +81,19 @@ pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
         }
         let from = tail.next.map_or_else(|| "now".to_owned(), |next| format!("record {next}"));
         text::say(format!("the connection broke; going on from {from}"));
-        pause = (pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1);
-        unless_interrupted(async {
-            SystemClock::new().pass(Duration::from_millis(pause)).await;
-            Ok(())
-        })
-        .await?;
+        // Found anew: whoever listens there now may be somebody else, who must not get the token.
+        loop {
+            pause = (pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1);
+            unless_interrupted(async {
+                SystemClock::new().pass(Duration::from_millis(pause)).await;
+                Ok(())
+            })
+            .await?;
+            if let Ok(hub) = args.hub.open() {
+                tail.hub = hub;
+                break;
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::exit::{CONFLICT, Ended, USAGE};
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, time};
+use crate::shape::{Column, Facts, Shape, field, payload, read, time};
 use crate::why;
 
 /// Work: what is to be done, who does it, what it waits for.
@@ -142,7 +142,7 @@ fn first(texts: &[String]) -> String {
 
 pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
     let TaskArgs { hub, shape, verb } = args;
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         TaskVerb::List { status, task_type, agent, page } => {
             let query = [
@@ -156,7 +156,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
         }
         TaskVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&serde_json::from_str(&answer)?)))
+            shape.one(&answer, || Ok(facts(&read(&answer)?)))
         }
         TaskVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
@@ -213,7 +213,7 @@ fn again(answer: &str) -> anyhow::Result<String> {
         "escalateTo",
         "sessionId",
     ];
-    let task: Value = serde_json::from_str(answer)?;
+    let task = read(answer)?;
     let (id, status) = (field(&task, "id"), field(&task, "status"));
     let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.is_over());
     if !is_over {
@@ -233,7 +233,7 @@ fn again(answer: &str) -> anyhow::Result<String> {
 async fn create(hub: &Hub, shape: &Shape, body: String, dry_run: DryRun) -> anyhow::Result<()> {
     let answer = hub.change(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let made: Value = serde_json::from_str(&answer)?;
+    let made = read(&answer)?;
     let ids: Vec<String> = made["tasks"]
         .as_array()
         .map_or(&[][..], Vec::as_slice)

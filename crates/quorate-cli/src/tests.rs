@@ -1,4 +1,8 @@
-//! The commands as a whole: every one is tagged and has an example, every write can be tried dry.
+//! The commands as a whole: every one is tagged and has an example, every write can be tried dry, and whatever command people are
+//! told to type is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
 
@@ -65,4 +69,114 @@ fn every_command_that_prints_data_prints_json() {
             assert!(prints || name.starts_with("audit"), "{path} has no --json");
         }
     }
+}
+
+/// The files under a directory whose names end like this, but for tests.
+fn files(directory: &Path, end: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("readable").path()) {
+        if entry.is_dir() && !entry.ends_with("tests") {
+            files(&entry, end, found);
+        } else if entry.to_string_lossy().ends_with(end) && !entry.ends_with("tests.rs") {
+            found.push(entry);
+        }
+    }
+}
+
+/// What stands behind each `quorate ` of a line, as far as it is a command.
+fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
+    line.match_indices("quorate ").filter_map(|(at, word)| {
+        // Not the end of a path or of another word.
+        let before = line[..at].chars().next_back();
+        let rest = &line[at + word.len()..];
+        let is_word = before.is_none_or(|c| !c.is_alphanumeric() && !"/-_.".contains(c));
+        let ends = ['`', '"', ';', '|', '>', '&', '(', ')', ',', '\\', '→', '#'];
+        let command = rest.split(ends).next().unwrap_or_default();
+        let words: Vec<&str> =
+            command.split_whitespace().map(|word| word.trim_end_matches(['.', ':'])).collect();
+        let first = words.first().and_then(|word| word.chars().next());
+        // `quorate` is a field of dialects as well, and that holds something.
+        let is_command = first.is_some_and(|c| c.is_ascii_lowercase()) && words[0] != "holds";
+        (is_word && is_command).then_some(words)
+    })
+}
+
+/// What is wrong with a command that somebody is told to type: a word or a flag that is none.
+fn wrong(root: &Command, words: &[&str]) -> Option<String> {
+    let (mut command, mut known) = (root, vec![root]);
+    let mut rest = words.iter();
+    for word in rest.by_ref() {
+        match command.find_subcommand(word) {
+            Some(sub) => {
+                command = sub;
+                known.push(sub);
+            }
+            None if command.has_subcommands() && !word.starts_with("--") => {
+                return Some(format!("{word} is no command"));
+            }
+            None => break,
+        }
+        if !command.has_subcommands() {
+            break;
+        }
+    }
+    let flags = words.iter().filter_map(|word| word.strip_prefix("--")).map(|flag| {
+        flag.split(['=', '\'', '{'])
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(|c: char| !c.is_alphanumeric())
+    });
+    let has = |flag: &str| {
+        let is = |arg: &clap::Arg| {
+            arg.get_long() == Some(flag) || arg.get_visible_aliases().is_some_and(|all| all.contains(&flag))
+        };
+        ["", "help", "version"].contains(&flag) || known.iter().any(|command| command.get_arguments().any(is))
+    };
+    let mut flags = flags;
+    flags.find(|flag| !has(flag)).map(|flag| format!("--{flag} is no flag"))
+}
+
+// Fails under: a hint, a help text or a page that names a command or a flag that is not there.
+#[test]
+fn every_command_that_people_are_told_to_type_exists() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut sources, mut pages) = (Vec::new(), vec![repository.join("README.md")]);
+    files(&repository.join("crates"), ".rs", &mut sources);
+    files(&repository.join("docs/errors"), ".md", &mut pages);
+    files(&repository.join("docs/guides"), ".md", &mut pages);
+    let mut root = Cli::command();
+    root.build();
+    let (mut seen, mut bad) = (0, Vec::new());
+    let mut look = |file: &Path, line: &str| {
+        for words in named(line) {
+            seen += 1;
+            bad.extend(
+                wrong(&root, &words)
+                    .map(|why| format!("{}: quorate {}: {why}", file.display(), words.join(" "))),
+            );
+        }
+    };
+    for file in sources {
+        let text = fs::read_to_string(&file).expect("text");
+        let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
+        lines.filter(|line| !line.starts_with("use ")).for_each(|line| look(&file, line));
+    }
+    for file in pages {
+        let text = fs::read_to_string(&file).expect("text");
+        // Between backticks: every second piece, of blocks as of words.
+        let code = text.split('`').skip(1).step_by(2).chain(text.split("```").skip(1).step_by(2));
+        code.flat_map(str::lines).for_each(|line| look(&file, line));
+    }
+    assert!(seen > 200, "they were looked at: {seen}");
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_seen() {
+    let mut root = Cli::command();
+    root.build();
+    let wrong = |line: &str| named(line).find_map(|words| wrong(&root, &words));
+    assert_eq!(wrong("help: `quorate inbox purge bob`").as_deref(), Some("inbox is no command"));
+    assert_eq!(wrong("try quorate msg purge").as_deref(), Some("purge is no command"));
+    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("--all is no flag"));
+    assert_eq!(wrong("quorate msg list --to {id} --data DIR, or what else"), None);
 }

@@ -14,6 +14,17 @@ pub(crate) fn print(line: impl AsRef<str>) {
     let _ = try_print(line);
 }
 
+/// Whether somebody reads stdout on a terminal, as opposed to a file or a program.
+pub(crate) fn is_read_by_people() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Writes data as it is, without as much as the end of a line: for what goes into a file or a program.
+pub(crate) fn write_exact(data: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(data.as_bytes()).and_then(|()| out.flush());
+}
+
 /// Prints a line of data on stdout, for those who go on and on: whoever reads may have had enough.
 ///
 /// # Errors

@@ -1,13 +1,14 @@
 //! `quorate token`: who is let in.
 
+mod at_rest;
+
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
-use serde_json::Value;
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, segment};
-use crate::shape::{Column, Shape, field, time};
+use crate::shape::{Column, Shape, field, read, time};
 use crate::text;
 
 /// Tokens of agents, people and tools.
@@ -26,24 +27,13 @@ pub(crate) struct TokenArgs {
 enum TokenVerb {
     /// Make a token and print it, alone on stdout and this once. [rw]
     #[command(
-        after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token"
+        after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token
+
+Whoever owns the data directory needs no token: if no hub runs there, it is made
+in the directory itself. A hub that starts makes its own admin's token (in
+admin-token) if that is missing."
     )]
-    Create {
-        /// What it lets its bearer do: agent, operator, approver, moderator, viewer, admin.
-        #[arg(long)]
-        role: String,
-        /// For the role agent: which one.
-        #[arg(long, value_name = "ID")]
-        agent: Option<String>,
-        /// What it is for, to know it again.
-        #[arg(long)]
-        name: String,
-        /// When it ends: 12h, 30d, or a time like 2026-01-31T09:30:00Z. Without, it does not end by itself.
-        #[arg(long, value_name = "WHEN")]
-        expires: Option<String>,
-        #[command(flatten)]
-        dry_run: DryRun,
-    },
+    Create(CreateArgs),
     /// List tokens; none of them is shown. [ro]
     #[command(after_help = "Example: quorate token list")]
     List,
@@ -55,6 +45,24 @@ enum TokenVerb {
         #[command(flatten)]
         dry_run: DryRun,
     },
+}
+
+#[derive(Args, Debug)]
+struct CreateArgs {
+    /// What it lets its bearer do: agent, operator, approver, moderator, viewer, admin.
+    #[arg(long)]
+    role: String,
+    /// For the role agent: which one.
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// What it is for, to know it again.
+    #[arg(long)]
+    name: String,
+    /// When it ends: 12h, 30d, or a time like 2026-01-31T09:30:00Z. Without, it does not end by itself.
+    #[arg(long, value_name = "WHEN")]
+    expires: Option<String>,
+    #[command(flatten)]
+    dry_run: DryRun,
 }
 
 const COLUMNS: &[Column] = &[
@@ -69,25 +77,14 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
     let TokenArgs { hub, shape, verb } = args;
-    let hub = hub.open()?;
+    if let (TokenVerb::Create(args), Some(data)) = (&verb, hub.resting()?) {
+        return at_rest::create(&data, hub.space.as_deref(), args, &shape).await;
+    }
+    let hub = hub.open_as(&shape)?;
     match verb {
-        TokenVerb::Create { role, agent, name, expires, dry_run } => {
-            let body = Fields::default()
-                .set("role", &role)?
-                .maybe("agent", agent)?
-                .set("name", &name)?
-                .maybe("expiresAt", expires.as_deref().map(moment).transpose()?)?;
-            let answer = hub.change(dry_run, (Method::Post, "/v1/tokens"), Some(body.to_json())).await?;
-            let Some(answer) = answer else { return Ok(()) };
-            let made: Value = serde_json::from_str(&answer)?;
-            let id = field(&made, "id");
-            shape.made(
-                &answer,
-                &field(&made, "token"),
-                &format!("token {id} of role {role}, {name}: it is on stdout, this once"),
-            );
-            text::say(format!("to end it: quorate token revoke {id}"));
-            Ok(())
+        TokenVerb::Create(args) => {
+            let answer = hub.change(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
+            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape))
         }
         TokenVerb::List => shape.list(&hub.get("/v1/tokens", &[]).await?, "tokens", COLUMNS),
         TokenVerb::Revoke { id, dry_run } => {
@@ -98,6 +95,28 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+impl CreateArgs {
+    /// What the hub is asked for.
+    fn body(&self) -> anyhow::Result<String> {
+        let body = Fields::default()
+            .set("role", &self.role)?
+            .maybe("agent", self.agent.as_ref())?
+            .set("name", &self.name)?
+            .maybe("expiresAt", self.expires.as_deref().map(moment).transpose()?)?;
+        Ok(body.to_json())
+    }
+}
+
+/// Tells of a new token.
+fn made(args: &CreateArgs, answer: &str, shape: &Shape) -> anyhow::Result<()> {
+    let made = read(answer)?;
+    let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
+    let done = format!("token {id} of role {role}, {name}: it is on stdout, this once");
+    shape.made(answer, &field(&made, "token"), &done);
+    text::say(format!("to end it: quorate token revoke {id}"));
+    Ok(())
 }
 
 /// A time that was written, or one that is so far from now.

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::shape::{Facts, Shape, field, plain, time};
+use crate::shape::{Facts, Shape, field, plain, read, time};
 
 /// Shows what the hub said of it.
 pub(crate) fn show(answer: &str, shape: &Shape) -> anyhow::Result<()> {
-    shape.one(answer, || Ok(facts(&serde_json::from_str(answer)?)))
+    shape.one(answer, || Ok(facts(&read(answer)?)))
 }
 
 fn facts(why: &Value) -> Facts {

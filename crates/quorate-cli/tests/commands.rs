@@ -401,29 +401,6 @@ fn what_holds_is_explained_with_its_origin() {
 }
 
 #[test]
-fn i18_a_token_of_the_user_does_not_go_where_only_a_project_wants_it() {
-    let place = Place::with_hub();
-    let config = place.home().join(".config/quorate");
-    fs::create_dir_all(&config).expect("made");
-    let token = place.data().join("admin-token");
-    fs::write(config.join("config.yaml"), format!("token_file: {}\ninsecure_http: true\n", token.display()))
-        .expect("written");
-    fs::write(place.work().join("quorate.yaml"), "url: http://192.0.2.1:7867\n").expect("written");
-    let said = place.shell("quorate status");
-    assert_eq!(said.code, Some(2), "{}", said.err);
-    assert!(
-        said.err.contains("is not sent to http://192.0.2.1:7867, which only the project names"),
-        "{}",
-        said.err
-    );
-    // Nor does the admin's of the data directory.
-    fs::remove_file(config.join("config.yaml")).expect("removed");
-    let said = place.shell("quorate status");
-    assert_eq!(said.code, Some(4), "{}", said.err);
-    assert!(said.err.contains("does not leave this machine"), "{}", said.err);
-}
-
-#[test]
 fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
     let mut place = Place::with_hub();
     let before = fs::read_dir(place.data()).expect("readable").count();

@@ -9,10 +9,10 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::carry::Carry;
-use crate::directory::{OpenError, check_whole, database_of, make_private, sync_directory};
+use crate::directory::{OpenError, check_whole, database_of, make_private, private_file, sync_directory};
 use crate::disk::Disk;
 use crate::load::{self, LoadError};
-use crate::offline::Offline;
+use crate::offline::{Offline, copy_file};
 use crate::open::connect;
 use crate::readers::ReadError;
 use crate::write::Writes;
@@ -88,6 +88,7 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
     make_private(to).map_err(|error| other("cannot make", error))?;
     let database = database_of(to);
     let partial = to.join("quorate.db-partial");
+    private_file(&partial).map_err(|error| other("cannot write to", error))?;
     {
         let mut copy = Connection::open(&partial)?;
         // All pages in one step: one snapshot, whatever is written meanwhile.
@@ -152,7 +153,7 @@ pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, 
     check_restore(from, to)?;
     make_private(to).map_err(io("make", to))?;
     let partial = to.join("quorate.db-partial");
-    fs::copy(database_of(from), &partial).map_err(io("copy to", &partial))?;
+    copy_file(&database_of(from), &partial).map_err(io("copy to", &partial))?;
     let positions = begin_generation(&partial, from, now)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
     fs::rename(&partial, database_of(to)).map_err(io("name", to))?;

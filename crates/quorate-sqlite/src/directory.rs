@@ -121,6 +121,7 @@ impl Directory {
         let lock = take_lock(path)?;
         let held = Self { path: path.to_owned(), _lock: lock };
         check_whole(path)?;
+        close_files(path).map_err(io("close to others the files of"))?;
         if !held.database().exists() {
             held.create(disk)?;
         }
@@ -146,6 +147,7 @@ impl Directory {
                 _ => {}
             }
         }
+        private_file(&creating).map_err(io("create the database in"))?;
         let connection =
             Connection::open_with_flags_and_vfs(&creating, OpenFlags::default(), disk.vfs_name());
         let connection = connection.map_err(sqlite)?;
@@ -190,6 +192,33 @@ fn close(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A new file that nobody else may look into, whatever the umask. What SQLite writes beside a database is as open as that.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Files that were brought here, by hand or by an earlier release, may be open to others.
+fn close_files(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    for name in [DATABASE.to_owned(), format!("{DATABASE}-wal"), format!("{DATABASE}-shm"), LOCK.to_owned()] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let name = path.join(name);
+        match fs::metadata(&name) {
+            Ok(about) if about.permissions().mode() & 0o077 != 0 => {
+                fs::set_permissions(&name, fs::Permissions::from_mode(0o600))?;
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let _ = path;
+    Ok(())
+}
+
 /// A directory with files of others is not ours to write to.
 pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.to_owned(), source };
@@ -213,8 +242,11 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
 fn take_lock(path: &Path) -> Result<File, OpenError> {
     let name = path.join(LOCK);
     let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
-    let opened = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(&name);
-    let mut lock = opened.map_err(io("write to"))?;
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut lock = options.open(&name).map_err(io("write to"))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(in_use(path, lock)),
@@ -239,6 +271,16 @@ pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
         Ok(()) => Ok(Some(lock)),
         Err(TryLockError::WouldBlock) => Err(in_use(path, lock)),
         Err(TryLockError::Error(source)) => Err(io("lock")(source)),
+    }
+}
+
+/// The process that holds a data directory, as a hub that runs there does: it takes the right to write there. Nothing
+/// is changed.
+#[must_use]
+pub fn holder(path: &Path) -> Option<String> {
+    match share_lock(path) {
+        Err(OpenError::InUse { holder, .. }) => Some(holder),
+        _ => None,
     }
 }
 

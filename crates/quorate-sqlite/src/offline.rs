@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::directory::{OpenError, check_whole, database_of, refuse_foreign, share_lock};
+use crate::directory::{OpenError, check_whole, database_of, private_file, refuse_foreign, share_lock};
 use crate::schema;
 
 /// A database that is only read. The order of the fields is the order in which they are let go.
@@ -99,9 +99,9 @@ fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
     Ok((connection, Some(copy)))
 }
 
-/// The bytes alone: the copy of a file that is read-only must be writable.
-fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
-    let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
+/// The bytes alone: the copy of a file that is read-only must be writable, and that of one that is open to others closed.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (mut from, mut to) = (File::open(from)?, private_file(to)?);
     std::io::copy(&mut from, &mut to).map(drop)
 }
 

@@ -150,14 +150,22 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shap
     tell(&checks, shape, about)
 }
 
+/// Whether it is there: somebody waits for its messages. What it said of itself counts only then; one that was made known and
+/// never started says nothing of itself at all.
 fn there(agent: &Value, id: &str) -> Check {
     let (status, health) = (field(agent, "status"), field(agent, "health"));
     let found = format!("{status}, {health}, heard {}", time(&agent["heardAt"]));
-    match (status.as_str(), health.as_str()) {
-        ("offline", _) => {
+    let listens = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
+    match (status.as_str(), health.as_str(), listens) {
+        ("offline", _, _) => {
             Check::wrong("there", found, format!("start it; `quorate agent show {id}` says more"))
         }
-        (_, "healthy") => Check::good("there", found),
+        (_, _, false) => {
+            let found = format!("nobody waits for its messages; heard {}", time(&agent["heardAt"]));
+            let fix = "start it; one that only asks now and then may be between two calls: try again";
+            Check::wrong("there", found, fix)
+        }
+        (_, "healthy", true) => Check::good("there", found),
         _ => Check::warning("there", found, format!("`quorate agent show {id}` says more")),
     }
 }

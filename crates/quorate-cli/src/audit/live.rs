@@ -6,7 +6,7 @@ use super::erase::EraseArgs;
 use super::{AuditVerb, ToldAs};
 use crate::exit::{Ended, NOT_VERIFIED};
 use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, unless_interrupted};
-use crate::shape::{Shape, field, shortened, time};
+use crate::shape::{Format, Shape, field, shortened, time};
 use crate::text;
 
 /// How much of a hash is shown.
@@ -15,14 +15,18 @@ const HASH_SHOWN: usize = 17;
 const EFFECTS_MAX: usize = 100;
 
 pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::Result<()> {
-    let hub = hub.open()?;
+    let hub = hub.open_as(&shape)?;
     match verb {
         AuditVerb::Verify => verify(&hub, &shape).await,
         AuditVerb::Log(span) => {
-            let words = !shape.is_json() && span.told_as.is_none();
-            lines(&hub, span.from, Some(span.limit), span.told_as, words).await
+            let how = match (shape.format(), span.told_as) {
+                (Format::Json, _) => How::Document,
+                (Format::Jsonl, _) | (_, Some(_)) => How::Lines,
+                _ => How::Words,
+            };
+            lines(&hub, span.from, Some(span.limit), span.told_as, how).await
         }
-        AuditVerb::Export { from } => lines(&hub, from, None, None, false).await,
+        AuditVerb::Export { from } => lines(&hub, from, None, None, How::Lines).await,
         AuditVerb::Checkpoint => {
             text::print(text::clean_json(&hub.get("/v1/audit/checkpoint", &[]).await?));
             Ok(())
@@ -69,13 +73,24 @@ async fn verify(hub: &Hub, shape: &Shape) -> anyhow::Result<()> {
     Err(Ended::new(NOT_VERIFIED, message, hint).into())
 }
 
+/// How records are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// For people.
+    Words,
+    /// As they come.
+    Lines,
+    /// All of them in one JSON document.
+    Document,
+}
+
 /// Lines of the log, until there are enough or nobody reads.
 async fn lines(
     hub: &Hub,
     from: u64,
     limit: Option<u64>,
     told_as: Option<ToldAs>,
-    words: bool,
+    how: How,
 ) -> anyhow::Result<()> {
     let query = [
         ("format", Some(told_as.map_or("jsonl", ToldAs::word).to_owned())),
@@ -85,21 +100,28 @@ async fn lines(
     let mut lines = hub.lines("/v1/audit", &query).await?;
     // The hub counts records; in words one may have several lines.
     let mut left = limit.filter(|_| told_as.is_none());
+    let mut all = Vec::new();
     while left != Some(0) {
         let Some(line) = unless_interrupted(async { Ok(lines.next().await?) }).await? else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
         if line.trim().is_empty() {
             continue;
         }
-        let shown = match told_as {
-            _ if words => in_words(&serde_json::from_str(&line)?),
-            Some(ToldAs::Text) => text::clean_line(&line),
+        let shown = match (how, told_as) {
+            (How::Words, _) => in_words(&serde_json::from_str(&line)?),
+            (How::Document, Some(ToldAs::Text)) => text::clean_json(&Value::from(line).to_string()),
+            (_, Some(ToldAs::Text)) => text::clean_line(&line),
             _ => text::clean_json(&line),
         };
-        if text::try_print(shown).is_err() {
+        if how == How::Document {
+            all.push(shown);
+        } else if text::try_print(shown).is_err() {
             break;
         }
         left = left.map(|left| left - 1);
+    }
+    if how == How::Document {
+        text::print(format!("{{\"records\":[{}]}}", all.join(",")));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{Key, PROJECT_FILE, Settings, Surroundings};
-use crate::hub::{ADMIN_TOKEN, HubArgs, READY, running};
+use crate::hub::{ADMIN_TOKEN, HubArgs, READY, runs};
 use crate::shape::{Format, Shape, Table};
 use crate::text;
 
@@ -79,7 +79,7 @@ fn counts(settings: &Settings, key: Key) -> (String, String) {
     let data = settings.data();
     // Whatever was said on the higher level: an address, or a data directory in which a hub runs.
     let by_data = key == Key::Url && !matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-    if let Some(url) = running(&data).filter(|_| by_data) {
+    if let Some(url) = Some(&data).filter(|_| by_data).and_then(|data| runs(data)) {
         return (url, format!("{} (a hub runs there)", data.join(READY).display()));
     }
     if let Some(said) = settings.get(key) {

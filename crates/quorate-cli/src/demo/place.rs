@@ -23,7 +23,7 @@ pub(super) fn fresh(given: Option<&Path>) -> anyhow::Result<PathBuf> {
             let message = format!("{} is there already", data.display());
             return Err(Ended::new(CONFLICT, message, "give a new directory: quorate demo --data DIR").into());
         }
-        if hub::is_running(&data) {
+        if hub::runs(&data).is_some() {
             let message = format!("a demo runs in {}", data.display());
             return Err(
                 Ended::new(CONFLICT, message, "end it there first, or give another: --data DIR").into()

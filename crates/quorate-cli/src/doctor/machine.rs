@@ -10,7 +10,7 @@ use rustix::fs::statvfs;
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::hub::running;
+use crate::hub::runs;
 
 /// Less room than this is too little to go on for long.
 const FREE_MB_MIN: u64 = 500;
@@ -33,7 +33,7 @@ pub(super) fn look(data: &Path) -> Vec<Check> {
     }
     checks.push(disk(data));
     checks.extend(synced(data));
-    if running(data).is_none() {
+    if runs(data).is_none() {
         checks.push(Check::good(
             "running",
             format!("no hub says that it runs on {shown}; quorate serve starts one"),

@@ -99,7 +99,7 @@ impl Hub {
             let limit = paged.then(|| PAGE.to_owned());
             let answer = self.get(path, &[("limit", limit), ("cursor", cursor.take())]).await?;
             let page = Listed::read(&answer, name)?;
-            found.extend(page.values()?);
+            found.extend(page.values());
             cursor = page.cursor;
             if cursor.is_none() || noun == Noun::Message {
                 break;

@@ -69,7 +69,7 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
     loop {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
         let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
-        last = page.values()?.pop().or(last);
+        last = page.values().pop().or(last);
         cursor = page.cursor;
         if cursor.is_none() {
             break;
@@ -82,7 +82,7 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
 async fn before(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
     let query = [("limit", Some("1000".to_owned()))];
     let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
-    let numbers = page.values()?.into_iter().filter_map(|entry| entry["version"].as_u64());
+    let numbers = page.values().into_iter().filter_map(|entry| entry["version"].as_u64());
     numbers.filter(|number| *number < version).max().ok_or_else(|| {
         let hint = "give two versions; `quorate memory log` shows them";
         Ended::new(NOT_FOUND, format!("{key} has no version before {version}"), hint).into()

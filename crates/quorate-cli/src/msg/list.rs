@@ -1,10 +1,10 @@
 //! `quorate msg list`: what waits for somebody, what somebody sent, what was given up.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::hub::{Hub, Page, segment};
-use crate::shape::{Column, Listed, Shape, Table, field, plain, time};
+use crate::shape::{Column, Format, Listed, Shape, Table, cells, field, plain, read, time};
 use crate::text;
 
 /// Which messages.
@@ -70,20 +70,33 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Res
     };
     let query = [("agent", to.filter(|_| dead)), ("limit", page.limit()), ("cursor", page.cursor())];
     let answer = hub.get(&path, &query).await?;
-    if !letters || shape.is_json() {
+    if !letters {
         return shape.list(&answer, name, columns);
     }
-    // Boxes hold ids only; people want to see what is in the letters.
+    // Boxes hold ids only; people and programs want to see what is in the letters.
     let listed = Listed::read(&answer, name)?;
     let mut table = Table::new(columns.iter().map(|column| column.0));
-    for item in listed.values()? {
+    let mut documents = Vec::new();
+    for (raw, item) in listed.items.iter().zip(listed.values()) {
         let path = format!("/v1/messages/{}", segment(&field(&item, "messageId")));
-        let message = hub.look(&path, &[]).await.unwrap_or(Value::Null);
-        let letter = json!({"item": item, "message": message});
-        table.row(columns.iter().map(|column| (column.1)(&letter)));
+        // Whoever may look into a box may not look at every letter in it.
+        let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
+        let letter = json!({"item": item, "message": read(&message)?});
+        table.row(cells(columns, &letter));
+        let open = raw.get().trim_end().trim_end_matches('}');
+        documents.push(format!("{open},\"message\":{message}}}"));
     }
-    table.print(shape.format());
-    if listed.items.is_empty() {
+    match shape.format() {
+        Format::Json => {
+            let cursor = json!(listed.cursor);
+            let all = format!("{{\"{name}\":[{}],\"cursor\":{cursor}}}", documents.join(","));
+            text::print(text::clean_json(&all));
+            return Ok(());
+        }
+        Format::Jsonl => documents.iter().for_each(|one| text::print(text::clean_json(one))),
+        format => table.print(format),
+    }
+    if documents.is_empty() {
         text::say("no messages");
     }
     listed.cursor.iter().for_each(|cursor| text::say(format!("there are more: --cursor {cursor}")));

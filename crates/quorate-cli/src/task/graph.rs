@@ -22,7 +22,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
         return shape.list(&answer, "tasks", &[]);
     }
     let listed = Listed::read(&answer, "tasks")?;
-    let tasks = listed.values()?;
+    let tasks = listed.values();
     let graph = Graph::new(&tasks);
     let roots = match &root {
         Some(root) if !graph.tasks.contains_key(root) => {

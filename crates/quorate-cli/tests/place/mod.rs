@@ -87,12 +87,23 @@ impl Place {
         said(&output)
     }
 
+    /// A line for the shell on a terminal; both streams together.
+    pub(crate) fn terminal(&self, line: &str) -> Said {
+        let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        let output =
+            self.command("python3").args(["-c", spawn, "bash", "-c", line]).stdin(Stdio::null()).output();
+        said(&output.expect("python3 runs"))
+    }
+
     /// Lines for the shell, with all that they say, made the same for every run.
     pub(crate) fn story(&self, lines: &[&str]) -> String {
         let mut story = String::new();
         for line in lines {
             let Said { code, out, err } = self.shell(line);
             story.push_str(&format!("$ {line}\n{out}"));
+            if !out.is_empty() && !out.ends_with('\n') {
+                story.push_str(" (no end of line)\n");
+            }
             err.lines().for_each(|line| story.push_str(&format!("2> {line}\n")));
             if code != Some(0) {
                 story.push_str(&format!("[{}]\n", code.unwrap_or(-1)));

@@ -94,7 +94,9 @@ impl Draft<'_> {
         let open = self.working.inbox(number).open;
         if open > 0 {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
-                .hint("let it finish them, or purge its inbox first")
+                .hint(format!(
+                    "let it finish them, or end them: quorate agent purge {agent}, the operation purge"
+                ))
                 .into());
         }
         let named = self.working.tasks().named_count(number);

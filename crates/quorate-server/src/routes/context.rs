@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
-use quorate_engine::{Read, When};
+use quorate_engine::{Error, Read, When};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -110,10 +110,24 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
     match found {
         Some(entry) => ok(&EntryOut::new(&entry)),
-        None => Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
-            .hint("write it first, or look at the list of entries; what was deleted is still in its history")
-            .into()),
+        None => Err(missing(&call, &key, when).await?.into()),
     }
+}
+
+/// What is not there: the entry, or only the version or the moment that was asked for.
+async fn missing(call: &Call, key: &Key, when: When) -> Result<Refused, Error> {
+    let none = |what: String| Refused::new(Code::NotFound, what);
+    let Some(newest) = call.space.entry(key, When::Now).await? else {
+        return Ok(none(format!("there is no entry {key}")));
+    };
+    let number = newest.version.head.version;
+    let history = format!("GET /v1/context/{key}/history lists its versions");
+    Ok(match when {
+        When::Now => none(format!("the entry {key} was deleted with version {number}")),
+        When::Version(version) => none(format!("{key} has no version {version}: the newest is {number}")),
+        When::Seq(_) | When::Time(_) => none(format!("there was no entry {key} at that moment")),
+    }
+    .hint(history))
 }
 
 /// Whether an address is that of a history. Nobody writes one.

@@ -1,0 +1,56 @@
+//! A token made in a data directory in which no hub runs: whoever owns the files always gets in.
+
+use std::path::Path;
+
+use quorate_core::{AgentId, Bearer, Code, Principal, Refused, SpaceName, Timestamp, TokenName};
+use quorate_engine::{Engine, Error};
+use quorate_server::Journal;
+use quorate_store::SystemClock;
+use serde_json::json;
+
+use super::{CreateArgs, made, moment};
+use crate::hub;
+use crate::serve::{close_to_others, recover};
+use crate::shape::Shape;
+
+/// Makes the token by a commit of the hub itself, as a start makes the first one.
+pub(super) async fn create(
+    data: &Path,
+    space: Option<&str>,
+    args: &CreateArgs,
+    shape: &Shape,
+) -> anyhow::Result<()> {
+    if args.dry_run.is_set() {
+        hub::tell_dry_run(shape, "POST", "/v1/tokens", Some(&args.body()?));
+        return Ok(());
+    }
+    close_to_others();
+    let engine = recover(data, quorate_engine::Options::default(), &SystemClock::new(), &Journal::default())?;
+    let done = commit(&engine, space, args).await;
+    engine.close().await;
+    made(args, &done?, shape)
+}
+
+async fn commit(
+    engine: &std::sync::Arc<Engine>,
+    space: Option<&str>,
+    args: &CreateArgs,
+) -> anyhow::Result<String> {
+    let name: SpaceName = space.unwrap_or("default").parse().map_err(Error::from)?;
+    if !engine.store().spaces().iter().any(|known| known.name == name) {
+        let refused = Refused::new(Code::NotFound, format!("there is no space {name}"));
+        return Err(Error::from(refused.hint("`quorate verify` names the spaces of a directory")).into());
+    }
+    let space = engine.space(name).await?;
+    let agent = args.agent.as_deref().map(AgentId::new).transpose().map_err(Error::from)?;
+    let bearer = Bearer::new(&args.role, agent).map_err(Error::from)?;
+    let name = TokenName::new(&args.name).map_err(Error::from)?;
+    let expires_at = args.expires.as_deref().map(when).transpose()?;
+    let (id, secret) = space.create_token(&Principal::System, bearer, name, expires_at).await?;
+    Ok(json!({"id": id.to_string(), "token": secret.reveal()}).to_string())
+}
+
+fn when(text: &str) -> anyhow::Result<Timestamp> {
+    let time: jiff::Timestamp = moment(text)?.parse()?;
+    Ok(Timestamp(u64::try_from(time.as_millisecond())?))
+}
