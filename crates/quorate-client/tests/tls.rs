@@ -59,7 +59,11 @@ async fn d13_a_wrong_certificate_is_refused_with_what_to_do() {
     let (served, certificate, _directory) = served(&["localhost"]).await;
     let unknown = refused(connect(&served, "localhost", None).await);
     assert!(unknown.to_string().contains("certificate is not accepted"), "{unknown}");
-    assert!(unknown.hint().contains("--ca-file") && unknown.hint().contains("cert.pem"), "{}", unknown.hint());
+    assert!(
+        unknown.hint().contains("--ca-file") && unknown.hint().contains("cert.pem"),
+        "{}",
+        unknown.hint()
+    );
     let elsewhere = tempfile::tempdir().expect("a directory");
     let (other, _) = support::certificate(elsewhere.path(), &["localhost"]);
     let forged = refused(connect(&served, "localhost", Some(&other)).await);
