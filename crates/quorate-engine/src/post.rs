@@ -146,6 +146,9 @@ impl Post {
 
     /// Takes what a batch brought. Called from the writer: only moves pointers.
     pub(crate) fn hand_over(&self, handover: Handover) {
+        if handover.is_empty() {
+            return;
+        }
         let mut state = self.lock();
         let mut sorted: Vec<(ConsumerId, Vec<Handed>)> = Vec::new();
         let mut places: HashMap<ConsumerId, usize> = HashMap::new();
