@@ -1,5 +1,8 @@
 //! `quorate trace`: how one thing led to another.
 
+mod export;
+mod perfetto;
+
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -37,13 +40,18 @@ not. A beginning of an id, and @last, are looked for among the newest messages."
         /// The id of the trace (the second part of a traceparent), a beginning of it that only one has, or @last.
         id: String,
     },
+    /// Print a trace for other programs. [ro]
+    Export(export::ExportArgs),
 }
 
 pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
-    let TraceVerb::Show { id } = args.verb;
-    let id = meant(&hub, id_in(&id)).await?;
+    let (TraceVerb::Show { id } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
+    let id = meant(&hub, id_in(id)).await?;
     let answer = hub.get(&format!("/v1/traces/{}", segment(&id)), &[]).await?;
+    if let TraceVerb::Export(wanted) = &args.verb {
+        return export::run(wanted, &answer, &args.shape);
+    }
     if args.shape.is_json() {
         text::print(text::clean_json(&answer));
         return Ok(());
@@ -71,7 +79,7 @@ async fn meant(hub: &Hub, typed: &str) -> anyhow::Result<String> {
         return Ok(typed.to_owned());
     }
     let answer = hub.get("/v1/messages", &[("limit", Some(LOOKED_AT.to_owned()))]).await?;
-    let messages = Listed::read(&answer, "messages")?.values()?;
+    let messages = Listed::read(&answer, "messages")?.values();
     let mut ids: Vec<String> = Vec::new();
     for message in &messages {
         let id = id_in(&field(message, "traceparent")).to_owned();

@@ -31,7 +31,7 @@ mod otlp;
 pub use app::App;
 pub use journal::{Journal, Level, Out, Style};
 pub use listen::{Listening, Reserved, ServeError};
-pub use otlp::Otlp;
+pub use otlp::{Otlp, otlp_of};
 pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
 pub use tls::{Tls, TlsError};
 

@@ -3,6 +3,7 @@
 
 mod post;
 pub(crate) mod span;
+mod told;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,6 +16,8 @@ use tokio::sync::Notify;
 
 use crate::journal::{Journal, Level};
 use post::{Collector, Posted};
+
+pub use told::otlp_of;
 
 /// Spans that may wait for the collector.
 const QUEUE_MAX: usize = 8_192;
@@ -211,7 +214,7 @@ impl Sender {
 
     async fn send(&self, batch: Vec<Value>) {
         let count = batch.len() as u64;
-        let body = self.request(batch).to_string();
+        let body = request(&self.service, batch).to_string();
         let mut wait = self.retry_after;
         for attempt in 1..=TRIES_MAX {
             match self.collector.post(body.clone()).await {
@@ -244,15 +247,16 @@ impl Sender {
         let fields = [("why", json!(why)), ("attempt", json!(attempt)), ("givenUp", json!(given_up))];
         self.journal.say(Level::Warn, "spans not taken", &fields);
     }
+}
 
-    fn request(&self, spans: Vec<Value>) -> Value {
-        let version = env!("CARGO_PKG_VERSION");
-        json!({"resourceSpans": [{
-            "resource": {"attributes": [
-                span::text("service.name", &self.service),
-                span::text("service.version", version),
-            ]},
-            "scopeSpans": [{"scope": {"name": "quorate", "version": version}, "spans": spans}],
-        }]})
-    }
+/// What a collector takes.
+fn request(service: &str, spans: Vec<Value>) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [
+            span::text("service.name", service),
+            span::text("service.version", version),
+        ]},
+        "scopeSpans": [{"scope": {"name": "quorate", "version": version}, "spans": spans}],
+    }]})
 }

@@ -1,7 +1,7 @@
 //! A message as spans of OpenTelemetry: one for the message, and one for each recipient that got it, by the conventions
 //! for messaging and for GenAI. Never anything of a payload but its length.
 
-use quorate_core::{AgentId, EndState, Message, Timestamp};
+use quorate_core::{EndState, Timestamp};
 use quorate_engine::{MessageView, Space};
 use serde_json::{Value, json};
 
@@ -41,99 +41,155 @@ pub(crate) fn wrong_with(span: &Span) -> Option<&'static str> {
     ends.map(|(_, end)| end).find(|end| matches!(end, EndState::Dead | EndState::Expired)).map(word_of)
 }
 
-fn status(wrong: Option<&str>) -> Value {
+fn status(wrong: Option<&str>, is_open: bool) -> Value {
     match wrong {
         Some(why) => json!({"code": ERROR, "message": why}),
+        // What has not ended is neither well nor wrong yet.
+        None if is_open => json!({}),
         None => json!({"code": OK}),
     }
+}
+
+/// What the spans of a message say, wherever it is known from.
+pub(super) struct Sent<'a> {
+    pub(super) trace: String,
+    pub(super) span: String,
+    pub(super) parent: Option<String>,
+    pub(super) flags: Option<u8>,
+    pub(super) id: String,
+    pub(super) from: Option<&'a str>,
+    pub(super) to: String,
+    pub(super) kind: &'a str,
+    pub(super) action: &'a str,
+    pub(super) correlation: Option<&'a str>,
+    pub(super) session: Option<&'a str>,
+    /// The length of its payload.
+    pub(super) bytes: Option<u64>,
+    pub(super) at: Timestamp,
+    /// When its last delivery ended, if it has.
+    pub(super) ended: Option<Timestamp>,
+    pub(super) wrong: Option<&'a str>,
+    /// All of them, also those that nobody took.
+    pub(super) deliveries: usize,
+    pub(super) taken: Vec<Taken<'a>>,
+}
+
+/// A delivery that somebody took.
+pub(super) struct Taken<'a> {
+    pub(super) span: String,
+    pub(super) agent: String,
+    pub(super) name: Option<String>,
+    pub(super) attempts: u64,
+    pub(super) state: &'a str,
+    pub(super) handed: Timestamp,
+    pub(super) ended: Option<Timestamp>,
 }
 
 /// The spans of a message that has ended.
 pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<Value> {
     let message = &view.message;
-    let id = view.id.to_string();
-    let wrong = wrong_with(span);
-    let ended = span.ended_at.unwrap_or(span.at);
-    let mut attributes = shared(message, &id);
-    attributes.push(text("messaging.operation.name", "send"));
-    attributes.push(text("messaging.operation.type", "send"));
-    attributes.push(number("messaging.message.body.size", message.payload.bytes.len() as u64));
-    attributes.push(number("quorate.deliveries", span.deliveries.len() as u64));
-    attributes.extend(message.from.iter().map(|from| text("messaging.client.id", from.as_str())));
-    attributes.extend(wrong.map(|why| text("error.type", why)));
-    let of_message = json!({
-        "traceId": span.context.trace.to_string(),
-        "spanId": span.context.span.to_string(),
-        "parentSpanId": span.parent.map(|parent| parent.to_string()).unwrap_or_default(),
-        "flags": span.context.flags,
-        "name": format!("send {}", message.to),
-        "kind": PRODUCER,
-        "startTimeUnixNano": nanos(span.at),
-        "endTimeUnixNano": nanos(ended.max(span.at)),
-        "attributes": attributes,
-        "status": status(wrong),
-    });
     let agents = &space.published().agents;
-    let name_of = |delivery: &Delivered| {
-        let agent = delivery.agent.and_then(|number| agents.get(number));
-        agent.map(|agent| (agent.id.clone(), agent.name.clone()))
-    };
-    let taken = span.deliveries.iter().filter_map(|delivery| {
+    let taken = |delivery: &Delivered| {
         let (handed, (ended, how)) = (delivery.handed_at?, delivery.ended?);
-        Some(of_delivery(span, message, &id, delivery, name_of(delivery)?, (handed, ended, how)))
-    });
-    std::iter::once(of_message).chain(taken).collect()
+        let agent = delivery.agent.and_then(|number| agents.get(number))?;
+        Some(Taken {
+            span: span.context.of_delivery(delivery.number).to_string(),
+            agent: agent.id.to_string(),
+            name: Some(agent.name.clone()),
+            attempts: delivery.attempts.into(),
+            state: word_of(how),
+            handed,
+            ended: Some(ended),
+        })
+    };
+    of(&Sent {
+        trace: span.context.trace.to_string(),
+        span: span.context.span.to_string(),
+        parent: span.parent.map(|parent| parent.to_string()),
+        flags: Some(span.context.flags),
+        id: view.id.to_string(),
+        from: message.from.as_ref().map(|from| from.as_str()),
+        to: message.to.to_string(),
+        kind: message.kind.as_str(),
+        action: &message.action,
+        correlation: message.correlation_id.as_deref(),
+        session: message.session_id.as_deref(),
+        bytes: Some(message.payload.bytes.len() as u64),
+        at: span.at,
+        ended: Some(span.ended_at.unwrap_or(span.at)),
+        wrong: wrong_with(span),
+        deliveries: span.deliveries.len(),
+        taken: span.deliveries.iter().filter_map(taken).collect(),
+    })
 }
 
-fn of_delivery(
-    span: &Span,
-    message: &Message,
-    id: &str,
-    delivery: &Delivered,
-    (agent, name): (AgentId, String),
-    (handed, ended, how): (Timestamp, Timestamp, EndState),
-) -> Value {
-    let wrong = matches!(how, EndState::Dead | EndState::Expired).then(|| word_of(how));
-    let mut attributes = shared(message, id);
+/// One span for the message, and one for each recipient that got it. What has not ended ends where it began.
+pub(super) fn of(sent: &Sent<'_>) -> Vec<Value> {
+    let mut attributes = shared(sent);
+    attributes.push(text("messaging.operation.name", "send"));
+    attributes.push(text("messaging.operation.type", "send"));
+    attributes.extend(sent.bytes.map(|bytes| number("messaging.message.body.size", bytes)));
+    attributes.push(number("quorate.deliveries", sent.deliveries as u64));
+    attributes.extend(sent.from.map(|from| text("messaging.client.id", from)));
+    attributes.extend(sent.wrong.map(|why| text("error.type", why)));
+    let of_message = json!({
+        "traceId": sent.trace,
+        "spanId": sent.span,
+        "parentSpanId": sent.parent.as_deref().unwrap_or_default(),
+        "flags": sent.flags.unwrap_or_default(),
+        "name": format!("send {}", sent.to),
+        "kind": PRODUCER,
+        "startTimeUnixNano": nanos(sent.at),
+        "endTimeUnixNano": nanos(sent.ended.unwrap_or(sent.at).max(sent.at)),
+        "attributes": attributes,
+        "status": status(sent.wrong, sent.ended.is_none()),
+    });
+    std::iter::once(of_message).chain(sent.taken.iter().map(|taken| of_delivery(sent, taken))).collect()
+}
+
+fn of_delivery(sent: &Sent<'_>, taken: &Taken<'_>) -> Value {
+    let given_up = [EndState::Dead, EndState::Expired].map(word_of);
+    let wrong = given_up.contains(&taken.state).then_some(taken.state);
+    let mut attributes = shared(sent);
     attributes.push(text("messaging.operation.name", "process"));
     attributes.push(text("messaging.operation.type", "process"));
-    attributes.push(text("messaging.client.id", agent.as_str()));
+    attributes.push(text("messaging.client.id", &taken.agent));
     attributes.push(text("gen_ai.operation.name", "invoke_agent"));
     attributes.push(text("gen_ai.provider.name", "quorate"));
-    attributes.push(text("gen_ai.agent.id", agent.as_str()));
-    attributes.push(text("gen_ai.agent.name", &name));
-    attributes.push(number("quorate.delivery.attempts", u64::from(delivery.attempts)));
-    attributes.push(text("quorate.delivery.state", word_of(how)));
+    attributes.push(text("gen_ai.agent.id", &taken.agent));
+    attributes.extend(taken.name.as_deref().map(|name| text("gen_ai.agent.name", name)));
+    attributes.push(number("quorate.delivery.attempts", taken.attempts));
+    attributes.push(text("quorate.delivery.state", taken.state));
     attributes.extend(wrong.map(|why| text("error.type", why)));
     json!({
-        "traceId": span.context.trace.to_string(),
-        "spanId": span.context.of_delivery(delivery.number).to_string(),
-        "parentSpanId": span.context.span.to_string(),
-        "flags": span.context.flags,
-        "name": format!("process {}", message.to),
+        "traceId": sent.trace,
+        "spanId": taken.span,
+        "parentSpanId": sent.span,
+        "flags": sent.flags.unwrap_or_default(),
+        "name": format!("process {}", sent.to),
         "kind": CONSUMER,
-        "startTimeUnixNano": nanos(handed),
-        "endTimeUnixNano": nanos(ended.max(handed)),
+        "startTimeUnixNano": nanos(taken.handed),
+        "endTimeUnixNano": nanos(taken.ended.unwrap_or(taken.handed).max(taken.handed)),
         "attributes": attributes,
-        "status": status(wrong),
+        "status": status(wrong, taken.ended.is_none()),
     })
 }
 
 /// What all spans of a message say.
-fn shared(message: &Message, id: &str) -> Vec<Value> {
+fn shared(sent: &Sent<'_>) -> Vec<Value> {
     let mut attributes = vec![
         text("messaging.system", "quorate"),
-        text("messaging.destination.name", &message.to.to_string()),
-        text("messaging.message.id", id),
-        text("quorate.message.type", message.kind.as_str()),
+        text("messaging.destination.name", &sent.to),
+        text("messaging.message.id", &sent.id),
+        text("quorate.message.type", sent.kind),
     ];
-    if !message.action.is_empty() {
-        attributes.push(text("quorate.message.action", &message.action));
+    if !sent.action.is_empty() {
+        attributes.push(text("quorate.message.action", sent.action));
     }
-    if let Some(correlation) = &message.correlation_id {
+    if let Some(correlation) = sent.correlation {
         attributes.push(text("messaging.message.conversation_id", correlation));
     }
-    if let Some(conversation) = message.session_id.as_ref().or(message.correlation_id.as_ref()) {
+    if let Some(conversation) = sent.session.or(sent.correlation) {
         attributes.push(text("gen_ai.conversation.id", conversation));
     }
     attributes

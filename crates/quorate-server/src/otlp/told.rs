@@ -1,0 +1,61 @@
+//! A trace as `GET /v1/traces/{id}` tells it, as the request that a collector would get: for whoever takes it along.
+
+use quorate_core::Timestamp;
+use serde_json::Value;
+
+use super::span::{Sent, Taken, of};
+use crate::wire::time;
+
+/// The OTLP document, in its JSON encoding, of a trace as the hub answered it. What the answer does not tell, such as the
+/// length of payloads, is left out.
+#[must_use]
+pub fn otlp_of(trace: &Value) -> Value {
+    let spans = list(&trace["spans"]).iter().filter_map(sent).flat_map(|sent| of(&sent)).collect();
+    super::request("quorate", spans)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn at(value: &Value) -> Option<Timestamp> {
+    time::read("time", value.as_str()?).ok()
+}
+
+fn owned(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn sent(span: &Value) -> Option<Sent<'_>> {
+    Some(Sent {
+        trace: owned(&span["traceId"])?,
+        span: owned(&span["spanId"])?,
+        parent: owned(&span["parentSpanId"]),
+        flags: None,
+        id: owned(&span["messageId"])?,
+        from: span["from"].as_str(),
+        to: owned(&span["to"])?,
+        kind: span["type"].as_str()?,
+        action: span["action"].as_str().unwrap_or_default(),
+        correlation: span["tags"]["correlationId"].as_str(),
+        session: span["tags"]["sessionId"].as_str(),
+        bytes: None,
+        at: at(&span["startTime"])?,
+        ended: at(&span["endTime"]),
+        wrong: span["error"].as_str(),
+        deliveries: list(&span["deliveries"]).len(),
+        taken: list(&span["deliveries"]).iter().filter_map(taken).collect(),
+    })
+}
+
+fn taken(delivery: &Value) -> Option<Taken<'_>> {
+    Some(Taken {
+        span: owned(&delivery["spanId"])?,
+        agent: owned(&delivery["agent"])?,
+        name: None,
+        attempts: delivery["attempts"].as_u64().unwrap_or_default(),
+        state: delivery["state"].as_str()?,
+        handed: at(&delivery["deliveredAt"])?,
+        ended: at(&delivery["endedAt"]),
+    })
+}
