@@ -1,4 +1,4 @@
-//! `quorate backup`: a copy, also while a hub works, and back with a new generation.
+//! `quorate backup`: a copy, also while a hub works, whether it is good, and back with a new generation.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,7 @@ use clap::Subcommand;
 use quorate_store::{Clock as _, Position, SystemClock};
 use serde_json::json;
 
-use crate::hex;
-use crate::text;
+use crate::{hex, text, verify};
 
 /// Copies and restores.
 #[derive(Subcommand, Debug)]
@@ -45,6 +44,23 @@ pub(crate) enum BackupCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Check that a copy is what was written, and say what it holds; exit code 7 if it is not. [ro]
+    #[command(after_help = "Example: quorate backup verify team-copy
+
+Every record, every payload and every table is checked, as by `quorate verify`;
+nothing is changed. A copy that passes can be restored. With --checkpoint also a
+history that was cut off or rewritten as a whole is found.")]
+    Verify {
+        /// The copy.
+        #[arg(value_name = "DIR")]
+        copy: PathBuf,
+        /// What `quorate audit checkpoint` said earlier.
+        #[arg(long, value_name = "FILE")]
+        checkpoint: Option<PathBuf>,
+        /// One JSON document.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
@@ -68,6 +84,9 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
             if !json {
                 text::say("a new generation has begun: tokens and versions go up, never back");
             }
+        }
+        BackupCommand::Verify { copy, checkpoint, json } => {
+            verify::check(&copy, checkpoint.as_deref(), json)?;
         }
     }
     Ok(())

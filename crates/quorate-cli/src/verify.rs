@@ -40,9 +40,17 @@ struct Stored {
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
-    let checkpoints = args.checkpoint.as_deref().map(read_checkpoints).transpose()?;
-    let report = quorate_sqlite::verify(&args.data, checkpoints.as_deref())?;
-    if args.json {
+    check(&args.data, args.checkpoint.as_deref(), args.json)
+}
+
+/// Checks a data directory or a copy of one, and tells what it holds.
+///
+/// # Errors
+/// When it is not what was written, or cannot be read.
+pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
+    let checkpoints = checkpoint.map(read_checkpoints).transpose()?;
+    let report = quorate_sqlite::verify(data, checkpoints.as_deref())?;
+    if as_json {
         text::print(to_json(&report).to_string());
     } else {
         tell(&report, checkpoints.as_ref().map_or(0, Vec::len));

@@ -5,6 +5,7 @@ mod place;
 
 use std::fs;
 
+use expect_test::expect_file;
 use place::Place;
 use serde_json::{Value, json};
 
@@ -84,4 +85,29 @@ fn d11_a_trace_is_taken_along_in_three_formats() {
     assert_eq!(place.shell("quorate trace export @last --output trace.json").code, Some(5));
     assert_eq!(place.shell("quorate trace export beef --to otlp").code, Some(3));
     assert_eq!(place.shell("quorate trace export @last --to zipkin").code, Some(2));
+}
+
+// Fails under: a check of a copy that does not look into records, and one that changes the copy.
+#[test]
+fn c11_a_copy_is_checked_before_it_is_needed() {
+    let place = Place::with_hub();
+    place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
+    let story = place.story(&[
+        "quorate backup create --data quorate-data --to copy | cut -f1,2",
+        "quorate audit checkpoint > heads.jsonl",
+        "sha256sum copy/* > before",
+        "quorate backup verify copy --checkpoint heads.jsonl 2>/dev/null | cut -d' ' -f1-5",
+        "quorate backup verify copy --checkpoint heads.jsonl --json | grep -o '\"ok\":true.*records\":3'",
+        "sha256sum --check --quiet before",
+        "quorate backup verify nowhere",
+        "quorate backup verify quorate-data 2>&1 | grep -o 'is in use'",
+    ]);
+    expect_file!["golden/backup.txt"].assert_eq(&story);
+    let copy = rusqlite::Connection::open(place.work().join("copy/quorate.db")).expect("it opens");
+    copy.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
+    drop(copy);
+    let said = place.shell("quorate backup verify copy --json");
+    assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((&found["ok"], &found["firstBad"]["damage"]), (&json!(false), &json!("edited")), "{found}");
 }
