@@ -1,5 +1,6 @@
-//! `quorate agent`: who is there, letting others in, and trying one alone.
+//! `quorate agent`: who is there, letting others in, changing what is known of one, and trying one alone.
 
+mod set;
 mod test;
 
 use std::path::PathBuf;
@@ -70,6 +71,8 @@ there already is changed, starts anew (another epoch), and gets no other token."
         #[command(flatten)]
         dry_run: DryRun,
     },
+    /// Change what is known of an agent, without a new start. [rw]
+    Set(set::SetArgs),
     /// Try one agent alone: is it there, how fast is it, does its answer fit? [rw]
     #[command(after_help = "Example: quorate agent test risk_assessor --playbook playbook.yaml
 
@@ -163,6 +166,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        AgentVerb::Set(args) => set::run(&hub, args, &shape).await,
         AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
         AgentVerb::Purge { id, dry_run } => {
             let body = json!({"ops": [{"op": "purge", "agent": id}]}).to_string();
