@@ -3,6 +3,7 @@
 
 mod erase;
 mod live;
+mod proof;
 
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -37,7 +38,7 @@ pub(crate) struct AuditArgs {
 enum AuditVerb {
     /// Check that the log is what was written; exit code 7 if it is not. [ro]
     #[command(after_help = "Example: quorate audit verify --data team-copy")]
-    Verify,
+    Verify(proof::GivenArgs),
     /// Print what happened, a line a record. [ro]
     #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
     Log(SpanArgs),
@@ -51,6 +52,8 @@ enum AuditVerb {
     /// Print where each space stands. Kept elsewhere, it lets `verify` find also a history that was rewritten. [ro]
     #[command(after_help = "Example: quorate audit checkpoint --data team >> heads.jsonl")]
     Checkpoint,
+    /// Print what proves that a record is in the log, to whoever has a checkpoint. [ro]
+    Proof(proof::ProofArgs),
     /// Blank one payload for good; the record stays, and the chain still verifies. [rw]
     Erase(erase::EraseArgs),
 }
@@ -92,10 +95,17 @@ impl ToldAs {
 
 pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     let AuditArgs { hub, shape, verb } = args;
+    if let AuditVerb::Verify(proof::GivenArgs { proof: Some(file), checkpoint }) = &verb {
+        if hub.data.is_some() {
+            let hint = "leave out --data to check the proof, or --proof to check the directory";
+            return Err(Ended::new(USAGE, "a proof is checked without the log", hint).into());
+        }
+        return proof::check(file, checkpoint.as_deref(), &shape);
+    }
     let Some(data) = hub.data.clone() else { return live::run(hub, shape, verb).await };
     let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
     match verb {
-        AuditVerb::Verify => verified(&data, &shape),
+        AuditVerb::Verify(_) => verified(&data, &shape),
         AuditVerb::Log(span) => {
             if let Some(way) = span.told_as {
                 let message = format!("--as {} needs a hub that runs", way.word());
@@ -117,6 +127,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        AuditVerb::Proof(args) => proof::of_data(args, &data, space),
         AuditVerb::Erase(args) => erase::run(args, &data, space, &shape).await,
     }
 }

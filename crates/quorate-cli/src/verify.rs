@@ -121,7 +121,8 @@ pub(crate) fn tell(report: &Report, checkpoints: usize) {
     text::say(format!("{:.2} s", report.seconds));
 }
 
-fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
+/// The checkpoints of a file.
+pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     let content = std::fs::read_to_string(file).map_err(|error| {
         Ended::new(
             USAGE,

@@ -142,3 +142,65 @@ fn what_is_known_of_an_agent_changes_without_a_new_start() {
 fn mask_offline(story: &str) -> String {
     story.lines().filter(|line| !line.starts_with("offline at")).map(|line| format!("{line}\n")).collect()
 }
+
+// Fails under: a proof that is checked without its hashes, its order, or the checkpoint.
+#[test]
+fn i17_a_record_is_proven_to_whoever_has_a_checkpoint() {
+    let mut place = Place::with_hub();
+    for n in 1..=4 {
+        place.call("PUT", &format!("/v1/context/plan{n}"), r#"{"content":"x"}"#);
+    }
+    good(&place, "quorate audit checkpoint > heads.jsonl");
+    place.call("PUT", "/v1/context/later", r#"{"content":"x"}"#);
+    let story = place.story(&[
+        "quorate audit proof 4 --upto 6 > proof.jsonl",
+        "wc -l < proof.jsonl",
+        "quorate audit proof 4 2>/dev/null | wc -l",
+        "quorate audit verify --proof proof.jsonl --checkpoint heads.jsonl",
+        "quorate audit verify --proof proof.jsonl",
+        "quorate audit verify --proof - --data quorate-data < proof.jsonl",
+        "quorate audit proof 99",
+        "quorate audit proof 4 --upto 99",
+        "quorate audit proof 4 --upto 3",
+        "quorate audit proof 7 | quorate audit verify --proof - --checkpoint heads.jsonl 2>&1",
+        "quorate audit verify --proof heads.jsonl",
+    ]);
+    expect_file!["golden/proof.txt"].assert_eq(&story);
+    let proof = fs::read_to_string(place.work().join("proof.jsonl")).expect("a proof");
+    // What is told beside the bytes is no part of the proof.
+    fs::write(place.work().join("told.jsonl"), proof.replace("plan2", "plan9")).expect("written");
+    let found = document(&place, "quorate audit verify --proof told.jsonl --checkpoint heads.jsonl --json");
+    assert_eq!((&found["ok"], &found["checkpoint"]), (&json!(true), &json!(6)), "{found}");
+    assert_eq!(found["record"]["effects"][0]["key"], "plan2", "{found}");
+    let lines: Vec<&str> = proof.lines().collect();
+    let long = "x".repeat(70_000);
+    let forged = [
+        proof.replacen("admin:first", "admin:other", 1),
+        [lines[0], lines[2]].join("\n"),
+        proof.replacen("admin:first", &long, 1),
+    ];
+    for forged in forged {
+        fs::write(place.work().join("forged.jsonl"), forged).expect("written");
+        let said = place.shell("quorate audit verify --proof forged.jsonl --checkpoint heads.jsonl");
+        assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
+    }
+    // A history of its own is whole, but it is not the one of the checkpoint.
+    let other = Place::with_hub();
+    for n in 1..=4 {
+        other.call("PUT", &format!("/v1/context/plan{n}"), r#"{"content":"y"}"#);
+    }
+    fs::write(place.work().join("other.jsonl"), good(&other, "quorate audit proof 4")).expect("written");
+    assert_eq!(place.shell("quorate audit verify --proof other.jsonl").code, Some(0));
+    let said = place.shell("quorate audit verify --proof other.jsonl --checkpoint heads.jsonl");
+    assert!(said.code == Some(7) && said.err.contains("another history"), "{}{}", said.out, said.err);
+    // The directory proves the same bytes, and so does the script of the page.
+    place.kill();
+    good(&place, "quorate audit proof 4 --upto 6 --data quorate-data | cmp - proof.jsonl");
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let script =
+        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the script");
+    fs::write(place.work().join("check.py"), script).expect("written");
+    let said = good(&place, "python3 check.py proof.jsonl");
+    assert!(said.contains("up to record 6"), "{said}");
+}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::erase::EraseArgs;
-use super::{AuditVerb, ToldAs};
+use super::{AuditVerb, ToldAs, proof};
 use crate::exit::{Ended, NOT_VERIFIED};
 use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, unless_interrupted};
 use crate::shape::{Format, Shape, field, shortened, time};
@@ -17,7 +17,7 @@ const EFFECTS_MAX: usize = 100;
 pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::Result<()> {
     let hub = hub.open_as(&shape)?;
     match verb {
-        AuditVerb::Verify => verify(&hub, &shape).await,
+        AuditVerb::Verify(_) => verify(&hub, &shape).await,
         AuditVerb::Log(span) => {
             let how = match (shape.format(), span.told_as) {
                 (Format::Json, _) => How::Document,
@@ -29,6 +29,13 @@ pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::
         AuditVerb::Export { from } => lines(&hub, from, None, None, How::Lines).await,
         AuditVerb::Checkpoint => {
             text::print(text::clean_json(&hub.get("/v1/audit/checkpoint", &[]).await?));
+            Ok(())
+        }
+        AuditVerb::Proof(args) => {
+            let head = hub.look("/v1/audit/checkpoint", &[]).await?;
+            let last = args.last(head["seq"].as_u64().unwrap_or(0))?;
+            lines(&hub, args.seq, Some(last - args.seq + 1), None, How::Lines).await?;
+            proof::tell(args.seq, last);
             Ok(())
         }
         AuditVerb::Erase(args) => erase(&hub, &shape, args).await,
