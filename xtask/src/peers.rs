@@ -65,7 +65,9 @@ impl Nats {
             asks.say(&format!("SUB inbox.{pair} 1\r\n"))?;
             let reply = format!("PUB inbox.{pair} {BYTES}\r\n");
             // Ends when the broker does.
-            std::thread::spawn(move || while answers.hear().and_then(|()| answers.publish(&reply)).is_ok() {});
+            std::thread::spawn(
+                move || while answers.hear().and_then(|()| answers.publish(&reply)).is_ok() {},
+            );
             let ready = ready.clone();
             askers.push(std::thread::spawn(move || -> Result<()> {
                 let question = format!("PUB ask.{pair} inbox.{pair} {BYTES}\r\n");
