@@ -72,6 +72,7 @@ impl From<Problem> for Error {
             offset: problem.offset,
             retry_after_ms: problem.retry_after_ms,
             asked: problem.asked,
+            passes: problem.status == 429,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
     }

@@ -36,7 +36,16 @@ impl Problem {
 
     /// The status under which it is told.
     pub(crate) fn status(&self) -> StatusCode {
-        self.own_status.unwrap_or_else(|| status_of(self.code))
+        self.own_status.unwrap_or_else(|| match self.code {
+            // What no waiting cures is wrong with the request.
+            Code::LimitExceeded if !self.may_pass() => StatusCode::BAD_REQUEST,
+            code => status_of(code),
+        })
+    }
+
+    /// Whether the same call may succeed later.
+    fn may_pass(&self) -> bool {
+        self.code.retryable() || self.facts.passes || self.facts.retry_after_ms.is_some()
     }
 
     /// Told under a status that HTTP has for just this.
@@ -74,7 +83,7 @@ impl Problem {
             code: self.code.as_str(),
             hint: self.hint.clone(),
             // What was asked is asked twice if it is asked again.
-            retryable: facts.asked.is_none() && (self.code.retryable() || facts.retry_after_ms.is_some()),
+            retryable: facts.asked.is_none() && self.may_pass(),
             applied: self.applied(),
             asked: facts.asked.clone(),
             op: facts.op,
@@ -142,7 +151,9 @@ impl IntoResponse for Problem {
 
 /// The codes that are told under a status.
 pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
-    Code::ALL.iter().filter(move |code| status_of(**code).as_u16() == status).map(|code| code.as_str())
+    let of_the_request = (status == 400).then_some(Code::LimitExceeded);
+    let told = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);
+    told.chain(of_the_request).map(Code::as_str)
 }
 
 /// A problem as it is described. The facts of the case are there when it has them.
@@ -224,7 +235,7 @@ struct WaitOut {
     waits_for: String,
 }
 
-/// The status under which a code is told.
+/// The status under which a code is told. A limit on the request itself, which does not pass, is under 400 instead of 429.
 pub(crate) fn status_of(code: Code) -> StatusCode {
     match code {
         Code::Invalid => StatusCode::BAD_REQUEST,
@@ -278,6 +289,21 @@ mod tests {
         assert_eq!((&told["currentVersion"], &told["op"]), (&3.into(), &1.into()));
         assert_eq!((&told["applied"], &told["retryable"]), (&"no".into(), &false.into()));
         assert!(told.get("limit").is_none());
+    }
+
+    // Fails under: a 429 for what waiting does not cure, or a 400 for what it does.
+    #[test]
+    fn a_limit_is_a_429_only_if_it_passes() {
+        let refused = || Refused::new(Code::LimitExceeded, "too much").limit(3);
+        let status = |refused: Refused| {
+            let told = Problem::from(refused).to_json();
+            (told["status"].as_u64().unwrap_or_default(), told["retryable"].as_bool().unwrap_or_default())
+        };
+        assert_eq!(status(refused()), (400, false));
+        assert_eq!(status(refused().passes()), (429, true));
+        let mut often = refused();
+        often.facts.retry_after_ms = Some(10);
+        assert_eq!(status(often), (429, true));
     }
 
     #[test]

@@ -43,6 +43,7 @@ impl Draft<'_> {
         if self.working.inbox(agent).consumers() >= CONSUMERS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many claims wait for this inbox")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
+                .passes()
                 .hint("let fewer consumers wait, each for more deliveries"));
         }
         let turn = self.working.next_turn();

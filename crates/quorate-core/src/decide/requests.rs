@@ -121,6 +121,7 @@ impl Draft<'_> {
                 format!("agent {} waits for too many answers", self.name(from)),
             )
             .limit(REQUESTS_OPEN_MAX as u64)
+            .passes()
             .hint("wait for some of them, or cancel some"));
         }
         Ok(from)
