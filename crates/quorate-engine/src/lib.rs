@@ -60,4 +60,4 @@ pub use task::{
 pub use watch::{Change, Watch};
 
 // What reads take and give.
-pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Read, SpaceInfo, When};
+pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Published, Read, SpaceInfo, When};

@@ -19,7 +19,7 @@ use super::requests::{WhyOut, why_shown};
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok};
-use crate::wire::message::{PriorityIn, word_of};
+use crate::wire::message::PriorityIn;
 use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -355,7 +355,7 @@ fn of(call: &Call, approval: &Approval) -> ApprovalFields {
         expires_at: time::shown(approval.expires_at),
         rationale: approval.rationale.clone(),
         confidence: approval.confidence,
-        priority: word_of(approval.priority),
+        priority: approval.priority.as_str(),
         default: approval.default.clone(),
         session_id: approval.session.clone(),
         then: then.collect(),

@@ -198,10 +198,7 @@ async fn stopped(life: Option<&mut Life>) {
 fn shown(space: &Space, record: &Record, sight: &Sight) -> Result<Option<Value>, Error> {
     let body = codec::read_body(record)
         .map_err(|why| Refused::new(Code::Unavailable, format!("record {}: {why}", record.seq)))?;
-    let agents = &space.published().agents;
-    let effects: Vec<Value> = { body.effects.iter() }
-        .filter_map(|effect| effect::seen(effect, &record.principal, sight, agents))
-        .collect();
+    let effects = effect::seen(record, &body.effects, sight, &space.published());
     if effects.is_empty() {
         return Ok(None);
     }
