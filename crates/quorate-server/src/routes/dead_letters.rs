@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{checked_limit, number_in};
 use crate::api::{Route, get, post, words};
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -84,15 +84,15 @@ pub(crate) async fn list(call: Call) -> Answer {
         Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
         Home::Pool(pool) => pools.get(&pool).cloned(),
     };
-    let items = letters.iter().map(|letter| DeadOut {
+    let item = |letter: &DeadLetter| DeadOut {
         delivery_id: published.eras.delivery_id(letter.delivery).to_string(),
         message_id: published.eras.message_id(letter.seq, letter.n).to_string(),
         agent: name(letter.to.home()).unwrap_or_default(),
         attempts: letter.attempts,
         reason: letter.reason.clone(),
         at: time::shown(letter.at),
-    });
-    ok(&Listed { name: "deadLetters", items: items.collect(), cursor: Some(cursor) })
+    };
+    page("deadLetters", letters.iter().map(|letter| (letter.delivery.0.to_string(), item(letter))), cursor)
 }
 
 /// What the pools are called that letters lay in: as one message to each of them says.
