@@ -9,6 +9,7 @@
 mod bench;
 mod needs;
 mod openapi;
+mod peers;
 mod schemathesis;
 mod sim;
 mod step;
@@ -27,6 +28,7 @@ The chores of Quorate.
                               --fast: fewer crash cycles, power cuts and random cases
   cargo xtask tidy            the rules of the house over all tracked files
   cargo xtask bench [ARGS]    quorate bench ARGS, in a release build
+  cargo xtask peers           questions and answers over NATS, and over Quorate in the same minute
   cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                               the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
   cargo xtask openapi         writes openapi/quorate.json anew, from the code
@@ -55,6 +57,7 @@ fn run(args: &[String]) -> Result<()> {
         "test" => suite::run(&root, suite::Scope::parse(rest)?),
         "tidy" if rest.is_empty() => tidy::run(&root),
         "bench" => bench::run(&root, rest),
+        "peers" if rest.is_empty() => peers::run(&root),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
         "schemathesis" if rest.is_empty() => schemathesis::run(&root, schemathesis::Binary::IsToBeMade),

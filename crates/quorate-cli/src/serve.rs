@@ -70,6 +70,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         times: args.times.times(),
         journal: journal.clone(),
         otlp,
+        threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -15,7 +15,7 @@ pub(crate) struct Problem {
     detail: String,
     #[serde(default)]
     hint: String,
-    /// `no`, or `unknown`.
+    /// `no`, `yes` or `unknown`.
     #[serde(default)]
     applied: String,
     op: Option<usize>,
@@ -27,6 +27,7 @@ pub(crate) struct Problem {
     place: Option<String>,
     offset: Option<usize>,
     retry_after_ms: Option<u64>,
+    asked: Option<String>,
     #[serde(default)]
     stale: Vec<StaleItem>,
     #[serde(default)]
@@ -50,7 +51,7 @@ struct Waiting {
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         let code = code_of(&problem.code, problem.status);
-        if problem.applied != "no" {
+        if problem.applied != "no" && problem.asked.is_none() {
             return Remote { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
                 .into();
         }
@@ -70,6 +71,7 @@ impl From<Problem> for Error {
             place: problem.place,
             offset: problem.offset,
             retry_after_ms: problem.retry_after_ms,
+            asked: problem.asked,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
     }
@@ -134,6 +136,15 @@ mod tests {
         assert_eq!(error.code(), Code::StorageFailed);
         assert!(!error.nothing_applied());
         assert!(error.refused().is_none());
+    }
+
+    #[test]
+    fn i2_a_question_without_an_answer_was_asked() {
+        let told =
+            br#"{"code":"TIMEOUT","detail":"no answer","hint":"","applied":"yes","asked":"msg_0-5-0"}"#;
+        let error = of_answer(408, told, "here");
+        assert!(!error.nothing_applied());
+        assert_eq!(error.refused().and_then(|refused| refused.facts.asked.as_deref()), Some("msg_0-5-0"));
     }
 
     #[test]

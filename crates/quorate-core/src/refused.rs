@@ -1,4 +1,4 @@
-//! The domain says no. A refusal is definite: nothing was changed.
+//! The domain says no. A refusal is definite: nothing was changed, or the one thing that was is named.
 
 use std::fmt;
 
@@ -179,6 +179,8 @@ pub struct Facts {
     pub offset: Option<usize>,
     /// After how many milliseconds the same request may be let through.
     pub retry_after_ms: Option<u64>,
+    /// The question that was asked nevertheless: it stands, only the wait for its answer is over.
+    pub asked: Option<String>,
 }
 
 /// One who waits in a circle: for something that the next one has.
@@ -190,7 +192,8 @@ pub struct Waits {
     pub waits_for: String,
 }
 
-/// A definite refusal: what, why, and what to do next. Nothing was changed.
+/// A definite refusal: what, why, and what to do next. Nothing was changed, unless it is the wait for an answer that ended:
+/// then [`Facts::asked`] names the question, which stands.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{detail}")]
 pub struct Refused {
@@ -237,6 +240,13 @@ impl Refused {
     #[must_use]
     pub fn current_version(mut self, version: u64) -> Self {
         self.facts.current_version = Some(version);
+        self
+    }
+
+    /// Names the question that stands: it was asked, and may have been heard.
+    #[must_use]
+    pub fn asked(mut self, question: impl fmt::Display) -> Self {
+        self.facts.asked = Some(question.to_string());
         self
     }
 

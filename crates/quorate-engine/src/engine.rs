@@ -7,6 +7,7 @@ use quorate_core::{SpaceName, SpaceNo};
 use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
+use crate::alarm::Alarms;
 use crate::consistency::Checks;
 use crate::door::{Door, Options};
 use crate::error::Error;
@@ -31,6 +32,7 @@ pub struct Engine {
     pub(crate) guard: Guard,
     pub(crate) door: Arc<Door>,
     post: Arc<Post>,
+    alarms: Arc<Alarms>,
     sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
     pub(crate) checks: Checks,
     pub(crate) lines: Lines,
@@ -60,14 +62,18 @@ impl Engine {
         open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
         let post = Arc::new(Post::default());
-        let letters = Arc::clone(&post);
-        let sink: Sink = Arc::new(move |handover| letters.hand_over(handover));
+        let alarms = Arc::new(Alarms::default());
+        let (letters, times) = (Arc::clone(&post), Arc::clone(&alarms));
+        let sink: Sink = Arc::new(move |handover| {
+            times.moved(handover.space, handover.wake);
+            letters.hand_over(handover);
+        });
         let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
         let store = open(wiring)?;
         let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
         let (sweeps, lines) = (Mutex::default(), Lines::default());
-        Ok(Arc::new(Self { store, clock, chance, door, guard, post, sweeps, checks, lines }))
+        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.
@@ -83,8 +89,9 @@ impl Engine {
         let sweeping = sweeps.entry(number).or_insert_with(|| {
             let signs = Arc::new(Signs::default());
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-            let (published, gather) = (published.clone(), self.door.options().gather);
-            let sweep = sweep::run(store, clock, number, published, Arc::clone(&signs), gather);
+            let (published, alarm) = (published.clone(), self.alarms.of(number));
+            let gather = self.door.options().gather;
+            let sweep = sweep::run(store, clock, number, published, alarm, Arc::clone(&signs), gather);
             Sweeping { signs, task: tokio::spawn(sweep) }
         });
         let (post, signs) = (Arc::clone(&self.post), Arc::clone(&sweeping.signs));

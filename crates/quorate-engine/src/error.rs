@@ -6,7 +6,7 @@ use quorate_store::StoreError;
 /// The domain said no, or something broke.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The domain said no: definite, and nothing was changed.
+    /// The domain said no: definite, and nothing was changed; or a wait is over, and the question stands.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The storage failed.
@@ -71,7 +71,7 @@ impl Error {
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
         match self {
-            Self::Refused(_) => true,
+            Self::Refused(refused) => refused.facts.asked.is_none(),
             Self::Store(error) => error.nothing_applied(),
             Self::Remote(remote) => remote.nothing_applied,
         }

@@ -4,6 +4,7 @@
 //! the caller's thread, lets the store commit it, hands deliveries to those who wait, and lets time pass: leases that
 //! lapse, messages that expire, deliveries that fall due.
 
+mod alarm;
 mod approvals;
 mod budget;
 mod check;

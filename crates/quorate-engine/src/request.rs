@@ -169,8 +169,17 @@ impl Asking {
     /// The next answer; `None` when all that could come came.
     ///
     /// # Errors
-    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait; a failure of the storage.
+    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait, and which question it was: that stands. A failure
+    /// of the storage.
     pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
+        let question = self.request;
+        self.heard_next().await.map_err(|error| match error {
+            Error::Refused(refused) => refused.asked(question).into(),
+            other => other,
+        })
+    }
+
+    async fn heard_next(&mut self) -> Result<Option<Answer>, Error> {
         if let Some(answer) = self.earlier.pop_front() {
             return Ok(Some(answer));
         }
@@ -213,8 +222,12 @@ impl Asking {
     /// # Errors
     /// As [`Asking::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
-        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
-        self.next().await?.ok_or_else(|| nothing().into())
+        let nothing = |question| {
+            Refused::new(Code::Cancelled, "no answer can come any more")
+                .hint("look at the request: it says what became of it")
+                .asked(question)
+        };
+        self.next().await?.ok_or_else(|| nothing(self.request).into())
     }
 
     /// Wants no answer any more.

@@ -8,10 +8,11 @@ use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceNo, Wake};
 use quorate_store::{Clock, Published, Store, StoreError};
 use tokio::sync::watch;
 
+use crate::alarm::Alarm;
 use crate::signs::Signs;
 
-/// Looks again after so long at the latest, whatever the clocks say.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Looks again after so long at the latest: the wall clock may have jumped, and nobody tells.
+const LONGEST: Duration = Duration::from_secs(30);
 /// How long to wait after a sweep that could not be written.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Sweeps one space for as long as the store is open.
@@ -19,14 +20,16 @@ pub(crate) async fn run(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     space: SpaceNo,
-    mut published: watch::Receiver<Arc<Published>>,
+    published: watch::Receiver<Arc<Published>>,
+    alarm: Arc<Alarm>,
     signs: Arc<Signs>,
     gather: Duration,
 ) {
     let gather_ms = u64::try_from(gather.as_millis()).unwrap_or(u64::MAX);
     let mut tell_at: Option<Mono> = None;
     loop {
-        let wake = published.borrow_and_update().wake;
+        alarm.unset();
+        let wake = published.borrow().wake;
         let now = clock.now();
         let (sweeps, tells) = (wake.is_due(now), tell_at.is_some_and(|at| at <= now.mono));
         if sweeps || tells {
@@ -49,14 +52,11 @@ pub(crate) async fn run(
             }
         }
         let timer = clock.pass(until(wake, tell_at, now));
+        alarm.set(wake);
         tokio::select! {
             () = timer => {}
             () = signs.first() => tell_at = Some(clock.now().mono.plus_ms(gather_ms)),
-            changed = published.changed() => {
-                if changed.is_err() {
-                    return;
-                }
-            }
+            () = alarm.nearer() => {}
         }
     }
 }

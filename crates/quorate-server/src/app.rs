@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use quorate_core::SpaceName;
+use quorate_core::{Code, Refused, SpaceName};
 use quorate_engine::{Engine, Error, Space};
 use tower::ServiceExt as _;
 
 use crate::deliberations::Drivers;
+use crate::hands::Hands;
 use crate::journal::Journal;
 use crate::observe::{self, Observed};
 use crate::otlp::Exporter;
@@ -40,6 +41,8 @@ struct Inner {
     observed: Observed,
     /// What drives deliberations.
     drivers: Drivers,
+    /// What serves connections.
+    hands: Hands,
     /// Whether the hub is about to end.
     ends: AtomicBool,
 }
@@ -57,12 +60,17 @@ impl App {
     /// Serves the spaces of an engine. Those that exist are opened: their time goes on, whether anybody asks or not.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// When the storage fails, or the system has no more threads.
     pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let rates = Rates::new(settings.limits);
         let exporter =
             settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
+        let hands = Hands::start(settings.threads).map_err(|error| {
+            let detail = format!("there are no {} threads for connections: {error}", settings.threads);
+            Refused::new(Code::Unavailable, detail).hint("let the process have more threads (ulimit -u)")
+        })?;
         let app = Self(Arc::new(Inner {
+            hands,
             engine,
             settings,
             spaces: RwLock::default(),
@@ -107,6 +115,10 @@ impl App {
 
     pub(crate) fn drivers(&self) -> &Drivers {
         &self.0.drivers
+    }
+
+    pub(crate) fn hands(&self) -> &Hands {
+        &self.0.hands
     }
 
     pub(crate) fn journal(&self) -> &Journal {

@@ -10,6 +10,7 @@ mod call;
 mod deliberations;
 mod dialect;
 mod guard;
+mod hands;
 mod listen;
 mod patience;
 mod problem;

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
+use crate::hands::Place;
 use crate::observe::Presence;
 use crate::patience::Patient;
 use crate::settings::{HEADER_BYTES_MAX, Patience};
@@ -118,6 +119,9 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             }
             continue;
         };
+        // It is read elsewhere. If it cannot be taken along, it is broken already.
+        let Ok(stream) = stream.into_std() else { continue };
+        let place = Arc::new(app.hands().place());
         // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
         let life = Life {
             stopped: stopped.clone(),
@@ -127,9 +131,15 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             drain: patience.drain,
             _permit: Arc::new(permit),
             _presence: Arc::new(Presence::of_connection(&app)),
+            _place: Arc::clone(&place),
         };
-        let router = router.clone().layer(Extension(life.clone()));
-        tokio::spawn(greet(router, stream, acceptor.clone(), patience, life));
+        let (router, acceptor) = (router.clone().layer(Extension(life.clone())), acceptor.clone());
+        place.serve(async move {
+            // If this thread cannot wait for it, its end is the caller's to notice.
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                greet(router, stream, acceptor, patience, life).await;
+            }
+        });
     }
     app.end();
     drop(listener);
@@ -150,6 +160,7 @@ pub(crate) struct Life {
     drain: Duration,
     _permit: Arc<OwnedSemaphorePermit>,
     _presence: Arc<Presence>,
+    _place: Arc<Place>,
 }
 
 impl Life {

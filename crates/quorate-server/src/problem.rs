@@ -54,6 +54,14 @@ impl Problem {
         serde_json::to_value(self.told()).unwrap_or_default()
     }
 
+    fn applied(&self) -> &'static str {
+        match (&self.facts.asked, self.nothing_applied) {
+            (Some(_), _) => "yes",
+            (None, true) => "no",
+            (None, false) => "unknown",
+        }
+    }
+
     fn told(&self) -> ProblemOut {
         let facts = &self.facts;
         let stale = facts.stale.iter();
@@ -65,8 +73,10 @@ impl Problem {
             detail: self.detail.clone(),
             code: self.code.as_str(),
             hint: self.hint.clone(),
-            retryable: self.code.retryable() || facts.retry_after_ms.is_some(),
-            applied: if self.nothing_applied { "no" } else { "unknown" },
+            // What was asked is asked twice if it is asked again.
+            retryable: facts.asked.is_none() && (self.code.retryable() || facts.retry_after_ms.is_some()),
+            applied: self.applied(),
+            asked: facts.asked.clone(),
             op: facts.op,
             current_version: facts.current_version,
             current_epoch: facts.current_epoch,
@@ -156,9 +166,13 @@ pub(crate) struct ProblemOut {
     hint: String,
     /// Whether the same call may succeed later.
     retryable: bool,
-    /// `no`: nothing was changed. `unknown`: nobody knows; repeat it under the same key.
-    #[schemars(extend("enum" = ["no", "unknown"]))]
+    /// `no`: nothing was changed. `yes`: the question was asked, only the wait for its answer is over. `unknown`: nobody
+    /// knows; repeat it under the same key.
+    #[schemars(extend("enum" = ["no", "yes", "unknown"]))]
     applied: &'static str,
+    /// The question that was asked and has no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<String>,
     /// Which operation of a commit it is about, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<usize>,

@@ -27,6 +27,8 @@ pub struct Settings {
     pub journal: Journal,
     /// Where spans go, if anywhere.
     pub otlp: Option<Otlp>,
+    /// Threads that serve connections; with none they are served where the hub was started.
+    pub threads: usize,
 }
 
 /// How long the hub waits for those who are slow.

@@ -76,6 +76,29 @@ async fn d5_a_request_says_what_ended_it() {
     assert_eq!((&over["state"], &over["code"]), (&json!("cancelled"), &json!("CANCELLED")));
 }
 
+// Fails under: `Error::nothing_applied` that takes every refusal for one before the fact. The question is in bob's hands:
+// whoever reads that nothing was changed would ask a second time.
+#[tokio::test]
+async fn i2_a_question_without_an_answer_was_asked() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let bob = hub.register("bob").await;
+    let question = json!({"to": "bob", "type": "query", "payload": {"pay": "100 EUR"}, "timeoutMs": 200});
+    let claim = json!({"max": 1, "waitMs": 30_000});
+    let (told, came) = tokio::join!(
+        hub.keyed(&alice, "once", "/v1/request", &question),
+        hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim)
+    );
+    let told = told.refused(408, "TIMEOUT");
+    let id = &came.ok(200)["deliveries"][0]["message"]["id"];
+    assert_eq!((&told["applied"], &told["retryable"], &told["asked"]), (&json!("yes"), &json!(false), id));
+    let again = hub.keyed(&alice, "once", "/v1/request", &question).await.refused(408, "TIMEOUT");
+    assert_eq!((&again["applied"], &again["asked"]), (&json!("yes"), id), "under its key it is the same");
+    let nobody = json!({"to": "nobody", "type": "query"});
+    let told = hub.post(&alice, "/v1/request", &nobody).await.refused(404, "UNKNOWN_RECIPIENT");
+    assert_eq!((&told["applied"], &told["asked"]), (&json!("no"), &Value::Null));
+}
+
 // Fails under: `tasks::show` that does not wait, or waits when the task is over.
 #[tokio::test]
 async fn the_end_of_a_task_can_be_waited_for() {

@@ -119,7 +119,7 @@ impl<'c> Writer<'c> {
         let mut answers = Vec::with_capacity(jobs.len());
         self.shared.done.count(&jobs);
         let mut touched = BTreeSet::new();
-        let mut handovers = BTreeMap::new();
+        let mut handovers: BTreeMap<SpaceNo, Handover> = BTreeMap::new();
         let mut carried = Vec::new();
         // The first error ends the batch, but every caller is told.
         let begun = self.begin.execute([]).map_err(BatchError::from);
@@ -134,9 +134,11 @@ impl<'c> Writer<'c> {
             Ok(()) => {
                 self.grow_tails(&carried);
                 self.publish(&touched);
-                let handovers =
-                    handovers.into_values().filter(|handover: &Handover| !handover.is_empty()).collect();
-                self.answers.tell(Written { handovers, answers });
+                for handover in handovers.values_mut() {
+                    let loaded = self.spaces.get(&handover.space);
+                    handover.wake = loaded.map(|loaded| loaded.working.wake()).unwrap_or_default();
+                }
+                self.answers.tell(Written { handovers: handovers.into_values().collect(), answers });
                 ControlFlow::Continue(())
             }
             Err(error) => {

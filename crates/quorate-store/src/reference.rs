@@ -95,11 +95,10 @@ impl Reference {
             outcomes.push(room.space.commit(commit, self.wiring.clock.now(), &mut handover));
         }
         room.publish();
+        handover.wake = room.published.borrow().wake;
         drop(rooms);
         // As with every store: consumers have their deliveries before the commit that caused them is answered.
-        if !handover.is_empty() {
-            (self.wiring.sink)(handover);
-        }
+        (self.wiring.sink)(handover);
         Ok(outcomes)
     }
 }

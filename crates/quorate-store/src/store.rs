@@ -68,11 +68,11 @@ pub struct Wiring {
     pub sink: Sink,
 }
 
-/// Takes deliveries for waiting consumers, after they are on disk and before the commit that caused them is answered.
+/// Takes what became of a space in a batch, after it is on disk and before the commits that caused it are answered.
 /// Called from the writer: it must not block.
 pub type Sink = Arc<dyn Fn(Handover) + Send + Sync>;
 
-/// What became of consumers in one batch.
+/// What became of consumers in one batch, and when to look again.
 #[derive(Debug)]
 pub struct Handover {
     /// The space.
@@ -83,13 +83,15 @@ pub struct Handover {
     pub dismissed: Vec<ConsumerId>,
     /// What others who wait are told.
     pub told: Vec<(ConsumerId, Told)>,
+    /// When time brings about the next thing in the space.
+    pub wake: Wake,
 }
 
 impl Handover {
     /// A batch in which nobody was handed or told anything yet.
     #[must_use]
     pub fn new(space: SpaceNo) -> Self {
-        Self { space, handed: Vec::new(), dismissed: Vec::new(), told: Vec::new() }
+        Self { space, handed: Vec::new(), dismissed: Vec::new(), told: Vec::new(), wake: Wake::default() }
     }
 
     /// Whether there is nothing to hand over.

@@ -91,9 +91,13 @@ impl Space {
                 Ok(Answer { id: MessageRef::Ephemeral(number), at: sent_at, message })
             }
             None => {
-                let detail = format!("no answer from {name} to eph_{number} within {length_ms} ms");
+                let detail = format!(
+                    "no answer from {name} to {} within {length_ms} ms",
+                    MessageRef::Ephemeral(number)
+                );
                 Err(Refused::new(Code::Timeout, detail)
                     .hint("nothing of it is kept; ask again, or ask durably")
+                    .asked(MessageRef::Ephemeral(number))
                     .into())
             }
         }
