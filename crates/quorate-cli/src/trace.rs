@@ -71,7 +71,7 @@ async fn meant(hub: &Hub, typed: &str) -> anyhow::Result<String> {
         return Ok(typed.to_owned());
     }
     let answer = hub.get("/v1/messages", &[("limit", Some(LOOKED_AT.to_owned()))]).await?;
-    let messages = Listed::read(&answer, "messages")?.values()?;
+    let messages = Listed::read(&answer, "messages")?.values();
     let mut ids: Vec<String> = Vec::new();
     for message in &messages {
         let id = id_in(&field(message, "traceparent")).to_owned();
