@@ -103,14 +103,21 @@ fn i19_two_tokens_with_one_secret_are_forked() {
     assert_eq!(bad.damage, Damage::Tables, "{bad:?}");
 }
 
+/// A lease that nobody gave.
+fn lease() -> Holding {
+    let origin = Origin { to: recipient(1), seq: Seq(1), n: 0 };
+    Holding { delivery: DeliveryNo(900), token: Token(1), origin }
+}
+
+fn returned(cause: ReturnCause, next: Next) -> Effect {
+    let Holding { delivery, token, origin } = lease();
+    Effect::Returned { delivery, token, cause, reason: String::new(), next, origin }
+}
+
 #[test]
 fn effects_that_do_not_fit_are_forked() {
-    let delivery = DeliveryNo(900);
-    let token = Token(1);
-    let origin = Origin { to: recipient(1), seq: Seq(1), n: 0 };
-    let deliveries = vec![Holding { delivery, token, origin }];
-    let returned =
-        |cause, next| Effect::Returned { delivery, token, cause, reason: String::new(), next, origin };
+    let Holding { delivery, token, origin } = lease();
+    let deliveries = vec![lease()];
     let written = |version, part| Effect::Written {
         key: Key::new("plan/a").unwrap(),
         version: Version(version),
