@@ -36,11 +36,7 @@ impl Problem {
 
     /// The status under which it is told.
     pub(crate) fn status(&self) -> StatusCode {
-        self.own_status.unwrap_or_else(|| match self.code {
-            // What no waiting cures is wrong with the request.
-            Code::LimitExceeded if !self.may_pass() => StatusCode::BAD_REQUEST,
-            code => status_of(code),
-        })
+        self.own_status.unwrap_or_else(|| status_of(self.code))
     }
 
     /// Whether the same call may succeed later.
@@ -151,9 +147,7 @@ impl IntoResponse for Problem {
 
 /// The codes that are told under a status.
 pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
-    let of_the_request = (status == 400).then_some(Code::LimitExceeded);
-    let told = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);
-    told.chain(of_the_request).map(Code::as_str)
+    Code::ALL.iter().filter(move |code| status_of(**code).as_u16() == status).map(|code| code.as_str())
 }
 
 /// A problem as it is described. The facts of the case are there when it has them.
@@ -235,7 +229,7 @@ struct WaitOut {
     waits_for: String,
 }
 
-/// The status under which a code is told. A limit on the request itself, which does not pass, is under 400 instead of 429.
+/// The status under which a code is told.
 pub(crate) fn status_of(code: Code) -> StatusCode {
     match code {
         Code::Invalid => StatusCode::BAD_REQUEST,
@@ -291,15 +285,15 @@ mod tests {
         assert!(told.get("limit").is_none());
     }
 
-    // Fails under: a 429 for what waiting does not cure, or a 400 for what it does.
+    // Fails under: a limit on the request itself that is told as one that passes, or the other way round.
     #[test]
-    fn a_limit_is_a_429_only_if_it_passes() {
+    fn a_limit_says_whether_it_passes() {
         let refused = || Refused::new(Code::LimitExceeded, "too much").limit(3);
         let status = |refused: Refused| {
             let told = Problem::from(refused).to_json();
             (told["status"].as_u64().unwrap_or_default(), told["retryable"].as_bool().unwrap_or_default())
         };
-        assert_eq!(status(refused()), (400, false));
+        assert_eq!(status(refused()), (429, false));
         assert_eq!(status(refused().passes()), (429, true));
         let mut often = refused();
         often.facts.retry_after_ms = Some(10);

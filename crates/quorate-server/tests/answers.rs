@@ -116,7 +116,7 @@ async fn the_end_of_a_task_can_be_waited_for() {
     let over = over.ok(200);
     assert_eq!((&over["status"], &over["result"]), (&json!("done"), &json!([1])));
     assert_eq!(hub.get(&hub.admin, "/v1/tasks/t1?waitMs=30000").await.ok(200)["status"], "done");
-    hub.get(&bob, "/v1/tasks/t1?waitMs=70000").await.refused(400, "LIMIT_EXCEEDED");
+    hub.get(&bob, "/v1/tasks/t1?waitMs=70000").await.refused(429, "LIMIT_EXCEEDED");
     hub.get(&bob, "/v1/tasks/t2?waitMs=10").await.refused(404, "NOT_FOUND");
 }
 

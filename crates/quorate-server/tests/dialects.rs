@@ -310,7 +310,7 @@ async fn bad_messages_are_refused_with_their_path() {
         assert_eq!(told.get("limit"), None, "{told}");
     }
     let deep = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
-    let told = say_yaml(&hub, &alice, &deep).await.refused(400, "LIMIT_EXCEEDED");
+    let told = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
     assert_eq!((&told["limit"], &told["retryable"]), (&json!(24), &json!(false)));
     let yaml = hub.with_headers(&alice, ("POST", "/v1/dialects/native/messages"), &[YAML], "to: alice").await;
     yaml.refused(400, "INVALID");

@@ -288,16 +288,16 @@ async fn i21_what_is_too_much_is_refused() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let deep = format!(r#"{{"to":"alice","payload":{}{}}}"#, "[".repeat(80), "]".repeat(80));
-    let refused = hub.send_text(&alice, "POST", "/v1/messages", &deep).await.refused(400, "LIMIT_EXCEEDED");
+    let refused = hub.send_text(&alice, "POST", "/v1/messages", &deep).await.refused(429, "LIMIT_EXCEEDED");
     assert_eq!(refused["limit"], 64);
     let large = format!(r#"{{"to":"alice","payload":"{}"}}"#, "x".repeat(3 << 20));
     hub.send_text(&alice, "POST", "/v1/messages", &large).await.refused(413, "TOO_LARGE");
     let large = format!(r#"{{"to":"alice","payload":"{}"}}"#, "x".repeat(600 << 10));
     hub.send_text(&alice, "POST", "/v1/messages", &large).await.refused(413, "TOO_LARGE");
-    hub.get(&alice, "/v1/agents?limit=5000").await.refused(400, "LIMIT_EXCEEDED");
+    hub.get(&alice, "/v1/agents?limit=5000").await.refused(429, "LIMIT_EXCEEDED");
     hub.post(&alice, "/v1/agents/alice/inbox/claim", &json!({"waitMs": 600_000}))
         .await
-        .refused(400, "LIMIT_EXCEEDED");
+        .refused(429, "LIMIT_EXCEEDED");
 }
 
 #[tokio::test]

@@ -254,7 +254,7 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
         let detail = format!("a message cannot be said in {name}: {}", Refused::from(wrong).detail);
         Refused::new(Code::Unavailable, detail).hint("take it by POST /v1/agents/{id}/inbox/claim")
     })?;
-    let mut answer = spoken(dialect, &headers, &Listed { name: "deliveries", items, cursor: None })?;
+    let mut answer = spoken(dialect, &headers, &Listed { name: "deliveries", items })?;
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }

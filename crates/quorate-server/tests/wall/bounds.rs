@@ -85,7 +85,7 @@ async fn i21_what_is_too_large_or_too_deep_is_refused() {
     let deep = format!("{{\"payload\":{}{}}}", "[".repeat(64), "]".repeat(64));
     let mut stream = plain(served.address()).await;
     let told = call(&mut stream, &request("POST", "/v1/messages", &known, &deep)).await;
-    assert_eq!(told.refused(400, "LIMIT_EXCEEDED")["limit"], 64);
+    assert_eq!(told.refused(429, "LIMIT_EXCEEDED")["limit"], 64);
     // The connection goes on.
     assert_eq!(call(&mut stream, &request("GET", "/v1/info", &known, "")).await.status, 200);
 }
