@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
 use quorate_core::chain::{Header, record_hash};
-use quorate_core::describe::describe;
-use quorate_core::{AgentNo, Record, Seq, SpaceName, Timestamp, codec};
+use quorate_core::describe;
+use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -209,7 +209,7 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
     Ok(chain.ok_or_else(none)?)
 }
 
-/// A record in the words of the export, out of its bytes. Agents have their numbers there; their names are elsewhere in the log.
+/// A record as the export tells it, out of its bytes; of its effects the names only: ids depend on what came before.
 fn says(line: &Line, body: Vec<u8>, hash: [u8; 32]) -> Value {
     let record = Record {
         seq: Seq(line.seq),
@@ -222,9 +222,9 @@ fn says(line: &Line, body: Vec<u8>, hash: [u8; 32]) -> Value {
         salts: Vec::new(),
         payload: Bytes::new(),
     };
-    let name = |number: AgentNo| format!("#{number}");
     let effects = codec::read_bare(&record).map(|body| body.effects).unwrap_or_default();
-    let effects = effects.iter().map(|effect| describe(effect, &name)).collect();
+    let named = |effect: &Effect| vec![("effect", describe::Value::Text(effect.as_str().to_owned()))];
+    let effects = effects.iter().map(named).collect();
     quorate_server::audit::line(&line.space, &record, effects, None)
 }
 
