@@ -112,6 +112,11 @@ impl Hub {
 
     /// What comes of a request in one line; `None` if it cannot even be one of HTTP.
     pub(crate) async fn ask(&self, token: &str, line: &[u8]) -> Option<(u16, String)> {
+        self.ask_as(token, "application/json", line).await
+    }
+
+    /// The same with a body of another kind.
+    pub(crate) async fn ask_as(&self, token: &str, kind: &str, line: &[u8]) -> Option<(u16, String)> {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, path) = (parts.next()?, parts.next()?);
         let body = parts.next().unwrap_or_default().to_vec();
@@ -119,6 +124,7 @@ impl Hub {
             .method(method)
             .uri(path)
             .header("host", "localhost")
+            .header("content-type", kind)
             .header("authorization", format!("Bearer {token}"))
             .body(Body::from(body))
             .ok()?;
@@ -134,7 +140,7 @@ impl Hub {
 }
 
 /// What any answer must be.
-fn check(case: &[u8], status: u16, text: &str) {
+pub(crate) fn check(case: &[u8], status: u16, text: &str) {
     let case = String::from_utf8_lossy(case);
     // A claim that may wait is told to wait no longer than the time it named; all else is at once.
     assert!(status < 500, "{status} {text}\nfor {case}");
