@@ -1,7 +1,7 @@
 //! `quorate metrics`: the hub's figures, as Prometheus reads them.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::hub::HubArgs;
 use crate::shape::{Format, Shape, Table};
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
         answer.lines().filter_map(figure).filter(|(name, _, _)| wanted(name)).collect();
     let shown = |(name, labels, value): &(String, String, String)| -> Value {
         let number = value.parse::<f64>().map_or_else(|_| value.as_str().into(), Value::from);
-        json!({"name": name, "labels": labels, "value": number})
+        json!({"name": name, "labels": labels_of(labels), "value": number})
     };
     match args.shape.format() {
         Format::Json => {
@@ -73,9 +73,46 @@ fn figure(line: &str) -> Option<(String, String, String)> {
     Some((name.to_owned(), labels.to_owned(), value.split(' ').next()?.to_owned()))
 }
 
+/// Labels as an object: `a="b",c="d\\"e"`.
+fn labels_of(text: &str) -> Value {
+    let mut labels = Map::new();
+    let mut rest = text;
+    while let Some((name, after)) = rest.split_once("=\"") {
+        let (mut value, mut letters) = (String::new(), after.char_indices());
+        let end = loop {
+            match letters.next() {
+                Some((at, '"')) => break at + 1,
+                Some((_, '\\')) => match letters.next() {
+                    Some((_, 'n')) => value.push('\n'),
+                    Some((_, letter)) => value.push(letter),
+                    None => break after.len(),
+                },
+                Some((_, letter)) => value.push(letter),
+                None => break after.len(),
+            }
+        };
+        labels.insert(name.trim_start_matches([',', ' ']).to_owned(), value.into());
+        rest = &after[end..];
+    }
+    labels.into()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{figure, name_of};
+    use serde_json::json;
+
+    use super::{figure, labels_of, name_of};
+
+    #[test]
+    fn labels_are_an_object() {
+        assert_eq!(labels_of(""), json!({}));
+        assert_eq!(
+            labels_of(r#"type="command",priority="low""#),
+            json!({"type": "command", "priority": "low"})
+        );
+        assert_eq!(labels_of(r#"a="x,y=\"z\"",b="\\n\n""#), json!({"a": "x,y=\"z\"", "b": "\\n\n"}));
+        assert_eq!(labels_of(r#"a="never ends"#), json!({"a": "never ends"}));
+    }
 
     #[test]
     fn figures_are_read_with_their_labels() {

@@ -1,5 +1,7 @@
 //! `quorate tail`: what happens in a space, as it happens. A broken connection is made again, and nothing is missed.
 
+mod told;
+
 use std::io;
 use std::time::Duration;
 
@@ -11,15 +13,11 @@ use serde_json::Value;
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::{Hub, HubArgs, unless_interrupted};
-use crate::shape::{Format, Shape, field, plain, shortened, time};
+use crate::shape::{Format, Shape, field, time};
 use crate::text;
 
 /// How long to wait before connecting again, at first and at most.
 const PAUSE_MS: (u64, u64) = (250, 5_000);
-/// How much of a field is shown.
-const FIELD_MAX: usize = 60;
-/// What stands elsewhere in the line, or is of use to programs only.
-const UNSAID: [&str; 5] = ["effect", "part", "atMs", "number", "by"];
 /// What can be chosen.
 const CHOICES: [&str; 3] = ["kind", "agent", "session"];
 
@@ -168,20 +166,10 @@ impl Tail {
                 field(record, "principal"),
                 field(effect, "effect"),
             ];
-            let cells = about.iter().cloned().chain([fields_of(effect)]).map(|cell| text::clean_line(&cell));
+            let cells =
+                about.iter().cloned().chain([told::words(effect)]).map(|cell| text::clean_line(&cell));
             text::try_print(cells.collect::<Vec<_>>().join(between))?;
         }
         Ok(())
     }
-}
-
-/// What an effect says, name by name.
-fn fields_of(effect: &Value) -> String {
-    let fields =
-        effect.as_object().into_iter().flatten().filter(|(name, _)| !UNSAID.contains(&name.as_str()));
-    let fields = fields.map(|(name, value)| (name, plain(value))).filter(|(_, value)| !value.is_empty());
-    fields
-        .map(|(name, value)| format!("{name}={}", shortened(&value, FIELD_MAX)))
-        .collect::<Vec<_>>()
-        .join(" ")
 }

@@ -512,6 +512,12 @@ fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
     good("quorate metrics --jsonl", "\"value\"");
     let shown = good(&format!("quorate trace show {trace}"), "review");
     assert!(shown.contains("alice") && shown.contains("bob"), "{shown}");
+    assert!(shown.starts_with("SPAN") && shown.contains("TOOK") && shown.contains('…'), "{shown}");
+    for typed in ["@last", "4bf9", &trace[..31]] {
+        assert_eq!(good(&format!("quorate trace show {typed}"), "review"), shown);
+    }
+    assert_eq!(place.shell("quorate trace show beef").code, Some(3));
+    assert!(good("quorate metrics --json quorate_http", "figures").contains(r#""labels":{"#));
     good(&format!("quorate trace show 00-{trace}-00f067aa0ba902b7-01 --json"), trace);
     good("quorate msg list", "review");
     good("quorate msg show @last", "msg_0-5-0");

@@ -29,6 +29,8 @@ pub(crate) struct Problem {
     retry_after_ms: Option<u64>,
     asked: Option<String>,
     #[serde(default)]
+    retryable: bool,
+    #[serde(default)]
     stale: Vec<StaleItem>,
     #[serde(default)]
     cycle: Vec<Waiting>,
@@ -76,6 +78,7 @@ impl From<Problem> for Error {
             offset: problem.offset,
             retry_after_ms: problem.retry_after_ms,
             asked: problem.asked,
+            passes: code == Code::LimitExceeded && problem.retryable,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
     }

@@ -10,9 +10,9 @@ mod task;
 mod token;
 
 use crate::{
-    Agent, AgentNo, DeliveryNo, Destination, Effect, History, IfUnavailable, InForce, Item, Key, Letter,
-    Message, NewDelivery, Next, Priority, Recipient, Restored, Subscription, SubscriptionState, Takers,
-    Timestamp, Token, Version,
+    Agent, AgentNo, DeliveryNo, Destination, Effect, Eras, History, Holding, IfUnavailable, InForce, Item,
+    Key, Letter, Message, NewDelivery, Next, Origin, Priority, Recipient, Restored, Seq, Subscription,
+    SubscriptionState, Takers, Timestamp, Token, Version,
 };
 
 /// A value of a field.
@@ -24,6 +24,10 @@ pub enum Value {
     Number(u64),
     /// A number between 0 and 1.
     Share(f64),
+    /// A time.
+    Time(Timestamp),
+    /// Nobody, or nothing.
+    Nothing,
     /// Several values.
     List(Vec<Value>),
     /// Several named values.
@@ -33,6 +37,39 @@ pub enum Value {
 /// Named values, in order.
 pub type Fields = Vec<(&'static str, Value)>;
 
+/// How things are called outside.
+#[derive(Clone, Copy)]
+pub struct Names<'a> {
+    /// The ids of agents.
+    pub agents: &'a dyn Fn(AgentNo) -> String,
+    /// In which generation records and deliveries were made: a part of their ids.
+    pub eras: &'a Eras,
+}
+
+impl Names<'_> {
+    fn agent(&self, number: AgentNo) -> Value {
+        Value::Text((self.agents)(number))
+    }
+
+    fn message(&self, seq: Seq, n: u32) -> Value {
+        text(self.eras.message_id(seq, n))
+    }
+
+    fn delivery(&self, number: DeliveryNo) -> Value {
+        text(self.eras.delivery_id(number))
+    }
+}
+
+/// Effects of a record, each with how many messages the record holds before it: a part of the id of a message.
+pub fn placed(effects: &[Effect]) -> impl Iterator<Item = (u32, &Effect)> {
+    let mut next = 0;
+    effects.iter().map(move |effect| {
+        let n = next;
+        next += u32::from(matches!(effect, Effect::Sent { .. }));
+        (n, effect)
+    })
+}
+
 fn text(text: impl ToString) -> Value {
     Value::Text(text.to_string())
 }
@@ -41,14 +78,17 @@ fn number(number: impl Into<u64>) -> Value {
     Value::Number(number.into())
 }
 
+fn time(at: Timestamp) -> Value {
+    Value::Time(at)
+}
+
 fn words(words: &[String]) -> Value {
     Value::List(words.iter().map(text).collect())
 }
 
-/// What an effect says: first its name under `effect`, then its fields. Agents are named by `agents`; times are in
-/// milliseconds since 1970; deliveries are named by their number, the last part of their id.
+/// What an effect of a record says: first its name under `effect`, then its fields. `n` is as [`placed`] tells.
 #[must_use]
-pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub fn describe(effect: &Effect, (seq, n): (Seq, u32), names: &Names<'_>) -> Fields {
     let fields = match effect {
         Effect::SpaceCreated { name, id, generation } => {
             let id = id.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -57,64 +97,62 @@ pub fn describe(effect: &Effect, agents: &dyn Fn(AgentNo) -> String) -> Fields {
         Effect::Restored { generation } => vec![("generation", number(generation.0))],
         Effect::AgentRegistered { number, agent } => registered(*number, agent),
         Effect::AgentRemoved { number: agent } => {
-            vec![("agent", text(agents(*agent))), ("number", number(agent.0))]
+            vec![("agent", names.agent(*agent)), ("number", number(agent.0))]
         }
         Effect::Sent { message, part, first, deliveries } => {
-            let mut fields = vec![("part", number(*part))];
+            let mut fields = vec![("id", names.message(seq, n)), ("part", number(*part))];
             envelope(message, &mut fields);
-            fields.push(("deliveries", new_deliveries(first.0, deliveries, agents)));
+            fields.push(("deliveries", new_deliveries(first.0, deliveries, names)));
             fields
         }
         Effect::Leased { lease_ms, deliveries } => {
-            vec![("leaseMs", number(*lease_ms)), ("deliveries", leases(deliveries))]
+            vec![("leaseMs", number(*lease_ms)), ("deliveries", leases(deliveries, names))]
         }
-        Effect::Acked { delivery, token } => held(*delivery, *token),
-        Effect::Returned { delivery, token, cause, reason, next } => {
-            let mut fields = held(*delivery, *token);
+        Effect::Acked { delivery, token, origin } => held((*delivery, *token), *origin, names),
+        Effect::Returned { delivery, token, cause, reason, next, origin } => {
+            let mut fields = held((*delivery, *token), *origin, names);
             fields.push(("cause", text(cause.as_str())));
             if !reason.is_empty() {
                 fields.push(("reason", text(reason)));
             }
-            fields.extend(whereto(*next, agents));
+            fields.extend(whereto(*next, names));
             fields
         }
-        Effect::Expired { delivery } | Effect::Purged { delivery } => vec![("delivery", number(delivery.0))],
+        Effect::Expired { delivery, origin }
+        | Effect::Purged { delivery, origin }
+        | Effect::Barred { delivery, origin } => about(*delivery, *origin, names),
         Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, .. } => {
-            let mut fields = vec![("delivery", number(delivery.0))];
-            fields.extend(recipient(*to, agents));
-            fields.extend([
-                ("seq", number(seq.0)),
-                ("n", number(*n)),
-                ("priority", shown_priority(*priority)),
-            ]);
+            let mut fields = about(*delivery, Origin { to: *to, seq: *seq, n: *n }, names);
+            fields.extend(shown_priority(*priority));
             fields.push(("maxAttempts", number(*attempts_max)));
-            fields.extend(expires_at.map(|at| ("expiresAtMs", number(at.0))));
+            fields.extend(expires_at.map(|at| ("expiresAt", time(at))));
             fields
         }
         Effect::Written { .. } => written(effect),
         Effect::Deleted { key, version } => entry(key, *version),
         Effect::Erased { seq, part } => vec![("seq", number(seq.0)), ("part", number(*part))],
-        Effect::Changed { item, .. } => self::item(item, agents),
+        Effect::Changed { item, .. } => self::item(item, names),
         Effect::WaitAborted { cycle } => {
             let one = |(agent, what): &(AgentNo, String)| {
-                Value::Group(vec![("agent", text(agents(*agent))), ("waitsFor", text(what))])
+                Value::Group(vec![("agent", names.agent(*agent)), ("waitsFor", text(what))])
             };
             vec![("cycle", Value::List(cycle.iter().map(one).collect()))]
         }
         Effect::SessionAdded { .. } => sessions::added(effect),
-        Effect::AckedMany { deliveries } => vec![("deliveries", leases(deliveries))],
+        Effect::AckedMany { deliveries } => vec![("deliveries", leases(deliveries, names))],
         Effect::Taken { agent, lease_ms, deliveries } => vec![
-            ("agent", text(agents(*agent))),
+            ("agent", names.agent(*agent)),
             ("leaseMs", number(*lease_ms)),
-            ("deliveries", leases(deliveries)),
+            ("deliveries", leases(deliveries, names)),
         ],
         Effect::Brought { agent, first, letters } => {
-            let letters =
-                letters.iter().zip(first.0..).map(|(letter, delivery)| letter_fields(letter, delivery));
-            vec![("agent", text(agents(*agent))), ("deliveries", Value::List(letters.collect()))]
+            let letters = letters
+                .iter()
+                .zip(first.0..)
+                .map(|(letter, delivery)| letter_fields(letter, delivery, names));
+            vec![("agent", names.agent(*agent)), ("deliveries", Value::List(letters.collect()))]
         }
-        Effect::Barred { delivery } => vec![("delivery", number(delivery.0))],
-        Effect::AgentStatus { number: agent, presence } => requests::status(agents(*agent), presence),
+        Effect::AgentStatus { number: agent, presence } => requests::status(names.agent(*agent), presence),
     };
     [("effect", text(effect.as_str()))].into_iter().chain(fields).collect()
 }
@@ -137,17 +175,17 @@ fn written(effect: &Effect) -> Fields {
 
 /// The state of an item.
 #[must_use]
-pub fn item(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub fn item(item: &Item, names: &Names<'_>) -> Fields {
     match item {
-        Item::Lock(lock) => lock::fields(lock, agents),
-        Item::Budget(budget) => budget::fields(budget, agents),
+        Item::Lock(lock) => lock::fields(lock, names),
+        Item::Budget(budget) => budget::fields(budget, names),
         Item::Session(session) => sessions::session(session),
-        Item::Task(task) => task::fields(task, agents),
+        Item::Task(task) => task::fields(task, names),
         Item::Snapshot(snapshot) => vec![
             ("snapshot", text(&snapshot.name)),
             ("prefix", text(&snapshot.prefix)),
             ("seq", number(snapshot.seq.0)),
-            ("atMs", number(snapshot.at.0)),
+            ("at", time(snapshot.at)),
             ("by", text(&snapshot.by)),
         ],
         Item::Policy(policy) => policy_fields(policy),
@@ -160,10 +198,10 @@ pub fn item(item: &Item, agents: &dyn Fn(AgentNo) -> String) -> Fields {
             let (pool, capability) = (number(pool.number.0), text(&pool.capability));
             vec![("pool", pool), ("capability", capability), ("takers", text(takers))]
         }
-        Item::Request(request) => requests::request(request, agents),
+        Item::Request(request) => requests::request(request, names),
         Item::Token(token) => token::fields(token),
         Item::Procedure(procedure) => procedure::fields(procedure),
-        Item::Approval(approval) => approval::fields(approval, agents),
+        Item::Approval(approval) => approval::fields(approval, names),
     }
 }
 
@@ -195,7 +233,7 @@ fn subscription_fields(subscription: &Subscription) -> Fields {
         SubscriptionState::Active => ("active", None),
         SubscriptionState::CatchingUp(History::Seq(seq)) => ("catching up", Some(("fromSeq", number(seq.0)))),
         SubscriptionState::CatchingUp(History::Time(time)) => {
-            ("catching up", Some(("fromTimeMs", number(time.0))))
+            ("catching up", Some(("fromTime", Value::Time(time))))
         }
         SubscriptionState::CatchingUp(History::Last(last)) => ("catching up", Some(("last", number(last)))),
         SubscriptionState::Ended => ("ended", None),
@@ -205,18 +243,22 @@ fn subscription_fields(subscription: &Subscription) -> Fields {
     fields
 }
 
-fn leases(leases: &[(DeliveryNo, Token)]) -> Value {
-    Value::List(leases.iter().map(|(delivery, token)| Value::Group(held(*delivery, *token))).collect())
+fn leases(leases: &[Holding], names: &Names<'_>) -> Value {
+    let one = |one: &Holding| Value::Group(held((one.delivery, one.token), one.origin, names));
+    Value::List(leases.iter().map(one).collect())
 }
 
-fn letter_fields(letter: &Letter, delivery: u64) -> Value {
-    Value::Group(vec![("delivery", number(delivery)), ("seq", number(letter.seq.0)), ("n", number(letter.n))])
+fn letter_fields(letter: &Letter, delivery: u64, names: &Names<'_>) -> Value {
+    Value::Group(vec![
+        ("deliveryId", names.delivery(DeliveryNo(delivery))),
+        ("messageId", names.message(letter.seq, letter.n)),
+    ])
 }
 
 /// Whom a delivery is for: an agent, a pool, or who took it from there.
-fn recipient(to: Recipient, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+fn recipient(to: Recipient, names: &Names<'_>) -> Fields {
     let pool = to.pool_no().map(|pool| ("pool", number(pool.0)));
-    let agent = to.agent_no().map(|agent| ("agent", text(agents(agent))));
+    let agent = to.agent_no().map(|agent| ("agent", names.agent(agent)));
     pool.into_iter().chain(agent).collect()
 }
 
@@ -233,21 +275,32 @@ fn registered(agent: AgentNo, described: &Agent) -> Fields {
     ]
 }
 
-fn held(delivery: DeliveryNo, token: Token) -> Fields {
-    vec![("delivery", number(delivery.0)), ("token", number(token.0))]
+/// Which delivery, of which message, and whose.
+fn about(delivery: DeliveryNo, origin: Origin, names: &Names<'_>) -> Fields {
+    let mut fields =
+        vec![("deliveryId", names.delivery(delivery)), ("messageId", names.message(origin.seq, origin.n))];
+    fields.extend(recipient(origin.to, names));
+    fields
+}
+
+/// A delivery under a lease; one that was redirected while it waited had none.
+fn held((delivery, token): (DeliveryNo, Token), origin: Origin, names: &Names<'_>) -> Fields {
+    let mut fields = about(delivery, origin, names);
+    fields.extend(Some(("leaseToken", number(token.0))).filter(|_| token.0 > 0));
+    fields
 }
 
 fn entry(key: &Key, version: Version) -> Fields {
     vec![("key", text(key)), ("version", number(version.0))]
 }
 
-fn whereto(next: Next, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+fn whereto(next: Next, names: &Names<'_>) -> Fields {
     match next {
         Next::Ready => vec![("next", text("ready"))],
-        Next::Scheduled(due) => vec![("next", text("scheduled")), ("dueMs", number(due.0))],
+        Next::Scheduled(due) => vec![("next", text("scheduled")), ("due", time(due))],
         Next::Dead => vec![("next", text("dead"))],
         Next::Expired => vec![("next", text("expired"))],
-        Next::Redirected(agent) => vec![("next", text("redirected")), ("to", text(agents(agent)))],
+        Next::Redirected(agent) => vec![("next", text("redirected")), ("to", names.agent(agent))],
     }
 }
 
@@ -270,7 +323,7 @@ fn envelope(message: &Message, fields: &mut Fields) {
         add("action", text(&message.action));
     }
     let words = [
-        ("id", message.client_id.as_ref().map(AsRef::as_ref)),
+        ("clientId", message.client_id.as_ref().map(AsRef::as_ref)),
         ("contentType", message.content_type.as_deref()),
         ("replyTo", message.reply_to.as_ref().map(AsRef::as_ref)),
         ("inReplyTo", message.in_reply_to.as_deref()),
@@ -288,17 +341,16 @@ fn envelope(message: &Message, fields: &mut Fields) {
             add(name, text(word));
         }
     }
-    add("priority", shown_priority(message.priority));
+    shown_priority(message.priority).into_iter().for_each(|(name, value)| add(name, value));
     add("maxAttempts", number(message.attempts_max));
-    let ms = |at: Timestamp| at.0;
-    let numbers = [
-        ("expiresAtMs", message.expires_at.map(ms)),
-        ("deliverAtMs", message.deliver_at.map(ms)),
-        ("hops", Some(u64::from(message.hops)).filter(|hops| *hops > 0)),
+    let rest = [
+        ("expiresAt", message.expires_at.map(time)),
+        ("deliverAt", message.deliver_at.map(time)),
+        ("hops", Some(message.hops).filter(|hops| *hops > 0).map(number)),
     ];
-    for (name, value) in numbers {
+    for (name, value) in rest {
         if let Some(value) = value {
-            add(name, number(value));
+            add(name, value);
         }
     }
     if message.if_unavailable != IfUnavailable::Queue {
@@ -309,12 +361,12 @@ fn envelope(message: &Message, fields: &mut Fields) {
     }
 }
 
-fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentNo) -> String) -> Value {
+fn new_deliveries(first: u64, deliveries: &[NewDelivery], names: &Names<'_>) -> Value {
     let one = |(index, delivery): (usize, &NewDelivery)| {
-        let mut fields = vec![("delivery", number(first.saturating_add(index as u64)))];
-        fields.extend(recipient(delivery.to, agents));
+        let mut fields = vec![("deliveryId", names.delivery(DeliveryNo(first.saturating_add(index as u64))))];
+        fields.extend(recipient(delivery.to, names));
         if let Some((token, lease_ms)) = delivery.lease {
-            fields.push(("token", number(token.0)));
+            fields.push(("leaseToken", number(token.0)));
             fields.push(("leaseMs", number(lease_ms)));
         }
         Value::Group(fields)
@@ -322,6 +374,8 @@ fn new_deliveries(first: u64, deliveries: &[NewDelivery], agents: &dyn Fn(AgentN
     Value::List(deliveries.iter().enumerate().map(one).collect())
 }
 
-fn shown_priority(priority: Priority) -> Value {
-    Value::Group(vec![("level", number(priority.level)), ("rank", number(priority.rank))])
+/// The word for a priority, and its place on a scale of 1 to 10 if it was said so.
+fn shown_priority(priority: Priority) -> Fields {
+    let rank = Some(("rank", number(priority.rank))).filter(|_| priority.rank > 0);
+    [("priority", text(priority.as_str()))].into_iter().chain(rank).collect()
 }

@@ -191,6 +191,29 @@ pub struct NewDelivery {
     pub lease: Option<(Token, u64)>,
 }
 
+/// Where a delivery comes from: which message, and for whom. An effect says it of each delivery that it names, so that whoever
+/// reads one record knows whom it concerns: of a delivery that has ended nothing else does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The recipient; from a pool also who held it, if anybody did.
+    pub to: Recipient,
+    /// The record that holds the message.
+    pub seq: Seq,
+    /// Which message of that record.
+    pub n: u32,
+}
+
+/// A delivery under a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// Which one.
+    pub delivery: DeliveryNo,
+    /// The lease.
+    pub token: Token,
+    /// Whose it is, before it was taken.
+    pub origin: Origin,
+}
+
 /// An earlier version that a new one brings back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restored {
@@ -245,7 +268,7 @@ pub enum Effect {
         /// How long the leases last.
         lease_ms: u64,
         /// Which deliveries, each with its token.
-        deliveries: Vec<(DeliveryNo, Token)>,
+        deliveries: Vec<Holding>,
     },
     /// A delivery is done with.
     Acked {
@@ -253,6 +276,8 @@ pub enum Effect {
         delivery: DeliveryNo,
         /// The lease under which it was.
         token: Token,
+        /// Whose it was.
+        origin: Origin,
     },
     /// A leased delivery came back.
     Returned {
@@ -266,11 +291,15 @@ pub enum Effect {
         reason: String,
         /// Where it goes.
         next: Next,
+        /// Whose it was until then.
+        origin: Origin,
     },
     /// A waiting delivery is past its message's time.
     Expired {
         /// Which one.
         delivery: DeliveryNo,
+        /// Whose it was.
+        origin: Origin,
     },
     /// A dead letter is given out again.
     Redriven {
@@ -295,6 +324,8 @@ pub enum Effect {
     Purged {
         /// Which one.
         delivery: DeliveryNo,
+        /// Whose it was.
+        origin: Origin,
     },
     /// A memory entry was written.
     Written {
@@ -357,7 +388,7 @@ pub enum Effect {
     /// Deliveries are done with.
     AckedMany {
         /// Which ones, each with the lease under which it was.
-        deliveries: Vec<(DeliveryNo, Token)>,
+        deliveries: Vec<Holding>,
     },
     /// Deliveries were taken from pools.
     Taken {
@@ -366,7 +397,7 @@ pub enum Effect {
         /// How long the leases last.
         lease_ms: u64,
         /// Which deliveries, each with its token.
-        deliveries: Vec<(DeliveryNo, Token)>,
+        deliveries: Vec<Holding>,
     },
     /// Earlier messages are delivered to a new subscriber as well, numbered from `first`.
     Brought {
@@ -381,6 +412,8 @@ pub enum Effect {
     Barred {
         /// Which one.
         delivery: DeliveryNo,
+        /// Whose it was.
+        origin: Origin,
     },
     /// An agent can be reached or not, or says something else of itself.
     AgentStatus {
@@ -396,22 +429,44 @@ impl Effect {
     #[must_use]
     pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, Token)> {
         match self {
-            Self::Acked { delivery, token } if *delivery == number => Some((EndState::Acked, *token)),
+            Self::Acked { delivery, token, .. } if *delivery == number => Some((EndState::Acked, *token)),
             Self::Returned { delivery, token, next: Next::Dead, .. } if *delivery == number => {
                 Some((EndState::Dead, *token))
             }
             Self::Returned { delivery, token, next: Next::Expired, .. } if *delivery == number => {
                 Some((EndState::Expired, *token))
             }
-            Self::Expired { delivery } if *delivery == number => Some((EndState::Expired, Token(0))),
-            Self::Purged { delivery } if *delivery == number => Some((EndState::Purged, Token(0))),
-            Self::Barred { delivery } if *delivery == number => Some((EndState::Dead, Token(0))),
+            Self::Expired { delivery, .. } if *delivery == number => Some((EndState::Expired, Token(0))),
+            Self::Purged { delivery, .. } if *delivery == number => Some((EndState::Purged, Token(0))),
+            Self::Barred { delivery, .. } if *delivery == number => Some((EndState::Dead, Token(0))),
             Self::AckedMany { deliveries } => {
-                let acked = deliveries.iter().find(|(delivery, _)| *delivery == number);
-                acked.map(|(_, token)| (EndState::Acked, *token))
+                let acked = deliveries.iter().find(|held| held.delivery == number);
+                acked.map(|held| (EndState::Acked, held.token))
             }
             _ => None,
         }
+    }
+
+    /// The deliveries that this effect is about, each with whose it is. Not those that it makes.
+    pub fn origins(&self) -> impl Iterator<Item = (DeliveryNo, Origin)> {
+        let one = match self {
+            Self::Acked { delivery, origin, .. }
+            | Self::Returned { delivery, origin, .. }
+            | Self::Expired { delivery, origin }
+            | Self::Purged { delivery, origin }
+            | Self::Barred { delivery, origin } => Some((*delivery, *origin)),
+            Self::Redriven { delivery, to, seq, n, .. } => {
+                Some((*delivery, Origin { to: *to, seq: *seq, n: *n }))
+            }
+            _ => None,
+        };
+        let many = match self {
+            Self::Leased { deliveries, .. }
+            | Self::Taken { deliveries, .. }
+            | Self::AckedMany { deliveries } => deliveries.as_slice(),
+            _ => &[],
+        };
+        one.into_iter().chain(many.iter().map(|held| (held.delivery, held.origin)))
     }
 
     /// The words in exports, but for those of [`crate::Verb`].

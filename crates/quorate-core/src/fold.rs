@@ -86,9 +86,9 @@ impl World {
         match effect {
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
-            | Effect::Expired { delivery }
-            | Effect::Purged { delivery }
-            | Effect::Barred { delivery } => {
+            | Effect::Expired { delivery, .. }
+            | Effect::Purged { delivery, .. }
+            | Effect::Barred { delivery, .. } => {
                 if let Some(EndedOpen { open, state, .. }) = ended.next() {
                     let token = effect.ended(*delivery).map_or(Token(0), |(_, token)| token);
                     self.ended.insert(*delivery, Ended { state, token, seq: record.seq });
@@ -122,8 +122,8 @@ impl World {
                 }
             }
             Effect::AckedMany { deliveries } => {
-                for ((delivery, token), EndedOpen { state, .. }) in deliveries.iter().zip(ended) {
-                    self.ended.insert(*delivery, Ended { state, token: *token, seq: record.seq });
+                for (held, EndedOpen { state, .. }) in deliveries.iter().zip(ended) {
+                    self.ended.insert(held.delivery, Ended { state, token: held.token, seq: record.seq });
                 }
             }
             Effect::SpaceCreated { .. }

@@ -58,7 +58,9 @@ pub use commit::{
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use destination::Destination;
-pub use effect::{Body, Effect, EndState, NewDelivery, Next, Record, RecordKind, Restored, ReturnCause};
+pub use effect::{
+    Body, Effect, EndState, Holding, NewDelivery, Next, Origin, Record, RecordKind, Restored, ReturnCause,
+};
 pub use entry::EntryHead;
 pub use fold::{EntryVersion, World};
 pub use ids::{

@@ -162,3 +162,5 @@ pub const TOKENS_MAX: usize = 10_000;
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Agents, deliveries or messages that one look at the registry shows.
 pub const VIEW_MAX: usize = 1_000;
+/// A page of a list ends with the item that brings it to so many bytes: 4 MB. What is left comes with the cursor.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;

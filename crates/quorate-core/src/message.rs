@@ -144,6 +144,12 @@ impl Priority {
     /// Failures and alerts.
     pub const URGENT: Self = Self { level: 3, rank: 0 };
 
+    /// The word for its level.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        ["low", "normal", "high", "urgent"][usize::from(self.level.min(3))]
+    }
+
     /// From a scale of 1 to 10. 1 to 3 are low, 4 to 6 normal, 7 to 8 high, 9 to 10 urgent; order is kept.
     ///
     /// # Errors

@@ -261,6 +261,7 @@ impl Broadcasts {
         }
         Err(Refused::new(Code::LimitExceeded, format!("{count} messages to everybody within a minute"))
             .limit(u64::from(policy.broadcasts_per_minute))
+            .passes()
             .rule("broadcastsPerMinute", "to")
             .hint("wait a minute, or send to a topic: then only those who want it get it"))
     }

@@ -165,5 +165,6 @@ impl StepProcedure {
 pub(crate) fn too_many() -> Refused {
     Refused::new(Code::LimitExceeded, "the space has as many running procedures as it may have")
         .limit(PROCEDURES_OPEN_MAX as u64)
+        .passes()
         .hint("wait until one is over, or end those that nobody drives any more")
 }

@@ -215,6 +215,9 @@ pub struct Facts {
     pub retry_after_ms: Option<u64>,
     /// The question that was asked nevertheless: it stands, only the wait for its answer is over.
     pub asked: Option<String>,
+    /// Whether the limit is on what is there at the same time, so that the same request may be let through later. If not, it is
+    /// on the request itself.
+    pub passes: bool,
 }
 
 /// One who waits in a circle: for something that the next one has.
@@ -259,6 +262,13 @@ impl Refused {
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.facts.limit = Some(limit);
+        self
+    }
+
+    /// Says that the limit is on what is there at the same time: what ends makes room.
+    #[must_use]
+    pub fn passes(mut self) -> Self {
+        self.facts.passes = true;
         self
     }
 

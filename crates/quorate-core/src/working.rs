@@ -24,6 +24,7 @@ mod waits;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::effect::Origin;
 use crate::ids::{
     AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, PoolNo, Seq, SessionNo, SpaceId, Token,
 };
@@ -146,6 +147,12 @@ impl Open {
             attempts_max: crate::limits::ATTEMPTS_DEFAULT,
             if_unavailable: IfUnavailable::Queue,
         }
+    }
+
+    /// Whose it is, and of which message.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin { to: self.to, seq: self.seq, n: self.n }
     }
 
     /// The session that the message belongs to.

@@ -18,11 +18,6 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::space::Space;
 
-/// Approvals looked at for one page of a list; the cursor leads on.
-const LOOKED_AT_MAX: usize = 10_000;
-/// Approvals read at once.
-const PAGE: usize = 500;
-
 /// The canonical bytes of an action: of `{"action": NAME, "payload": PAYLOAD}`, as RFC 8785 has it.
 ///
 /// # Errors
@@ -201,30 +196,14 @@ impl Space {
         after: Option<&ApprovalId>,
         limit: usize,
     ) -> Result<ApprovalPage, Error> {
-        let mut page = ApprovalPage { approvals: Vec::new(), cursor: after.cloned() };
-        let mut looked_at = 0;
-        while page.approvals.len() < limit && looked_at < LOOKED_AT_MAX {
-            let after = page.cursor.as_ref().map(|id| Arc::from(id.as_str()));
-            let read = Read::Items { kind: ItemKind::Approval, after, limit: PAGE };
-            let Rows::Items(items) = self.read_one(read).await? else { return Err(unanswered()) };
-            let more = items.len() == PAGE;
-            looked_at += items.len();
-            for item in items {
-                let Item::Approval(approval) = item else { continue };
-                page.cursor = Some(approval.id.clone());
-                if wanted(&approval) {
-                    page.approvals.push(*approval);
-                    if page.approvals.len() == limit {
-                        return Ok(page);
-                    }
-                }
-            }
-            if !more {
-                page.cursor = None;
-                break;
-            }
-        }
-        Ok(page)
+        let after = after.map(|id| Arc::from(id.as_str()));
+        let one = |item| match item {
+            Item::Approval(approval) if wanted(&approval) => Some(*approval),
+            _ => None,
+        };
+        let page = self.items(ItemKind::Approval, after, limit, one).await?;
+        let cursor = page.cursor.map(|id| ApprovalId::new(&*id)).transpose()?;
+        Ok(ApprovalPage { approvals: page.found, cursor })
     }
 
     /// Who asked, as people know it.

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use crate::approvals;
 
+mod path;
+
 /// Refuses a commit in which something is declared to be JSON and is not, and what only the door can see that the policy
 /// forbids: behind it nobody reads payloads.
 pub(crate) fn texts(commit: &Commit, policy: &Policy) -> Result<(), Refused> {
@@ -85,10 +87,38 @@ pub(crate) fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
         .map_err(|error| error.to_string())
         .and_then(|text| serde_json::from_str::<IgnoredAny>(text).map_err(|error| error.to_string()));
     match parsed {
-        Ok(_) => Ok(()),
+        Ok(_) => match half_a_letter(bytes) {
+            Some(at) => Err(Refused::new(
+                Code::Invalid,
+                format!("the {what} has half a letter at {}: an escape that is no text", path::of(bytes, at)),
+            )
+            .hint("an escape from \\ud800 to \\udbff needs one from \\udc00 to \\udfff behind it")),
+            None => Ok(()),
+        },
         Err(error) => Err(Refused::new(Code::Invalid, format!("the {what} is not JSON: {error}"))
             .hint("send JSON, or say with the content type what it is")),
     }
+}
+
+/// Where a string of valid JSON holds one half of a surrogate pair without the other. Readers of most languages refuse the whole
+/// document for it, so one such text would keep everybody from reading a list that it stands in.
+fn half_a_letter(bytes: &[u8]) -> Option<usize> {
+    let unit = |at: usize| {
+        let digits = bytes.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
+        u16::from_str_radix(std::str::from_utf8(&digits[2..]).ok()?, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        at += found;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+            Some(0xd800..=0xdfff) => return Some(at),
+            Some(_) => at += 6,
+            // Another escape is two bytes long.
+            None => at += 2,
+        }
+    }
+    None
 }
 
 /// Where the nesting passes the limit. Looks at brackets outside strings only, so it needs no stack of its own.

@@ -12,6 +12,8 @@ const VIOLATIONS_MAX: usize = 1000;
 #[derive(Default)]
 struct Noted {
     violations: VecDeque<Violation>,
+    /// How many were forgotten: the first that is remembered is the one after these.
+    forgotten: u64,
     broadcasts: HashMap<AgentNo, Broadcasts>,
 }
 
@@ -35,16 +37,21 @@ impl Guard {
             at,
         };
         let mut spaces = self.lock();
-        let violations = &mut spaces.entry(space).or_default().violations;
-        if violations.len() >= VIOLATIONS_MAX {
-            violations.pop_front();
+        let noted = spaces.entry(space).or_default();
+        if noted.violations.len() >= VIOLATIONS_MAX {
+            noted.violations.pop_front();
+            noted.forgotten += 1;
         }
-        violations.push_back(violation);
+        noted.violations.push_back(violation);
     }
 
-    /// What was refused, oldest first.
-    pub(crate) fn violations(&self, space: SpaceNo) -> Vec<Violation> {
-        self.lock().get(&space).map(|noted| noted.violations.iter().cloned().collect()).unwrap_or_default()
+    /// What was refused, oldest first, each with the how many-th it is: those after this one.
+    pub(crate) fn violations(&self, space: SpaceNo, after: u64, limit: usize) -> Vec<(u64, Violation)> {
+        let spaces = self.lock();
+        let Some(noted) = spaces.get(&space) else { return Vec::new() };
+        let numbered = (noted.forgotten + 1..).zip(&noted.violations);
+        let later = numbered.filter(|(number, _)| *number > after).take(limit);
+        later.map(|(number, one)| (number, one.clone())).collect()
     }
 
     /// Counts an ephemeral message to everybody.
@@ -77,8 +84,11 @@ mod tests {
             guard.note(SpaceNo(1), &Principal::System, &refused, Timestamp(ms));
         }
         guard.note(SpaceNo(1), &Principal::System, &Refused::new(Code::NotFound, "no"), Timestamp(9999));
-        let noted = guard.violations(SpaceNo(1));
-        assert_eq!((noted.len(), noted[0].at, noted[999].at), (1000, Timestamp(7), Timestamp(1006)));
-        assert_eq!(guard.violations(SpaceNo(2)), vec![]);
+        let noted = guard.violations(SpaceNo(1), 0, usize::MAX);
+        let at = |index: usize| (noted[index].0, noted[index].1.at);
+        assert_eq!((noted.len(), at(0), at(999)), (1000, (8, Timestamp(7)), (1007, Timestamp(1006))));
+        let later = guard.violations(SpaceNo(1), 1000, 3);
+        assert_eq!(later.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1001, 1002, 1003]);
+        assert_eq!(guard.violations(SpaceNo(2), 0, 9), vec![]);
     }
 }

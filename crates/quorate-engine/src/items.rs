@@ -1,4 +1,4 @@
-//! Pages of nouns that are kept as one row each: those that the caller may see.
+//! Lists of what is kept as one row each, page by page: one way for all of them.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::error::Error;
 use crate::reads::unexpected;
 use crate::space::Space;
 
-/// Rows looked at for one page; the cursor leads on.
+/// Items looked at for one page of a list; the cursor leads on.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Rows read at once.
-const PAGE: usize = 500;
+/// Items read at once.
+const AT_ONCE: usize = 500;
 
 /// A page. It may be short and still have a cursor: it looked at many that were not wanted.
 #[derive(Clone, Debug)]
@@ -21,6 +21,19 @@ pub struct ItemPage<T> {
     pub items: Vec<T>,
     /// The id after which it goes on; `None` if there is no more.
     pub cursor: Option<String>,
+}
+
+/// Some items, and where to go on.
+pub(crate) struct Items<T> {
+    pub(crate) found: Vec<T>,
+    /// The id after which the next page begins; `None` if there is none.
+    pub(crate) cursor: Option<Arc<str>>,
+}
+
+impl<T> From<Items<T>> for ItemPage<T> {
+    fn from(Items { found, cursor }: Items<T>) -> Self {
+        Self { items: found, cursor: cursor.map(|id| id.to_string()) }
+    }
 }
 
 impl Space {
@@ -40,7 +53,7 @@ impl Space {
             Item::Budget(budget) if owner.is_none() || budget.owner.is_some_and(is) => Some(budget),
             _ => None,
         };
-        self.items_of(ItemKind::Budget, after, limit, wanted).await
+        Ok(self.items(ItemKind::Budget, after.map(Arc::from), limit, wanted).await?.into())
     }
 
     /// The requests after this id, by id, open or over: all, or those that one agent made.
@@ -59,30 +72,32 @@ impl Space {
             Item::Request(request) if from.is_none() || is(request.from) => Some(request),
             _ => None,
         };
-        self.items_of(ItemKind::Request, after, limit, wanted).await
+        Ok(self.items(ItemKind::Request, after.map(Arc::from), limit, wanted).await?.into())
     }
 
-    async fn items_of<T>(
+    /// The items of a kind by id, after one of them, as far as they are wanted. A page may be short and still have a
+    /// cursor: it looked at many that were not.
+    pub(crate) async fn items<T>(
         &self,
         kind: ItemKind,
-        after: Option<String>,
+        after: Option<Arc<str>>,
         limit: usize,
         wanted: impl Fn(Item) -> Option<T>,
-    ) -> Result<ItemPage<T>, Error> {
-        let mut page = ItemPage { items: Vec::new(), cursor: after };
+    ) -> Result<Items<T>, Error> {
+        let mut page = Items { found: Vec::new(), cursor: after };
         let mut looked_at = 0;
         while looked_at < LOOKED_AT_MAX {
-            let after = page.cursor.as_deref().map(Arc::from);
-            let rows = match self.read_one(Read::Items { kind, after, limit: PAGE }).await? {
-                Rows::Items(rows) => rows,
+            let read = Read::Items { kind, after: page.cursor.clone(), limit: AT_ONCE };
+            let items = match self.read_one(read).await? {
+                Rows::Items(items) => items,
                 other => return Err(unexpected(&other)),
             };
-            let is_last = rows.len() < PAGE;
-            looked_at += rows.len();
-            for row in rows {
-                page.cursor = Some(row.key().id.to_string());
-                page.items.extend(wanted(row));
-                if page.items.len() == limit {
+            let is_last = items.len() < AT_ONCE;
+            looked_at += items.len();
+            for item in items {
+                page.cursor = Some(Arc::clone(&item.key().id));
+                page.found.extend(wanted(item));
+                if page.found.len() == limit {
                     return Ok(page);
                 }
             }

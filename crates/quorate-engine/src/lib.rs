@@ -45,12 +45,12 @@ pub use door::Options;
 pub use engine::Engine;
 pub use error::{Error, Remote};
 pub use items::ItemPage;
-pub use messages::{ListedMessage, MessageFilter, MessagesPage};
+pub use messages::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
 pub use once::Asker;
 pub use post::{Consumer, Delivery, MessageRef};
 pub use procedures::{ProcedurePage, ProcedureView};
 pub use reads::{DeliveryView, MessageView};
-pub use registry::{AgentView, Letter, OutboxPage};
+pub use registry::{AgentView, Letter};
 pub use request::{Answer, Asking};
 pub use rollback::{BuiltOn, RolledBack, Turned};
 pub use secrets::{Found, Scanner, Secrets};
@@ -63,4 +63,4 @@ pub use task::{
 pub use watch::{Change, Watch};
 
 // What reads take and give.
-pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Read, SpaceInfo, When};
+pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Published, Read, SpaceInfo, When};

@@ -1,11 +1,15 @@
 //! Lists of messages: what was sent in a space, newest first, page by page.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
+use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AgentId, Effect, LineKind, Message, MessageId, MessageType, Record, Seq, SessionId, Timestamp, codec,
+    AgentId, Code, Effect, LineKind, Message, MessageId, MessageType, Record, Refused, Seq, SessionId,
+    Timestamp, codec,
 };
-use quorate_store::{Page, Read, Rows, StoreError};
+use quorate_store::{Page, Read, Rows, StoreError, StoredMessage};
 
 use crate::error::Error;
 use crate::reads::unexpected;
@@ -44,63 +48,154 @@ pub struct ListedMessage {
     pub message: Arc<Message>,
 }
 
+/// A place among messages, newest first: what comes next is older than message `n` of record `seq`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Before {
+    /// The record.
+    pub seq: Seq,
+    /// Which message of it; 0: all of it is newer.
+    pub n: u32,
+}
+
+impl Before {
+    /// Before everything of a record.
+    fn record(seq: Seq) -> Self {
+        Self { seq, n: 0 }
+    }
+
+    /// Where to go on; `None` where nothing is older. The first record holds no message.
+    fn cursor(self) -> Option<Self> {
+        Some(self).filter(|before| *before > Self::record(Seq(1)))
+    }
+}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.n {
+            0 => write!(f, "{}", self.seq),
+            n => write!(f, "{}-{n}", self.seq),
+        }
+    }
+}
+
+impl FromStr for Before {
+    type Err = Refused;
+
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let (seq, n) = text.split_once('-').unwrap_or((text, "0"));
+        let read = seq.parse().ok().zip(n.parse().ok()).map(|(seq, n)| Self { seq: Seq(seq), n });
+        read.filter(|read| read.to_string() == text).ok_or_else(|| {
+            Refused::new(Code::Invalid, "the cursor is none of this list")
+                .hint("give it as the page before told it")
+        })
+    }
+}
+
 /// A page of messages, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct MessagesPage {
     /// The messages.
     pub messages: Vec<ListedMessage>,
-    /// Look before this record for older ones; `None` if there are none.
-    pub cursor: Option<Seq>,
+    /// Where older ones are; `None` if there are none.
+    pub cursor: Option<Before>,
+}
+
+/// What was sent, newest first, and where to go on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutboxPage {
+    /// The messages.
+    pub messages: Vec<MessageId>,
+    /// Where older ones are; `None` if there are none.
+    pub cursor: Option<Before>,
 }
 
 impl Space {
-    /// The messages before a record, newest first. A page may be short and still have a cursor: it looked at many
-    /// records without one. All messages of one record are on the same page.
+    /// The messages before a place, newest first. A page may be short and still have a cursor: it looked at many
+    /// records without one, or the payloads on it fill it: [`PAGE_BYTES_MAX`].
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn messages(
         &self,
         filter: &MessageFilter,
-        before: Option<Seq>,
+        before: Option<Before>,
         limit: usize,
     ) -> Result<MessagesPage, Error> {
-        let head = Seq(self.published().head.seq.0 + 1);
-        let mut before = before.unwrap_or(head).min(head);
-        let last = Seq(before.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
-        let mut page = MessagesPage::default();
-        while page.messages.len() < limit {
-            let records = match &filter.session {
-                Some(session) => self.of_session(session, before).await?,
-                None if before <= last => break,
-                None => self.before(before, last).await?,
+        let sent = self.sent(filter, before, limit).await?;
+        let mut page = MessagesPage { messages: Vec::new(), cursor: sent.cursor };
+        let mut bytes = 0;
+        for (index, id) in sent.messages.iter().enumerate() {
+            let Rows::Message(stored) = self.read_one(Read::Message { seq: id.seq, n: id.n }).await? else {
+                return Err(StoreError::Read("a message was not answered".into()).into());
             };
-            let Some(oldest) = records.last().map(|record| record.seq) else {
-                before = Seq(1);
-                break;
-            };
-            let is_last_of_session = filter.session.is_some() && records.len() < OF_SESSION_MAX;
-            before = oldest;
-            for record in records {
-                if page.messages.len() >= limit {
-                    break;
-                }
-                before = record.seq;
-                page.messages.extend(self.sent_in(&record, filter)?);
-            }
-            if is_last_of_session && page.messages.len() < limit {
-                before = Seq(1);
+            let Some(StoredMessage { at, message, .. }) = stored else { continue };
+            bytes += message.payload.bytes.len();
+            page.messages.push(ListedMessage { id: *id, at, message });
+            if bytes >= PAGE_BYTES_MAX && index + 1 < sent.messages.len() {
+                page.cursor = Before { seq: id.seq, n: id.n }.cursor();
                 break;
             }
         }
-        page.cursor = (before > Seq(1)).then_some(before);
         Ok(page)
     }
 
-    /// The records before this one, newest first.
+    /// What an agent sent before a place, newest first. A page may be short and still have a cursor: it looked at many
+    /// records of others.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn outbox(
+        &self,
+        agent: &AgentId,
+        before: Option<Before>,
+        limit: usize,
+    ) -> Result<OutboxPage, Error> {
+        let filter = MessageFilter { from: Some(agent.clone()), ..MessageFilter::default() };
+        self.sent(&filter, before, limit).await
+    }
+
+    /// The ids of messages before a place, newest first. Reads no payload.
+    async fn sent(
+        &self,
+        filter: &MessageFilter,
+        before: Option<Before>,
+        limit: usize,
+    ) -> Result<OutboxPage, Error> {
+        let head = Before::record(Seq(self.published().head.seq.0 + 1));
+        let mut before = before.unwrap_or(head).min(head);
+        let last = Seq(before.seq.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
+        let mut messages = Vec::new();
+        loop {
+            // The page before may have ended within a record: the rest of it comes first.
+            let end = Seq(before.seq.0 + u64::from(before.n > 0));
+            let records = match &filter.session {
+                Some(session) => self.of_session(session, end).await?,
+                None if end <= last => break,
+                None => self.before(end, last).await?,
+            };
+            let is_last = records.is_empty() || filter.session.is_some() && records.len() < OF_SESSION_MAX;
+            for record in &records {
+                let found = self.sent_in(record, filter)?;
+                for id in found.into_iter().filter(|id| Before { seq: id.seq, n: id.n } < before) {
+                    messages.push(id);
+                    if messages.len() == limit {
+                        let cursor = Before { seq: id.seq, n: id.n }.cursor();
+                        return Ok(OutboxPage { messages, cursor });
+                    }
+                }
+                before = Before::record(record.seq);
+            }
+            if is_last {
+                return Ok(OutboxPage { messages, cursor: None });
+            }
+        }
+        Ok(OutboxPage { messages, cursor: before.cursor() })
+    }
+
+    /// The records before this one, newest first, without their payloads.
     async fn before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
         let from = Seq(before.0.saturating_sub(READ_AT_ONCE)).max(last);
-        let mut records = self.log(from, (before.0 - from.0) as usize).await?;
+        let mut records = self.bodies(from, (before.0 - from.0) as usize).await?;
         records.reverse();
         Ok(records)
     }
@@ -113,20 +208,16 @@ impl Space {
             Rows::Timeline(seqs) => seqs,
             other => return Err(unexpected(&other)),
         };
-        let rows = seqs.into_iter().map(Read::Record).collect();
-        let rows = self.engine().store().read(self.number(), rows).await?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|row| match row {
-                Rows::Record(record) => record,
-                _ => None,
-            })
-            .collect())
+        let mut records = Vec::with_capacity(seqs.len());
+        for seq in seqs {
+            records.extend(self.bodies(seq, 1).await?);
+        }
+        Ok(records)
     }
 
     /// The messages of a record that are wanted, newest first.
-    fn sent_in(&self, record: &Record, filter: &MessageFilter) -> Result<Vec<ListedMessage>, Error> {
-        let body = codec::read_body(record).map_err(|why| StoreError::Damaged(why.to_string().into()))?;
+    fn sent_in(&self, record: &Record, filter: &MessageFilter) -> Result<Vec<MessageId>, Error> {
+        let body = codec::read_bare(record).map_err(|why| StoreError::Damaged(why.to_string().into()))?;
         let published = self.published();
         let mut found = Vec::new();
         let mut n = 0;
@@ -151,7 +242,7 @@ impl Space {
                 return Err(StoreError::damaged_payload(record.seq).into());
             }
             if wanted {
-                found.push(ListedMessage { id, at: record.at, message });
+                found.push(id);
             }
         }
         found.reverse();

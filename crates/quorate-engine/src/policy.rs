@@ -25,6 +25,12 @@ impl Space {
     /// What the rules refused since the hub's start, oldest first: the newest 1,000.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        self.engine().guard.violations(self.number())
+        self.violations_after(0, usize::MAX).into_iter().map(|(_, one)| one).collect()
+    }
+
+    /// The same after one of them, each with the how many-th it is since the hub's start.
+    #[must_use]
+    pub fn violations_after(&self, after: u64, limit: usize) -> Vec<(u64, Violation)> {
+        self.engine().guard.violations(self.number(), after, limit)
     }
 }

@@ -13,11 +13,6 @@ use quorate_store::{Read, Rows, StoreError};
 use crate::error::Error;
 use crate::space::Space;
 
-/// Procedures looked at for one page of a list; the cursor leads on.
-const LOOKED_AT_MAX: usize = 10_000;
-/// Procedures read at once.
-const PAGE: usize = 500;
-
 /// A procedure with what it is to do, what its driver knows, and what came of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProcedureView {
@@ -135,30 +130,16 @@ impl Space {
         after: Option<&ProcedureId>,
         limit: usize,
     ) -> Result<ProcedurePage, Error> {
-        let mut page = ProcedurePage { procedures: Vec::new(), cursor: after.cloned() };
-        let mut looked_at = 0;
-        while page.procedures.len() < limit && looked_at < LOOKED_AT_MAX {
-            let after = page.cursor.as_ref().map(|id| Arc::from(id.as_str()));
-            let read = Read::Items { kind: ItemKind::Procedure, after, limit: PAGE };
-            let Rows::Items(items) = self.read_one(read).await? else { return Err(unanswered()) };
-            let more = items.len() == PAGE;
-            looked_at += items.len();
-            for item in items {
-                let Item::Procedure(procedure) = item else { continue };
-                page.cursor = Some(procedure.id.clone());
-                if status.is_none_or(|status| status == procedure.status) {
-                    page.procedures.push(procedure);
-                    if page.procedures.len() == limit {
-                        return Ok(page);
-                    }
-                }
+        let after = after.map(|id| Arc::from(id.as_str()));
+        let one = |item| match item {
+            Item::Procedure(procedure) if status.is_none_or(|status| status == procedure.status) => {
+                Some(procedure)
             }
-            if !more {
-                page.cursor = None;
-                break;
-            }
-        }
-        Ok(page)
+            _ => None,
+        };
+        let page = self.items(ItemKind::Procedure, after, limit, one).await?;
+        let cursor = page.cursor.map(|id| ProcedureId::new(&*id)).transpose()?;
+        Ok(ProcedurePage { procedures: page.found, cursor })
     }
 
     /// A procedure with its payloads.

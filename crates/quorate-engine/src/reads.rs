@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
     AgentId, ClientId, Code, DeliveryId, DeliveryNo, Destination, Effect, Home, Key, Message, MessageId,
     Payload, Record, Refused, Seq, Timestamp, Version, codec,
@@ -10,6 +11,10 @@ use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, St
 
 use crate::error::Error;
 use crate::space::Space;
+
+/// Entries that are read at once, at least and at most.
+const ENTRIES_AT_ONCE_MIN: usize = 8;
+const ENTRIES_AT_ONCE_MAX: usize = 250;
 
 /// A message and where its deliveries are.
 #[derive(Clone, Debug)]
@@ -77,6 +82,34 @@ impl Space {
         match self.read_one(what).await? {
             Rows::Entries(entries) => Ok(entries),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Entries by any filter, at most so many, and whether there may be more: the page ends with the entry that brings its
+    /// contents to [`PAGE_BYTES_MAX`]. They are read in pieces, so that large ones are never all in memory.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn entries_page(&self, mut what: Read, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        loop {
+            // As many as fit if the next ones are like those before; a few at first.
+            let of_one = bytes / page.len().max(1) + 1;
+            let fit = if page.is_empty() { 0 } else { (PAGE_BYTES_MAX - bytes) / of_one };
+            let at_once = fit.clamp(ENTRIES_AT_ONCE_MIN, ENTRIES_AT_ONCE_MAX).min(limit - page.len());
+            go_on(&mut what, page.last(), at_once);
+            let more = self.entries_of(what.clone()).await?;
+            let is_last = more.len() < at_once;
+            for entry in more {
+                bytes += entry.content.as_ref().map_or(0, |content| content.bytes.len());
+                page.push(entry);
+                if page.len() == limit || bytes >= PAGE_BYTES_MAX {
+                    return Ok((page, true));
+                }
+            }
+            if is_last {
+                return Ok((page, false));
+            }
         }
     }
 
@@ -192,6 +225,21 @@ impl Space {
     /// When the storage fails.
     pub async fn log(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
         Ok(self.engine().store.log(self.number(), from, max).await?)
+    }
+}
+
+/// The same list after an entry, so many of it.
+fn go_on(what: &mut Read, last: Option<&Entry>, at_once: usize) {
+    match what {
+        Read::Entries { after, limit, .. } => {
+            *limit = at_once;
+            *after = last.map(|last| last.key.clone()).or_else(|| after.take());
+        }
+        Read::History { after, limit, .. } => {
+            *limit = at_once;
+            *after = last.map_or(*after, |last| last.version.head.version);
+        }
+        _ => {}
     }
 }
 

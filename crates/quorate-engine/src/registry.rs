@@ -1,21 +1,15 @@
-//! The registry as callers see it: who is there, what each has to do, what each sent. Signs of life.
+//! The registry as callers see it: who is there, what each has to do. Signs of life.
 
 use std::time::Duration;
 
 use quorate_core::{
-    AgentFilter, AgentId, AgentLook, AgentNo, Code, Commit, DeliveryId, DeliveryLook, DeliveryNo, Effect,
-    Epoch, Health, Heartbeat, Inspect, Inspected, MessageId, Op, OpResult, Principal, Refused, Seq, Status,
-    codec,
+    AgentFilter, AgentId, AgentLook, AgentNo, Code, Commit, DeliveryId, DeliveryLook, DeliveryNo, Epoch,
+    Health, Heartbeat, Inspect, Inspected, MessageId, Op, OpResult, Principal, Refused, Status,
 };
 use quorate_store::StoreError;
 
 use crate::error::Error;
 use crate::space::Space;
-
-/// Records read at once while looking for what an agent sent.
-const PAGE: usize = 500;
-/// Records looked at for one page of an outbox; the cursor leads on.
-const LOOKED_AT_MAX: u64 = 10_000;
 
 /// An agent and what it has to do.
 pub type AgentView = AgentLook;
@@ -29,15 +23,6 @@ pub struct Letter {
     pub message: MessageId,
     /// Where it is.
     pub look: DeliveryLook,
-}
-
-/// What an agent sent, newest first, and where to go on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct OutboxPage {
-    /// The messages.
-    pub messages: Vec<MessageId>,
-    /// Look before this record for older ones; `None` if there are none.
-    pub cursor: Option<Seq>,
 }
 
 impl Space {
@@ -100,45 +85,6 @@ impl Space {
             look,
         };
         Ok(looks.into_iter().map(letter).collect())
-    }
-
-    /// What an agent sent before a record, newest first. A page may be short and still have a cursor: it looked at many
-    /// records of others.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn outbox(
-        &self,
-        agent: &AgentId,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<OutboxPage, Error> {
-        let head = Seq(self.published().head.seq.0 + 1);
-        let mut before = before.unwrap_or(head).min(head);
-        let last = Seq(before.0.saturating_sub(LOOKED_AT_MAX));
-        let mut messages = Vec::new();
-        while before > last.max(Seq(1)) && messages.len() < limit {
-            let from = Seq(before.0.saturating_sub(PAGE as u64).max(1));
-            let mut records = self.log(from, (before.0 - from.0) as usize).await?;
-            while let Some(record) = records.pop() {
-                let body = codec::read_body(&record)
-                    .map_err(|source| StoreError::Damaged(source.to_string().into()))?;
-                let sent = body.effects.iter().filter_map(|effect| match effect {
-                    Effect::Sent { message, .. } => Some(message.from.as_ref() == Some(agent)),
-                    _ => None,
-                });
-                let eras = &self.published().eras;
-                let own = sent.zip(0..).filter(|(own, _)| *own).map(|(_, n)| eras.message_id(record.seq, n));
-                let mut own: Vec<_> = own.collect();
-                own.reverse();
-                messages.extend(own);
-                before = record.seq;
-                if messages.len() >= limit {
-                    break;
-                }
-            }
-        }
-        Ok(OutboxPage { messages, cursor: (before > Seq(1)).then_some(before) })
     }
 
     /// A sign of life. Leaves no record unless the agent says something new of itself.

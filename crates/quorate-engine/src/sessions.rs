@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
     AddKind, AddToSession, ChangeSession, Code, Commit, Effect, Epoch, Item, ItemKey, ItemKind, LineKind,
     Message, MessageId, Op, OpResult, OpenSession, Payload, Principal, Record, Refused, Seq, Session,
@@ -165,7 +166,8 @@ impl Space {
     }
 
     /// A page of the timeline of a session: additions, changes and the messages that name it, in the order of the log, all
-    /// or of one kind. A page covers up to 256 records; a record may have several lines. A name that nobody opened has a
+    /// or of one kind, and from where to go on. A page covers up to 256 records, and ends with the one that brings it to
+    /// [`PAGE_BYTES_MAX`]; a record may have several lines. A name that nobody opened has a
     /// timeline too, if messages name it.
     ///
     /// # Errors
@@ -176,25 +178,33 @@ impl Space {
         kind: Option<LineKind>,
         page: Page,
         limit: usize,
-    ) -> Result<Vec<TimelineLine>, Error> {
+    ) -> Result<(Vec<TimelineLine>, Option<Seq>), Error> {
         let limit = limit.min(TIMELINE_MAX);
         let timeline = Read::Timeline { session: id.as_str().into(), kind, page, limit };
         let Rows::Timeline(seqs) = self.read_one(timeline).await? else { return Err(unanswered()) };
-        let records = seqs.iter().map(|seq| Read::Record(*seq)).collect();
-        let mut lines = Vec::new();
-        for row in self.engine().store().read(self.number(), records).await? {
-            if let Rows::Record(Some(record)) = row {
-                let mut of_record = self.lines_of(id, kind, &record)?;
-                if let Page::Before(_) = page {
-                    of_record.reverse();
-                }
-                lines.extend(of_record);
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        let mut is_full = seqs.len() == limit;
+        for (index, seq) in seqs.iter().enumerate() {
+            let Rows::Record(record) = self.read_one(Read::Record(*seq)).await? else {
+                return Err(unanswered());
+            };
+            let Some(record) = record else { continue };
+            bytes += record.payload.len();
+            let mut of_record = self.lines_of(id, kind, &record)?;
+            if let Page::Before(_) = page {
+                of_record.reverse();
+            }
+            lines.extend(of_record);
+            if bytes >= PAGE_BYTES_MAX && index + 1 < seqs.len() {
+                is_full = true;
+                break;
             }
         }
         if lines.is_empty() {
             self.require_timeline(id).await?;
         }
-        Ok(lines)
+        let cursor = lines.last().filter(|_| is_full).map(|last: &TimelineLine| last.seq);
+        Ok((lines, cursor))
     }
 
     /// A page may be empty; a name of which nobody ever heard is an error.

@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use quorate_core::describe::{self, Fields};
-use quorate_core::{AgentNo, Agents, Record, RecordKind, codec};
+use quorate_core::describe::{self, Fields, Names};
+use quorate_core::{AgentNo, Agents, Eras, Record, RecordKind, codec};
 use serde_json::{Value, json};
 
 use crate::wire::effect;
@@ -39,12 +39,16 @@ pub fn line(space: &str, record: &Record, effects: Vec<Fields>, previous: Option
 }
 
 /// What a record says, for reading.
-pub(crate) fn effects(record: &Record, agents: &Agents) -> Vec<Fields> {
+pub(crate) fn effects(record: &Record, agents: &Agents, eras: &Eras) -> Vec<Fields> {
     let name = |number: AgentNo| {
         agents.get(number).map_or_else(|| format!("#{number}"), |agent| agent.id.to_string())
     };
     match codec::read_bare(record) {
-        Ok(body) => body.effects.iter().map(|effect| describe::describe(effect, &name)).collect(),
+        Ok(body) => {
+            let names = Names { agents: &name, eras };
+            let told = describe::placed(&body.effects);
+            told.map(|(n, effect)| describe::describe(effect, (record.seq, n), &names)).collect()
+        }
         Err(why) => vec![vec![("unreadable", describe::Value::Text(why.to_string()))]],
     }
 }

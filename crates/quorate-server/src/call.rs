@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use quorate_core::limits::NUMBER_MAX;
+use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
     SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
@@ -342,31 +342,54 @@ impl Call {
 
 /// JSON with a status.
 pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
-    let json = serde_json::to_string(value).map_err(|error| {
-        // Only a type of our own that is no JSON could do that.
-        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
-    })?;
+    let json = written(value)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-/// A list under its name, and where to go on if it has pages. Written as it is: by way of [`Value`] payloads would not
-/// stay as they came.
+/// A list under its name, all of it. Written as it is: by way of [`Value`] payloads would not stay as they came.
 pub(crate) struct Listed<T> {
     pub(crate) name: &'static str,
     pub(crate) items: Vec<T>,
-    /// `None` has no pages; `Some(None)` is the last one.
-    pub(crate) cursor: Option<Option<String>>,
 }
 
 impl<T: Serialize> Serialize for Listed<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+        let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry(self.name, &self.items)?;
-        if let Some(cursor) = &self.cursor {
-            map.serialize_entry("cursor", cursor)?;
-        }
         map.end()
     }
+}
+
+/// A page of a list under its name, and where the list goes on. Each item comes with the cursor after it: a page ends with
+/// the item that brings it to [`PAGE_BYTES_MAX`], whatever is left; else the list goes on at `rest`, if it does.
+pub(crate) fn page<T: Serialize>(
+    name: &'static str,
+    items: impl IntoIterator<Item = (String, T)>,
+    rest: Option<String>,
+) -> Answer {
+    let mut json = format!("{{\"{name}\":[");
+    let mut cursor = rest;
+    let mut items = items.into_iter().peekable();
+    while let Some((after, item)) = items.next() {
+        json.push_str(&written(&item)?);
+        if items.peek().is_none() {
+            break;
+        }
+        if json.len() >= PAGE_BYTES_MAX {
+            cursor = Some(after);
+            break;
+        }
+        json.push(',');
+    }
+    json.push_str(&format!("],\"cursor\":{}}}", written(&cursor)?));
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+fn written(value: &impl Serialize) -> Result<String, Refused> {
+    serde_json::to_string(value).map_err(|error| {
+        // Only a type of our own that is no JSON could do that.
+        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
+    })
 }
 
 /// JSON, and all is well.

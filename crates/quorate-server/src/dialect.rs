@@ -22,7 +22,7 @@ mod tests;
 pub(crate) mod yaml;
 
 pub(crate) use letter::{Letter, NOBODY};
-pub(crate) use said::{Said, Wrong};
+pub(crate) use said::{Said, Wrong, under};
 pub(crate) use shape::{Shape, raw_of};
 
 use kept::Kept;

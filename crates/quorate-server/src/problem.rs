@@ -39,6 +39,11 @@ impl Problem {
         self.own_status.unwrap_or_else(|| status_of(self.code))
     }
 
+    /// Whether the same call may succeed later.
+    fn may_pass(&self) -> bool {
+        self.code.retryable() || self.facts.passes || self.facts.retry_after_ms.is_some()
+    }
+
     /// Told under a status that HTTP has for just this.
     pub(crate) fn under(self, status: StatusCode) -> Self {
         Self { own_status: Some(status), ..self }
@@ -74,7 +79,7 @@ impl Problem {
             code: self.code.as_str(),
             hint: self.hint.clone(),
             // What was asked is asked twice if it is asked again.
-            retryable: facts.asked.is_none() && (self.code.retryable() || facts.retry_after_ms.is_some()),
+            retryable: facts.asked.is_none() && self.may_pass(),
             applied: self.applied(),
             asked: facts.asked.clone(),
             op: facts.op,
@@ -278,6 +283,21 @@ mod tests {
         assert_eq!((&told["currentVersion"], &told["op"]), (&3.into(), &1.into()));
         assert_eq!((&told["applied"], &told["retryable"]), (&"no".into(), &false.into()));
         assert!(told.get("limit").is_none());
+    }
+
+    // Fails under: a limit on the request itself that is told as one that passes, or the other way round.
+    #[test]
+    fn a_limit_says_whether_it_passes() {
+        let refused = || Refused::new(Code::LimitExceeded, "too much").limit(3);
+        let status = |refused: Refused| {
+            let told = Problem::from(refused).to_json();
+            (told["status"].as_u64().unwrap_or_default(), told["retryable"].as_bool().unwrap_or_default())
+        };
+        assert_eq!(status(refused()), (429, false));
+        assert_eq!(status(refused().passes()), (429, true));
+        let mut often = refused();
+        often.facts.retry_after_ms = Some(10);
+        assert_eq!(status(often), (429, true));
     }
 
     #[test]

@@ -83,6 +83,7 @@ impl Codes {
         if waiting.len() >= CODES_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many sign-in codes wait to be used")
                 .limit(CODES_MAX as u64)
+                .passes()
                 .hint("try again in a minute: codes that are not used go by themselves"));
         }
         let text = text_of(bits);

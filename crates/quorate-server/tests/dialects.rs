@@ -295,7 +295,23 @@ async fn bad_messages_are_refused_with_their_path() {
     assert_eq!(detail(refused), "line 4, column 5: [1].query.question: is missing");
     let refused = say_yaml(&hub, &alice, "structure:\n  context:\n    summary: [1]\n").await;
     assert_eq!(detail(refused), "line 3, column 14: structure.context.summary: [1] is no text");
-    say_yaml(&hub, &alice, "a: &a [1]\nb: *a\n").await.refused(429, "LIMIT_EXCEEDED");
+    let ghost = json!({"messageType": "finding", "content": "x", "replyTo": "ghost"});
+    let refused = detail(say(&hub, &alice, "deliberation", &json!([good, ghost])).await);
+    assert!(refused.starts_with("[1].replyTo: \"ghost\" is no message"), "{refused}");
+    for (field, value) in [("correlationId", "ghost"), ("inReplyTo", "msg_0-99-0")] {
+        let answer = json!({"type": "response", "payload": 1, field: value});
+        let refused = detail(say(&hub, &alice, "native", &answer).await);
+        assert!(refused.starts_with(&format!("{field}: \"{value}\" is no message")), "{refused}");
+    }
+    let nobody = json!({"type": "response", "payload": 1});
+    assert_eq!(detail(say(&hub, &alice, "native", &nobody).await), "does not say to whom it goes");
+    for wrong in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
+        let told = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
+        assert_eq!(told.get("limit"), None, "{told}");
+    }
+    let deep = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
+    let told = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
+    assert_eq!((&told["limit"], &told["retryable"]), (&json!(24), &json!(false)));
     let yaml = hub.with_headers(&alice, ("POST", "/v1/dialects/native/messages"), &[YAML], "to: alice").await;
     yaml.refused(400, "INVALID");
     say(&hub, &alice, "klingon", &good).await.refused(404, "NOT_FOUND");

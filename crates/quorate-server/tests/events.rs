@@ -8,12 +8,16 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
-use quorate_server::Patience;
+use quorate_server::{Patience, Settings};
+use quorate_store::SetClock;
 use serde_json::{Value, json};
 use support::Hub;
 use support::socket::Served;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+/// A time to stand at: 2027-01-15T08:00:00Z.
+const NOON: u64 = 1_800_000_000_000;
 
 /// Somebody who follows.
 struct Reader {
@@ -142,6 +146,95 @@ async fn i16_an_agent_sees_what_concerns_it_and_what_all_may_see() {
     assert_eq!(seen[0]["effects"][0]["deliveries"].as_array().map(Vec::len), Some(2), "the sender sees both");
     let seen = Reader::open(&hub, &viewer, &query, None).await.until(last).await;
     assert_eq!(seen.len() as u64, last - start + 1, "whoever watches the hub sees all");
+}
+
+// Fails under: an effect that does not say whose delivery it is about, or a reader who does not look.
+#[tokio::test]
+async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
+    let clock = SetClock::at(NOON);
+    let hub = Hub::at(clock.clone(), Settings::default()).await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let carol = hub.register("carol").await;
+    let start = head(&hub).await + 1;
+    let messages = json!([
+        {"to": "bob", "payload": 1, "maxAttempts": 1},
+        {"to": "bob", "payload": 2, "expiresAt": "2027-01-15T08:01:00.000Z"},
+        {"to": "carol", "payload": 4, "maxAttempts": 1},
+    ]);
+    hub.post(&alice, "/v1/messages", &messages).await.ok(200);
+    let claim = json!({"max": 1, "leaseMs": 1_000});
+    let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200);
+    hub.post(&carol, "/v1/agents/carol/inbox/claim", &claim).await.ok(200);
+    clock.advance(Duration::from_secs(61));
+    // The sweep follows by itself: what ended is told to whoever follows.
+    let mut all = Reader::open(&hub, &hub.admin, &format!("?from={start}&kind=delivery.expired"), None).await;
+    all.next().await;
+    let last = head(&hub).await;
+    let query = format!("?from={start}&agent=bob&kind=delivery.returned,delivery.expired");
+    for reader in [&hub.admin, &bob] {
+        let seen = Reader::open(&hub, reader, &query, None).await.until(last).await;
+        let mut names = effects(&seen);
+        names.sort();
+        assert_eq!(names, ["delivery.expired", "delivery.returned"], "{seen:?}");
+        let told = format!("{seen:?}");
+        assert!(!told.contains("carol"), "{told}");
+        let returned = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list"));
+        let returned = returned.clone().find(|one| one["effect"] == "delivery.returned").expect("one");
+        let delivery = &held["deliveries"][0];
+        assert_eq!(
+            (&returned["deliveryId"], &returned["messageId"], &returned["agent"], &returned["next"]),
+            (&delivery["deliveryId"], &delivery["message"]["id"], &"bob".into(), &"dead".into())
+        );
+    }
+}
+
+// Fails under: an effect that tells an id, a time or a priority in other words than the calls do.
+#[tokio::test]
+async fn effects_say_ids_times_and_words_as_the_calls_do() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let start = head(&hub).await + 1;
+    let message = json!({"id": "mine", "to": "bob", "payload": 1, "priority": "high",
+        "expiresAt": "2100-01-01T00:00:00.000Z"});
+    let both = json!([message, {"to": "bob", "payload": 2}]);
+    let receipts = hub.post(&alice, "/v1/messages", &both).await.ok(200)["receipts"].clone();
+    let claim = json!({"max": 1, "leaseMs": 60_000});
+    let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200)["deliveries"][0].clone();
+    let lease = json!({"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]});
+    hub.post(&bob, "/v1/agents/bob/inbox/ack", &json!({"deliveries": [lease]})).await.ok(200);
+    hub.post(&hub.admin, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
+    let session = hub.get(&alice, "/v1/sessions/s1").await.ok(200);
+    let last = head(&hub).await;
+    let seen = Reader::open(&hub, &hub.admin, &format!("?from={start}"), None).await.until(last).await;
+    let all: Vec<&Value> =
+        seen.iter().flat_map(|event| event["effects"].as_array().expect("a list")).collect();
+    let (first, second) = (all[0], all[1]);
+    assert_eq!((&first["id"], &second["id"]), (&receipts[0]["id"], &receipts[1]["id"]));
+    let got = hub.get(&bob, &format!("/v1/messages/{}", first["id"].as_str().expect("an id"))).await.ok(200);
+    for field in ["id", "clientId", "priority", "expiresAt", "maxAttempts"] {
+        assert_eq!(first[field], got[field], "{field}");
+    }
+    assert_eq!(first["deliveries"][0]["deliveryId"], got["deliveries"][0]["deliveryId"]);
+    let taken = all.iter().find(|one| one["effect"] == "delivery.leased").expect("taken");
+    let done =
+        all.iter().find(|one| one["effect"] == "delivery.ackedMany" || one["effect"] == "delivery.acked");
+    let done = done.expect("acked");
+    let done = done.get("deliveries").map_or(*done, |many| &many[0]);
+    for one in [&taken["deliveries"][0], done] {
+        for field in ["deliveryId", "leaseToken"] {
+            assert_eq!(one[field], held[field], "{one}");
+        }
+        assert_eq!((&one["messageId"], &one["agent"]), (&first["id"], &"bob".into()));
+    }
+    let opened = all.iter().find(|one| one["effect"] == "session.opened").expect("opened");
+    assert_eq!((&opened["coordinator"], &session["coordinator"]), (&Value::Null, &Value::Null));
+    assert_eq!(opened["openedAt"], session["openedAt"]);
+    let state = hub.get(&alice, "/v1/state").await.ok(200);
+    assert_eq!(state["sessions"][0]["openedAt"], session["openedAt"]);
+    // The audit says the same.
+    let lines = hub.get(&hub.admin, &format!("/v1/audit?from={start}")).await;
+    let line: Value = serde_json::from_str(lines.text.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(line["effects"], seen[0]["effects"]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 mod support;
 
+use quorate_core::limits::PAGE_BYTES_MAX;
 use serde_json::{Value, json};
 use support::Hub;
 
@@ -167,4 +168,203 @@ async fn small_things_are_refused_and_not_overlooked() {
     let answer = hub.put(&alice, "/v1/context/plan/history", &json!({"content": 1})).await;
     assert_eq!(answer.status, 405, "{}", answer.text);
     hub.put(&alice, "/v1/context/plan%2Fhistory", &json!({"content": 1})).await.ok(201);
+}
+
+/// All items of a list, page by page: how many each page held, and the items.
+async fn pages(hub: &Hub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
+    let (mut counts, mut all, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
+    loop {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        let next = cursor.as_ref().map_or_else(String::new, |cursor| format!("{sign}cursor={cursor}"));
+        let answer = hub.get(token, &format!("{path}{next}")).await;
+        assert!(answer.text.len() < PAGE_BYTES_MAX + 600_000, "{path}: {} bytes", answer.text.len());
+        let page = answer.ok(200);
+        let items = page[name].as_array().expect("a list").clone();
+        counts.push(items.len());
+        all.extend(items);
+        match page["cursor"].as_str() {
+            Some(more) => cursor = Some(more.to_owned()),
+            None => return (counts, all),
+        }
+        assert!(counts.len() < 1_000, "{path} has an end");
+    }
+}
+
+// Fails under: a page of whole records; a cursor that leaves out or repeats what lies in the same record.
+#[tokio::test]
+async fn i21_a_limit_holds_within_a_record() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let many = |from: u64| (from..from + 10).map(|n| json!({"to": "bob", "payload": n, "sessionId": "s"}));
+    hub.post(&alice, "/v1/messages", &many(0).collect()).await.ok(200);
+    hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await.ok(201);
+    hub.post(&bob, "/v1/messages", &json!([{"to": "alice", "payload": "other"}])).await.ok(200);
+    hub.post(&alice, "/v1/messages", &many(10).collect()).await.ok(200);
+    let newest_first: Vec<Value> = (0..20).rev().map(Value::from).collect();
+    let lists =
+        ["/v1/messages?from=alice&limit=3", "/v1/messages?session=s&limit=3", "/v1/messages?to=bob&limit=1"];
+    for list in lists {
+        let (counts, all) = pages(&hub, &hub.admin, list, "messages").await;
+        let limit = if list.ends_with('1') { 1 } else { 3 };
+        assert!(counts.iter().all(|count| *count <= limit), "{list}: {counts:?}");
+        let came: Vec<Value> = all.iter().map(|one| one["payload"].clone()).collect();
+        assert_eq!(came, newest_first, "{list}");
+    }
+    let ids = pages(&hub, &alice, "/v1/messages?from=alice", "messages").await.1;
+    let (counts, sent) = pages(&hub, &alice, "/v1/agents/alice/outbox?limit=7", "messages").await;
+    assert_eq!(counts[0], 7);
+    let of = |all: &[Value], name: &str| all.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of(&sent, "messageId"), of(&ids, "id"));
+    for wrong in ["x", "1-0", "01", "1-", "-1"] {
+        hub.get(&alice, &format!("/v1/messages?cursor={wrong}")).await.refused(400, "INVALID");
+    }
+}
+
+#[tokio::test]
+async fn i21_violations_and_subscriptions_have_pages_like_all_lists() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let bob = hub.register("bob").await;
+    for topic in ["a", "b.*", "c.%3E", "d"] {
+        hub.put(&alice, &format!("/v1/agents/alice/subscriptions/{topic}"), &json!({})).await.ok(200);
+    }
+    let (counts, all) = pages(&hub, &alice, "/v1/agents/alice/subscriptions?limit=2", "subscriptions").await;
+    let topics: Vec<_> = all.iter().map(|one| one["topic"].as_str().expect("a topic")).collect();
+    assert_eq!((&counts[..2], topics), (&[2, 2][..], vec!["a", "b.*", "c.>", "d"]));
+    hub.get(&bob, "/v1/agents/alice/subscriptions").await.refused(403, "FORBIDDEN");
+    hub.put(&hub.admin, "/v1/policy", &json!({"preset": "supervised"})).await.ok(200);
+    for n in 0..5 {
+        let refused = hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": n})).await;
+        refused.refused(403, "POLICY_VIOLATION");
+    }
+    let (counts, all) = pages(&hub, &hub.admin, "/v1/violations?limit=2", "violations").await;
+    assert_eq!((counts, all.len()), (vec![2, 2, 1], 5));
+    for path in ["/v1/violations", "/v1/agents/alice/subscriptions"] {
+        hub.get(&hub.admin, &format!("{path}?nonsense=1")).await.refused(400, "INVALID");
+        hub.get(&hub.admin, &format!("{path}?limit=0")).await.refused(429, "LIMIT_EXCEEDED");
+    }
+}
+
+// Fails under: a page of as many items as were asked for, however large they are.
+#[tokio::test]
+async fn i21_a_page_ends_when_it_is_full() {
+    let hub = Hub::new().await;
+    let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
+    let large = "x".repeat(500_000);
+    hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S"})).await.ok(201);
+    for n in 0..12 {
+        let content = json!({"content": large, "type": "note"});
+        hub.put(&alice, &format!("/v1/context/large{n:02}"), &content).await.ok(201);
+        hub.put(&alice, "/v1/context/again", &content).await;
+        let message = json!({"to": "bob", "payload": large, "sessionId": "s"});
+        hub.post(&alice, "/v1/messages", &message).await.ok(200);
+    }
+    for n in 0..12 {
+        hub.put(&alice, &format!("/v1/context/small{n:02}"), &json!({"content": n})).await.ok(201);
+    }
+    for (path, name, wanted) in [
+        ("/v1/context?limit=1000", "entries", 25),
+        ("/v1/context/again/history?limit=1000", "versions", 12),
+        ("/v1/messages?limit=1000", "messages", 12),
+        ("/v1/sessions/s/timeline?limit=256", "timeline", 13),
+    ] {
+        let (counts, all) = pages(&hub, &alice, path, name).await;
+        assert!(counts.len() > 1 && counts[0] >= 8, "{path}: {counts:?}");
+        assert_eq!(all.len(), wanted, "{path}: {counts:?}");
+    }
+    // What is small is not cut.
+    assert_eq!(pages(&hub, &alice, "/v1/context?prefix=small", "entries").await.0, [12]);
+}
+
+// Fails under: a read that tells what the message itself would not.
+#[tokio::test]
+async fn i16_who_may_not_see_a_message_hears_nothing_of_it() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let (carol, eve) = (hub.register("carol").await, hub.register("eve").await);
+    hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S"})).await;
+    let message = json!({"id": "mine", "to": ["bob", "carol"], "payload": "private", "sessionId": "s"});
+    let sent = hub.post(&alice, "/v1/messages", &message).await.ok(200);
+    let id = sent["receipts"][0]["id"].as_str().expect("an id");
+    for name in [id, "mine"] {
+        for path in [
+            format!("/v1/messages/{name}"),
+            format!("/v1/messages/{name}/why"),
+            format!("/v1/tasks/{name}/why"),
+        ] {
+            hub.get(&eve, &path).await.refused(404, "NOT_FOUND");
+            let whole = hub.get(&alice, &path).await.ok(200);
+            let parts =
+                |told: &Value| told.get("deliveries").unwrap_or(&told["parts"]).as_array().map(Vec::len);
+            assert_eq!(parts(&whole), Some(2), "{whole}");
+            let own = hub.get(&bob, &path).await;
+            assert_eq!(parts(&own.ok(200)), Some(1), "{}", own.text);
+            assert!(!own.text.contains("carol") || path == format!("/v1/messages/{name}"), "{}", own.text);
+            hub.get(&carol, &path).await.ok(200);
+        }
+    }
+    // Whoever takes no part in a session reads what was added to it, and no message of others.
+    let told = hub.get(&eve, "/v1/sessions/s/timeline").await;
+    assert!(!told.text.contains("private"), "{}", told.text);
+    assert_eq!(told.ok(200)["timeline"].as_array().map(Vec::len), Some(1));
+    for reader in [&alice, &bob, &hub.admin] {
+        assert!(hub.get(reader, "/v1/sessions/s/timeline").await.text.contains("private"));
+    }
+    // The same holds for what only some may see otherwise.
+    let ask = json!({"action": "pay", "payload": {"amount": 1}, "rationale": "it is due", "confidence": 0.5});
+    let asked = hub.post(&alice, "/v1/approvals", &ask).await;
+    let asked = asked.ok(201);
+    let approval = asked["id"].as_str().expect("an id");
+    for path in ["approvals", "messages", "tasks", "procedures"] {
+        hub.get(&eve, &format!("/v1/{path}/{approval}/why")).await.refused(404, "NOT_FOUND");
+    }
+    hub.get(&alice, &format!("/v1/approvals/{approval}/why")).await.ok(200);
+}
+
+// Fails under: half a letter that gets in, and keeps everybody from reading the list it stands in.
+#[tokio::test]
+async fn i21_half_a_letter_gets_in_by_no_door() {
+    let hub = Hub::new().await;
+    let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
+    let half = r#"{"deep":[1,{"text":"a\ud800b"}]}"#;
+    let put = format!(r#"{{"content":{half}}}"#);
+    let send = format!(r#"{{"to":"bob","payload":{half}}}"#);
+    let calls = [
+        ("PUT", "/v1/context/k", put.clone()),
+        ("POST", "/v1/messages", send.clone()),
+        ("POST", "/v1/messages", send.replace("\"to\"", "\"durability\":\"ephemeral\",\"to\"")),
+        ("POST", "/v1/request", send.replace("\"to\"", "\"timeoutMs\":100,\"to\"")),
+        ("POST", "/v1/commit", format!(r#"{{"ops":[{{"op":"put","key":"k","content":{half}}}]}}"#)),
+        ("POST", "/v1/tasks", format!(r#"{{"type":"t","input":{half}}}"#)),
+        ("POST", "/v1/sessions", format!(r#"{{"id":"s","title":"S","task":{half}}}"#)),
+        (
+            "POST",
+            "/v1/approvals",
+            format!(r#"{{"action":"a","payload":{half},"rationale":"r","confidence":0.5}}"#),
+        ),
+        ("POST", "/v1/procedures", format!(r#"{{"kind":"k","spec":{half}}}"#)),
+        ("POST", "/v1/messages", format!(r#"{{"to":"bob","payload":1,"metadata":{half}}}"#)),
+        ("POST", "/v1/messages", r#"{"to":"bob","payload":{"\udfff":1}}"#.to_owned()),
+        ("POST", "/v1/messages", r#"{"to":"bob","payload":1,"action":"\ud800"}"#.to_owned()),
+        ("PUT", "/v1/context/k", r#"{"content":"\ud800\ud800\udc00"}"#.to_owned()),
+        (
+            "POST",
+            "/v1/dialects/native/messages",
+            send.replace("\"to\"", "\"type\":\"command\",\"action\":\"x\",\"to\""),
+        ),
+    ];
+    for (method, path, body) in &calls {
+        let refused = hub.send_text(&alice, method, path, body).await;
+        refused.refused(400, "INVALID");
+    }
+    let refused = hub.send_text(&alice, "PUT", "/v1/context/k", &put).await.refused(400, "INVALID");
+    assert!(refused["detail"].as_str().is_some_and(|told| told.contains("$.deep[1].text")), "{refused}");
+    // A whole one, and what only looks like half of one, come in and go out as they are.
+    for content in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""😀""#] {
+        let put = format!(r#"{{"content":{content}}}"#);
+        assert!(hub.send_text(&alice, "PUT", "/v1/context/whole", &put).await.status < 300, "{content}");
+        assert!(hub.get(&alice, "/v1/context/whole").await.text.contains(content));
+    }
+    let list = hub.get(&alice, "/v1/context").await.ok(200);
+    assert_eq!(list["entries"].as_array().map(Vec::len), Some(1));
 }

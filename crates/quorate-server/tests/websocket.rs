@@ -42,6 +42,27 @@ async fn a_payload_comes_as_it_went() {
     assert!(bob.ok("ack", json!([[1, 1]])).await["seq"].is_u64());
 }
 
+// Fails under: a frame whose number is not looked for because the rest of it is refused.
+#[tokio::test]
+async fn i21_a_frame_that_is_too_deep_is_refused_by_its_number_and_no_more() {
+    let served = Served::new().await;
+    let alice = served.hub.register("alice").await;
+    let mut alice = served.open(&alice).await;
+    for (n, payload) in [(2, "[".repeat(70) + &"]".repeat(70)), (3, r#""\ud800""#.to_owned())] {
+        alice
+            .say_text(&format!(
+                r#"{{"commit":{{"ops":[{{"op":"put","key":"k","content":{payload}}}],"idempotencyKey":"k{n}"}},"n":{n}}}"#
+            ))
+            .await;
+        let told = alice.hear().await;
+        assert_eq!((&told["n"], &told["problem"]["applied"]), (&n.into(), &"no".into()), "{told}");
+    }
+    alice
+        .say_text(r#"{"n":4,"commit":{"ops":[{"op":"put","key":"k","content":1}],"idempotencyKey":"k"}}"#)
+        .await;
+    assert_eq!(alice.hear().await["ok"]["results"][0]["version"], 1);
+}
+
 #[tokio::test]
 async fn i19_whoever_is_not_known_is_told_and_turned_away() {
     let patience = Patience { hello: Duration::from_millis(300), ..Patience::default() };

@@ -4,17 +4,19 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use quorate_core::chain::first_previous;
 use quorate_core::{
-    AgentNo, Effect, Record, RecordKind, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, codec, row_id,
+    AgentNo, Effect, Eras, Record, RecordKind, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _};
 
-pub use quorate_core::describe::{Fields, Value, describe};
+pub use quorate_core::describe::{Fields, Value};
+use quorate_core::describe::{Names, describe, placed};
 
 use crate::directory::OpenError;
 use crate::load;
@@ -144,13 +146,14 @@ fn export_space(
             before.map(|record| record.hash)
         }
     };
-    let mut names = Names { connection, space: space.number, known: HashMap::new() };
+    let eras = load::eras(connection, space.number).map_err(failed)?;
+    let called = Called { connection, space: space.number, known: RefCell::default(), eras };
     let mut next = from.0;
     loop {
         let records = page(connection, space.number, next).map_err(failed)?;
         let Some(last) = records.last().map(|record| record.seq.0) else { return Ok(()) };
         for record in records {
-            let effects = names.effects(&record).map_err(failed)?;
+            let effects = called.effects(&record);
             each(line(&space.name, record, effects, previous.take()))?;
         }
         next = last + 1;
@@ -183,27 +186,29 @@ fn line(space: &str, record: Record, effects: Vec<Fields>, previous: Option<[u8;
     }
 }
 
-/// The ids of agents by their numbers. A number never gets another id, so it may be looked up at any time.
-struct Names<'c> {
+/// How things are called in one space. A number never gets another id, so it may be looked up at any time.
+struct Called<'c> {
     connection: &'c Connection,
     space: SpaceNo,
-    known: HashMap<AgentNo, String>,
+    known: RefCell<HashMap<AgentNo, String>>,
+    eras: Eras,
 }
 
-impl Names<'_> {
-    fn effects(&mut self, record: &Record) -> rusqlite::Result<Vec<Fields>> {
+impl Called<'_> {
+    fn effects(&self, record: &Record) -> Vec<Fields> {
         let body = match codec::read_body(record) {
             Ok(body) => body,
-            Err(why) => return Ok(vec![vec![("unreadable", Value::Text(why.to_string()))]]),
+            Err(why) => return vec![vec![("unreadable", Value::Text(why.to_string()))]],
         };
-        for agent in body.effects.iter().flat_map(agents_of) {
-            if !self.known.contains_key(&agent) {
-                let name = self.look_up(agent)?.unwrap_or_else(|| format!("#{agent}"));
-                self.known.insert(agent, name);
-            }
-        }
-        let name = |agent: AgentNo| self.known.get(&agent).cloned().unwrap_or_default();
-        Ok(body.effects.iter().map(|effect| describe(effect, &name)).collect())
+        let agents = |agent| self.agent(agent);
+        let names = Names { agents: &agents, eras: &self.eras };
+        placed(&body.effects).map(|(n, effect)| describe(effect, (record.seq, n), &names)).collect()
+    }
+
+    /// The id of an agent; its number if no record tells.
+    fn agent(&self, agent: AgentNo) -> String {
+        let look_up = || self.look_up(agent).ok().flatten().unwrap_or_else(|| format!("#{agent}"));
+        self.known.borrow_mut().entry(agent).or_insert_with(look_up).clone()
     }
 
     fn look_up(&self, agent: AgentNo) -> rusqlite::Result<Option<String>> {
@@ -218,18 +223,5 @@ impl Names<'_> {
             }
             _ => None,
         }))
-    }
-}
-
-/// The agents that an effect names by number.
-fn agents_of(effect: &Effect) -> Vec<AgentNo> {
-    match effect {
-        Effect::AgentRemoved { number } => vec![*number],
-        Effect::Sent { deliveries, .. } => {
-            deliveries.iter().filter_map(|delivery| delivery.to.agent_no()).collect()
-        }
-        Effect::Redriven { to, .. } => to.agent_no().into_iter().collect(),
-        Effect::Taken { agent, .. } | Effect::Brought { agent, .. } => vec![*agent],
-        _ => Vec::new(),
     }
 }

@@ -193,7 +193,7 @@ fn check_tail(
     Ok(())
 }
 
-fn eras(connection: &Connection, number: SpaceNo) -> Result<Eras, LoadError> {
+pub(crate) fn eras(connection: &Connection, number: SpaceNo) -> rusqlite::Result<Eras> {
     let mut statement = connection.prepare(
         "SELECT generation, first_seq, first_delivery FROM eras WHERE space = ?1 ORDER BY first_seq",
     )?;

@@ -451,7 +451,8 @@ fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
 
 /// Why a delivery was given up.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
-    let is_barred = |effect: &Effect| matches!(effect, Effect::Barred { delivery: one } if *one == delivery);
+    let is_barred =
+        |effect: &Effect| matches!(effect, Effect::Barred { delivery: one, .. } if *one == delivery);
     if effects.iter().any(is_barred) {
         return "the policy does not let it through any more".into();
     }

@@ -203,7 +203,7 @@ impl Tail {
                 self.born(working, *first, deliveries.len());
             }
             Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
-                deliveries.iter().for_each(|(number, _)| self.open(working, *number));
+                deliveries.iter().for_each(|held| self.open(working, held.delivery));
             }
             Effect::Returned {
                 delivery,
@@ -212,17 +212,17 @@ impl Tail {
             } => self.open(working, *delivery),
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, next: Next::Dead | Next::Expired, .. }
-            | Effect::Expired { delivery }
-            | Effect::Purged { delivery }
-            | Effect::Barred { delivery } => {
+            | Effect::Expired { delivery, .. }
+            | Effect::Purged { delivery, .. }
+            | Effect::Barred { delivery, .. } => {
                 if let (Some(before), Some((state, token))) = (ended.next(), effect.ended(*delivery)) {
                     self.set(*delivery, Fate::Ended { open: before.open, state, token, seq: record.seq });
                 }
             }
             Effect::AckedMany { deliveries } => {
-                for ((number, token), before) in deliveries.iter().zip(ended) {
-                    let (open, token, seq) = (before.open, *token, record.seq);
-                    self.set(*number, Fate::Ended { open, state: EndState::Acked, token, seq });
+                for (held, before) in deliveries.iter().zip(ended) {
+                    let (open, token, seq) = (before.open, held.token, record.seq);
+                    self.set(held.delivery, Fate::Ended { open, state: EndState::Acked, token, seq });
                 }
             }
             Effect::Brought { first, letters, .. } => self.born(working, *first, letters.len()),

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    AgentFilter, AgentId, Code, Commit, Counts, Op, Policy, Principal, Refused, Seq, SessionId, Violation,
-    Why,
+    AgentFilter, AgentId, Code, Commit, Counts, Op, Policy, Principal, Refused, SessionId, Violation, Why,
 };
+use quorate_engine::{Before, Error, MessageFilter, MessagesPage, OutboxPage, Space};
 #[cfg(feature = "embedded")]
 use quorate_engine::{Engine, Secrets};
-use quorate_engine::{Error, MessageFilter, MessagesPage, OutboxPage, Space};
 #[cfg(feature = "embedded")]
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::Position;
@@ -216,11 +215,16 @@ impl Hub {
         self.link.inbox(AgentId::new(agent)?, limit).await
     }
 
-    /// What an agent sent before a record, newest first.
+    /// What an agent sent before a place, newest first.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn outbox(&self, agent: &str, before: Option<Seq>, limit: usize) -> Result<OutboxPage, Error> {
+    pub async fn outbox(
+        &self,
+        agent: &str,
+        before: Option<Before>,
+        limit: usize,
+    ) -> Result<OutboxPage, Error> {
         self.link.outbox(AgentId::new(agent)?, before, limit).await
     }
 
@@ -232,14 +236,14 @@ impl Hub {
         self.link.message(id.to_owned()).await
     }
 
-    /// Messages before a record, newest first. A page may be short and still have a cursor.
+    /// Messages before a place, newest first. A page may be short and still have a cursor.
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Seq>,
+        before: Option<Before>,
         limit: usize,
     ) -> Result<MessagesPage, Error> {
         self.link.messages(filter, before, limit).await

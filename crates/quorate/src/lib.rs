@@ -73,7 +73,7 @@ pub use quorate_core::{
     Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
+    Before, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
     RolledBack, Secrets, TaskFilter, Turned,
 };
 #[cfg(feature = "embedded")]

@@ -2,6 +2,7 @@
 
 mod view;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quorate_core::{
@@ -222,8 +223,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn added(&self, kind: AddKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
-        let (id, page) = (self.named()?, Page::After(after));
-        let lines = self.link.timeline(id, Some(LineKind::Added(kind)), page, limit).await?;
+        let lines = self.lines(Some(LineKind::Added(kind)), Page::After(after), limit).await?;
         Ok(lines.into_iter().filter_map(Added::of).collect())
     }
 
@@ -240,7 +240,7 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.link.timeline(self.named()?, None, Page::After(after), limit).await
+        self.lines(None, Page::After(after), limit).await
     }
 
     /// The newest lines of its timeline, newest first.
@@ -248,8 +248,27 @@ impl Session {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        let page = Page::Before(Seq(u64::MAX));
-        self.link.timeline(self.named()?, None, page, limit).await
+        self.lines(None, Page::Before(Seq(u64::MAX)), limit).await
+    }
+
+    /// Lines of so many records, or of all that there are: a page ends when it is full.
+    async fn lines(
+        &self,
+        kind: Option<LineKind>,
+        mut page: Page,
+        limit: usize,
+    ) -> Result<Vec<TimelineLine>, Error> {
+        let (mut lines, mut records) = (Vec::new(), 0);
+        loop {
+            let (more, rest) = self.link.timeline(self.named()?, kind, page, limit - records).await?;
+            records += more.iter().map(|line| line.seq).collect::<BTreeSet<_>>().len();
+            lines.extend(more);
+            page = match (rest, page) {
+                (Some(seq), Page::After(_)) if records < limit => Page::After(seq),
+                (Some(seq), Page::Before(_)) if records < limit => Page::Before(seq),
+                _ => return Ok(lines),
+            };
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Noun {
     Token,
     Approval,
     Deliberation,
+    /// Known by its messages.
+    Trace,
 }
 
 impl Noun {
@@ -40,6 +42,7 @@ impl Noun {
             Self::Token => "token",
             Self::Approval => "approval",
             Self::Deliberation => "deliberation",
+            Self::Trace => "trace",
         }
     }
 
@@ -53,6 +56,7 @@ impl Noun {
             Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
             Self::Approval => ("approval", "/v1/approvals", "approvals", "askedAt"),
             Self::Deliberation => ("deliberation", "/v1/procedures", "procedures", "startedAt"),
+            Self::Trace => ("trace", "/v1/messages", "messages", "timestamp"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorate::link::{Entry, Page, Promise, Reads, When};
 use quorate::{
-    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, BudgetInfo, Check, Code, Counts,
+    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, Before, BudgetInfo, Check, Code, Counts,
     DeadLetter, Error, Letter, MessageFilter, MessageInfo, MessagesPage, OutboxPage, Pattern, Policy,
     ProcedureId, ProcedureInfo, ProcedurePage, ProcedureStatus, Seq, SessionInfo, Snapshot, TaskCounts,
     TaskFilter, TaskId, TaskPage, TaskView, TimelineLine, Version, Violation, Why,
@@ -36,6 +36,7 @@ const LIMIT_MAX: usize = 1_000;
 #[derive(Deserialize)]
 struct SubscriptionsIn {
     subscriptions: Vec<TopicIn>,
+    cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -123,9 +124,30 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-fn entries_of(answer: &Answer) -> Result<Vec<Entry>, Error> {
-    let found: EntriesIn<'_> = wire::read(text(&answer.body)?)?;
-    found.entries.into_iter().map(EntryIn::read).collect()
+impl Connection {
+    /// Entries of a list, as many as wanted: the hub ends a page when it is full, and says where it goes on.
+    async fn entries_at(
+        &self,
+        path: &str,
+        prefix: Option<&str>,
+        mut cursor: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Error> {
+        let mut all = Vec::new();
+        loop {
+            let ask = |call| with(limited(call, limit - all.len()), "prefix", prefix);
+            let answer = self.look(path, |call| with(ask(call), "cursor", cursor.as_ref())).await?;
+            let found: EntriesIn<'_> = wire::read(text(&answer.body)?)?;
+            let came = found.entries.len();
+            for entry in found.entries {
+                all.push(entry.read()?);
+            }
+            cursor = found.cursor;
+            if all.len() >= limit || came == 0 || cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
 }
 
 impl Reads for Connection {
@@ -146,17 +168,15 @@ impl Reads for Connection {
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}/history", segment(key.as_str()));
-            let found = self.look(&path, |call| limited(call, limit).query("cursor", after.0));
-            there(found.await)?.map_or(Ok(Vec::new()), |answer| entries_of(&answer))
+            let found = self.entries_at(&path, None, Some(after.0.to_string()), limit).await;
+            Ok(there(found)?.unwrap_or_default())
         })
     }
 
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
         Box::pin(async move {
-            let found = self.look("/v1/context", |call| {
-                with(limited(call.query("prefix", &prefix), limit), "cursor", after.as_ref())
-            });
-            entries_of(&found.await?)
+            let after = after.map(|key| key.to_string());
+            self.entries_at("/v1/context", Some(&prefix), after, limit).await
         })
     }
 
@@ -198,8 +218,16 @@ impl Reads for Connection {
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/subscriptions", segment(agent.as_str()));
-            let found: SubscriptionsIn = self.seen(&path, |call| call).await?;
-            Ok(all(found.subscriptions.into_iter().map(|one| one.topic).collect()))
+            let (mut patterns, mut cursor) = (Vec::new(), None);
+            loop {
+                let ask = |call| with(limited(call, LIMIT_MAX), "cursor", cursor.as_ref());
+                let found: SubscriptionsIn = self.seen(&path, ask).await?;
+                patterns.extend(all(found.subscriptions.into_iter().map(|one| one.topic).collect()));
+                cursor = found.cursor;
+                if cursor.is_none() {
+                    return Ok(patterns);
+                }
+            }
         })
     }
 
@@ -211,13 +239,13 @@ impl Reads for Connection {
         })
     }
 
-    fn outbox(&self, agent: AgentId, before: Option<Seq>, limit: usize) -> Promise<'_, OutboxPage> {
+    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
             let found: OutboxIn =
                 self.seen(&path, |call| with(limited(call, limit), "cursor", before)).await?;
             let messages = all(found.messages.into_iter().map(|one| one.message_id).collect());
-            Ok(OutboxPage { messages, cursor: found.cursor.map(|seq| Seq(seq.0)) })
+            Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.0) })
         })
     }
 
@@ -239,7 +267,7 @@ impl Reads for Connection {
     fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Seq>,
+        before: Option<Before>,
         limit: usize,
     ) -> Promise<'_, MessagesPage> {
         Box::pin(async move {
@@ -314,7 +342,7 @@ impl Reads for Connection {
         kind: Option<LineKind>,
         page: Page,
         limit: usize,
-    ) -> Promise<'_, Vec<TimelineLine>> {
+    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
             let ask = |call: Request| {
                 let call = with(limited(call, limit), "kind", kind.map(LineKind::as_str));
@@ -326,7 +354,8 @@ impl Reads for Connection {
             };
             let answer = self.look(&session_path(&id, "/timeline"), ask).await?;
             let found: TimelineIn<'_> = wire::read(text(&answer.body)?)?;
-            found.timeline.into_iter().map(LineIn::read).collect()
+            let rest = found.cursor.map(|seq| Seq(seq.0));
+            Ok((found.timeline.into_iter().map(LineIn::read).collect::<Result<_, _>>()?, rest))
         })
     }
 
@@ -389,7 +418,7 @@ impl Reads for Connection {
 
     fn violations(&self) -> Promise<'_, Vec<Violation>> {
         Box::pin(async move {
-            let found: ViolationsIn = self.seen("/v1/violations", |call| call).await?;
+            let found: ViolationsIn = self.seen("/v1/violations", |call| limited(call, LIMIT_MAX)).await?;
             found.violations.into_iter().map(ViolationIn::read).collect()
         })
     }

@@ -83,6 +83,8 @@ struct BuiltOnIn {
 pub(crate) struct EntriesIn<'a> {
     #[serde(borrow, alias = "versions")]
     pub(crate) entries: Vec<EntryIn<'a>>,
+    /// Where the list goes on, if it does.
+    pub(crate) cursor: Option<String>,
 }
 
 impl EntryIn<'_> {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use quorate::link::{Answer, Delivery, MessageRef};
-use quorate::{Error, ListedMessage, MessagesPage};
+use quorate::{Before, Error, ListedMessage, MessagesPage};
 use quorate_core::{
     AgentId, ClientId, Destination, Durability, IfUnavailable, LeaseRef, Message, MessageId, MessageType,
-    Priority, Seq, Timestamp, Token,
+    Priority, Timestamp, Token,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -228,7 +228,7 @@ pub(crate) fn durable(answer: Answer) -> Result<(MessageId, Timestamp, Arc<Messa
 pub(crate) struct MessagesIn<'a> {
     #[serde(borrow)]
     messages: Vec<MessageIn<'a>>,
-    cursor: Option<Text<u64>>,
+    cursor: Option<Text<Before>>,
 }
 
 impl MessagesIn<'_> {
@@ -237,7 +237,7 @@ impl MessagesIn<'_> {
             durable(one.read()?).map(|(id, at, message)| ListedMessage { id, at, message })
         };
         let messages = self.messages.into_iter().map(listed).collect::<Result<_, _>>()?;
-        Ok(MessagesPage { messages, cursor: self.cursor.map(|seq| Seq(seq.0)) })
+        Ok(MessagesPage { messages, cursor: self.cursor.map(|before| before.0) })
     }
 }
 

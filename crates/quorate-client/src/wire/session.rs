@@ -74,6 +74,7 @@ fn status_of(word: &str) -> Result<SessionStatus, Error> {
 pub(crate) struct TimelineIn<'a> {
     #[serde(borrow)]
     pub(crate) timeline: Vec<LineIn<'a>>,
+    pub(crate) cursor: Option<Text<u64>>,
 }
 
 /// A line; which fields are there depends on its kind.

@@ -1,8 +1,8 @@
 //! Agents, inboxes, dead letters, messages and budgets as they are shown.
 
 use quorate::{
-    AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, EndState, Error, Health, Letter, Load,
-    MessageInfo, Role, Seq, Status,
+    AgentInfo, Before, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, EndState, Error, Health, Letter,
+    Load, MessageInfo, Role, Seq, Status,
 };
 use quorate_core::{AgentId, BudgetId, DeliveryId, Epoch, MessageId, TaskId};
 use serde::Deserialize;
@@ -104,7 +104,7 @@ impl LetterIn {
 #[derive(Deserialize)]
 pub(crate) struct OutboxIn {
     pub(crate) messages: Vec<SentIn>,
-    pub(crate) cursor: Option<Text<u64>>,
+    pub(crate) cursor: Option<Text<Before>>,
 }
 
 #[derive(Deserialize)]

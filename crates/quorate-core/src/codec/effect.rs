@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::{Reader, Unreadable, Writer, item, message, presence, session};
-use crate::effect::{Effect, NewDelivery, Next, Restored, ReturnCause};
+use crate::effect::{Effect, Holding, NewDelivery, Next, Origin, Restored, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
@@ -30,14 +30,18 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             message::write(out, message);
         }
         Effect::Leased { lease_ms, deliveries } => {
-            out.numbers(&[*lease_ms, deliveries.len() as u64]);
-            deliveries.iter().for_each(|(delivery, token)| out.numbers(&[delivery.0, token.0]));
+            out.number(*lease_ms);
+            write_leases(out, deliveries);
         }
-        Effect::Acked { delivery, token } => out.numbers(&[delivery.0, token.0]),
-        Effect::Returned { delivery, token, cause, reason, next } => {
+        Effect::Acked { delivery, token, origin } => {
+            out.numbers(&[delivery.0, token.0]);
+            write_origin(out, *origin);
+        }
+        Effect::Returned { delivery, token, cause, reason, next, origin } => {
             out.numbers(&[delivery.0, token.0, cause_number(*cause)]);
             out.text(reason);
             write_next(out, *next);
+            write_origin(out, *origin);
         }
         Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
             out.numbers(&[delivery.0, to.number(), seq.0, u64::from(*n)]);
@@ -47,7 +51,12 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             // Last and only if there is one: most have none.
             session.iter().for_each(|session| out.number(session.0));
         }
-        Effect::Expired { delivery } | Effect::Purged { delivery } => out.number(delivery.0),
+        Effect::Expired { delivery, origin }
+        | Effect::Purged { delivery, origin }
+        | Effect::Barred { delivery, origin } => {
+            out.number(delivery.0);
+            write_origin(out, *origin);
+        }
         Effect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             write_version(out, key, *version);
             out.text(entry_type);
@@ -80,7 +89,6 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.numbers(&[agent.0, first.0, letters.len() as u64]);
             letters.iter().for_each(|letter| write_letter(out, letter));
         }
-        Effect::Barred { delivery } => out.number(delivery.0),
         Effect::AgentStatus { number, presence } => {
             out.number(number.0);
             presence::write(out, presence);
@@ -147,24 +155,21 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             let message = Arc::new(message::read(input, payload.clone())?);
             Effect::Sent { message, part, first, deliveries }
         }
-        6 => {
-            let lease_ms = input.number()?;
-            let count = input.count(2)?;
-            let mut deliveries = Vec::with_capacity(count);
-            for _ in 0..count {
-                deliveries.push((DeliveryNo(input.number()?), Token(input.number()?)));
-            }
-            Effect::Leased { lease_ms, deliveries }
-        }
-        7 => Effect::Acked { delivery: DeliveryNo(input.number()?), token: Token(input.number()?) },
+        6 => Effect::Leased { lease_ms: input.number()?, deliveries: read_leases(input)? },
+        7 => Effect::Acked {
+            delivery: DeliveryNo(input.number()?),
+            token: Token(input.number()?),
+            origin: read_origin(input)?,
+        },
         8 => Effect::Returned {
             delivery: DeliveryNo(input.number()?),
             token: Token(input.number()?),
             cause: read_cause(input)?,
             reason: input.text()?.into(),
             next: read_next(input)?,
+            origin: read_origin(input)?,
         },
-        9 => Effect::Expired { delivery: DeliveryNo(input.number()?) },
+        9 => Effect::Expired { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         10 => Effect::Redriven {
             delivery: DeliveryNo(input.number()?),
             to: read_recipient(input)?,
@@ -175,7 +180,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             expires_at: input.option()?.map(Timestamp),
             session: if input.is_done() { None } else { Some(SessionNo(input.number()?)) },
         },
-        11 => Effect::Purged { delivery: DeliveryNo(input.number()?) },
+        11 => Effect::Purged { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         12 => read_written(input)?,
         13 => Effect::Deleted { key: input.id()?, version: Version(input.number()?) },
         14 => Effect::Erased { seq: Seq(input.number()?), part: input.narrow()? },
@@ -196,7 +201,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             deliveries: read_leases(input)?,
         },
         27 => read_brought(input)?,
-        28 => Effect::Barred { delivery: DeliveryNo(input.number()?) },
+        28 => Effect::Barred { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
         _ => return input.wrong("an effect that this release knows"),
     })
@@ -286,24 +291,38 @@ fn read_recipient(input: &mut Reader<'_>) -> Result<Recipient, Unreadable> {
     Recipient::from_number(number).map_or_else(|| input.wrong("a recipient"), Ok)
 }
 
-/// Deliveries and tokens, each as the difference to the one before: whoever acks many got them one after the other.
-fn write_leases(out: &mut Writer, leases: &[(DeliveryNo, Token)]) {
+fn write_origin(out: &mut Writer, origin: Origin) {
+    out.numbers(&[origin.to.number(), origin.seq.0, u64::from(origin.n)]);
+}
+
+fn read_origin(input: &mut Reader<'_>) -> Result<Origin, Unreadable> {
+    Ok(Origin { to: read_recipient(input)?, seq: Seq(input.number()?), n: input.narrow()? })
+}
+
+/// Deliveries, tokens and records, each as the difference to the one before: whoever acks many got them one after the other.
+fn write_leases(out: &mut Writer, leases: &[Holding]) {
     out.number(leases.len() as u64);
-    let mut before = (0, 0);
-    for (delivery, token) in leases {
+    let mut before = (0, 0, 0);
+    for Holding { delivery, token, origin } in leases {
         out.difference(before.0, delivery.0);
         out.difference(before.1, token.0);
-        before = (delivery.0, token.0);
+        out.difference(before.2, origin.seq.0);
+        out.numbers(&[u64::from(origin.n), origin.to.number()]);
+        before = (delivery.0, token.0, origin.seq.0);
     }
 }
 
-fn read_leases(input: &mut Reader<'_>) -> Result<Vec<(DeliveryNo, Token)>, Unreadable> {
-    let count = input.count(2)?;
+fn read_leases(input: &mut Reader<'_>) -> Result<Vec<Holding>, Unreadable> {
+    let count = input.count(5)?;
     let mut leases = Vec::with_capacity(count);
-    let mut before = (0, 0);
+    let (mut delivery, mut token, mut seq) = (DeliveryNo(0), Token(0), Seq(0));
     for _ in 0..count {
-        before = (input.difference(before.0)?, input.difference(before.1)?);
-        leases.push((DeliveryNo(before.0), Token(before.1)));
+        delivery = DeliveryNo(input.difference(delivery.0)?);
+        token = Token(input.difference(token.0)?);
+        seq = Seq(input.difference(seq.0)?);
+        let n = input.narrow()?;
+        let origin = Origin { to: read_recipient(input)?, seq, n };
+        leases.push(Holding { delivery, token, origin });
     }
     Ok(leases)
 }

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::chain::{self, Header};
 use crate::destination::Destination;
-use crate::effect::{NewDelivery, Next, RecordKind, ReturnCause};
+use crate::effect::{Holding, NewDelivery, Next, Origin, RecordKind, ReturnCause};
 use crate::ids::{
     AgentNo, DeliveryNo, Epoch, Generation, Key, PoolNo, Seq, SessionNo, SpaceId, Token, Version,
 };
@@ -85,6 +85,7 @@ fn one_of_each() -> Vec<Effect> {
         NewDelivery { to: AgentNo(300).into(), lease },
     ];
     let (delivery, token) = (DeliveryNo(17), Token(5));
+    let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
     vec![
         Effect::SpaceCreated {
             name: "default".parse().unwrap(),
@@ -95,16 +96,17 @@ fn one_of_each() -> Vec<Effect> {
         Effect::AgentRegistered { number: AgentNo(2), agent },
         Effect::AgentRemoved { number: AgentNo(2) },
         Effect::Sent { message: Arc::new(message("\"hi\"")), part: 0, first: DeliveryNo(17), deliveries },
-        Effect::Leased { lease_ms: 30_000, deliveries: vec![(delivery, token), (DeliveryNo(18), Token(6))] },
-        Effect::Acked { delivery, token },
+        Effect::Leased { lease_ms: 30_000, deliveries: vec![held(17, 5), held(18, 6)] },
+        Effect::Acked { delivery, token, origin },
         Effect::Returned {
             delivery,
             token,
             cause: ReturnCause::Nacked,
             reason: "busy".into(),
             next: Next::Scheduled(Timestamp(1_800_000_001_000)),
+            origin,
         },
-        Effect::Expired { delivery },
+        Effect::Expired { delivery, origin },
         Effect::Redriven {
             delivery,
             to: AgentNo(2).into(),
@@ -115,7 +117,7 @@ fn one_of_each() -> Vec<Effect> {
             expires_at: Some(Timestamp(1_800_000_060_000)),
             session: None,
         },
-        Effect::Purged { delivery },
+        Effect::Purged { delivery, origin },
         Effect::Written {
             key: key.clone(),
             version: Version(3),
@@ -130,6 +132,12 @@ fn one_of_each() -> Vec<Effect> {
     ]
 }
 
+/// A lease of a delivery from a pool.
+fn held(delivery: u64, token: u64) -> Holding {
+    let origin = Origin { to: Recipient::pool(PoolNo(3)), seq: Seq(300 - delivery), n: 1 };
+    Holding { delivery: DeliveryNo(delivery), token: Token(token), origin }
+}
+
 /// What came with topics, pools and the policy.
 fn topics_and_pools() -> Vec<Effect> {
     let pool = Recipient::pool(PoolNo(3));
@@ -137,7 +145,7 @@ fn topics_and_pools() -> Vec<Effect> {
         NewDelivery { to: pool, lease: None },
         NewDelivery { to: pool.held_by(AgentNo(2)), lease: Some((Token(5), 30_000)) },
     ];
-    let leases = vec![(DeliveryNo(17), Token(9)), (DeliveryNo(47), Token(10)), (DeliveryNo(18), Token(3))];
+    let leases = vec![held(17, 9), held(47, 10), held(18, 3)];
     let letter = Letter {
         seq: Seq(5),
         n: 1,
@@ -177,7 +185,7 @@ fn topics_and_pools() -> Vec<Effect> {
             Effect::AckedMany { deliveries: leases.clone() },
             Effect::Taken { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
             Effect::Brought { agent: AgentNo(2), first: DeliveryNo(17), letters: vec![letter] },
-            Effect::Barred { delivery: DeliveryNo(17) },
+            Effect::Barred { delivery: DeliveryNo(17), origin: held(17, 9).origin },
             subscription(SubscriptionState::Active),
             subscription(SubscriptionState::CatchingUp(History::Seq(Seq(7)))),
             subscription(SubscriptionState::CatchingUp(History::Time(Timestamp(8)))),
@@ -209,7 +217,7 @@ fn record_of(parts: &[Payload], effects: &[Effect]) -> Record {
 #[test]
 fn the_bytes_of_format_1_are_frozen() {
     let body = write_body(&[payload("\"hi\""), payload("plain")], &one_of_each());
-    expect!["0204f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b052ed5a8409aaa653615a9012f7e56a9e808d2fcb91486cd393823887ceadda2020e01190764656661756c7401010101010101010101010101010101000203e0891c03200203626f620903426f6202010672657669657702067265766965770470696e6704010205a1010011020200ac0206b0ea010105616c69636502036d2d310303626f62060672657669657707106170706c69636174696f6e2f6a736f6e0c056361726f6c0d096d73675f302d312d300e01630f096d73675f302d312d3010057365735f31110162130930302d742d732d303114066e617469766516076265636175736517027b7d050108870409e0f4f4c2b1340ae8a7f1c2b1340b0412031580808080808080f43f0608b0ea01021105120607021105080f110500046275737901e8a7f1c2b1340901110a0d11020501030004e1f4f4c2b1340b01110c2206706c616e2f610304706c616e0a746578742f706c61696e010106706c616e2f62020d0806706c616e2f61040e020500"].assert_eq(&hex(&body));
+    expect!["0204f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b052ed5a8409aaa653615a9012f7e56a9e808d2fcb91486cd393823887ceadda2020e01190764656661756c7401010101010101010101010101010101000203e0891c03200203626f620903426f6202010672657669657702067265766965770470696e6704010205a1010011020200ac0206b0ea010105616c69636502036d2d310303626f62060672657669657707106170706c69636174696f6e2f6a736f6e0c056361726f6c0d096d73675f302d312d300e01630f096d73675f302d312d3010057365735f31110162130930302d742d732d303114066e617469766516076265636175736517027b7d050108870409e0f4f4c2b1340ae8a7f1c2b1340b0412031580808080808080f43f0617b0ea0102220ab604018080808030020201018080808030070511050205010812110500046275737901e8a7f1c2b1340205010904110205010a0d11020501030004e1f4f4c2b1340b04110205010c2206706c616e2f610304706c616e0a746578742f706c61696e010106706c616e2f62020d0806706c616e2f61040e020500"].assert_eq(&hex(&body));
 }
 
 #[test]
@@ -217,7 +225,7 @@ fn d3_the_bytes_of_topics_pools_and_policies_are_frozen() {
     let parts = vec![payload("\"hi\""); 4];
     let record = record_of(&parts, &topics_and_pools());
     assert_eq!(read_body(&record).unwrap().effects, topics_and_pools());
-    expect!["0012051a0011001e0d66696e64696e67732e686967680604776f726b0b04050e0111001f012a0604776f726b0b040517021100200a7370656369616c6973740604776f726b0b040522031102808080803000828080803006b0ea0121067265766965770604776f726b0b0419070322123c02390d1a0b02b0ea010322123c02390d1b100211010501020704e1f4f4c2b134ad021c01110f15140203626f620a66696e64696e67732e3e02ac02000f16140203626f620a66696e64696e67732e3e02ac0201070f16140203626f620a66696e64696e67732e3e02ac0202080f16140203626f620a66696e64696e67732e3e02ac0203090f15140203626f620a66696e64696e67732e3e02ac02040f0b190c0306726576696577000f0b190c0306726576696577010f030a01000f120a01010180a006033305010601070109ac020f090a0100020904000807"].assert_eq(&hex(&write_body(&[], &topics_and_pools())));
+    expect!["0012051a0011001e0d66696e64696e67732e686967680604776f726b0b04050e0111001f012a0604776f726b0b040517021100200a7370656369616c6973740604776f726b0b040522031102808080803000828080803006b0ea0121067265766965770604776f726b0b04191d032212b6040180808080303c023b018080808030390d3a0180808080301a2102b0ea01032212b6040180808080303c023b018080808030390d3a0180808080301b100211010501020704e1f4f4c2b134ad021c091180808080309b02010f15140203626f620a66696e64696e67732e3e02ac02000f16140203626f620a66696e64696e67732e3e02ac0201070f16140203626f620a66696e64696e67732e3e02ac0202080f16140203626f620a66696e64696e67732e3e02ac0203090f15140203626f620a66696e64696e67732e3e02ac02040f0b190c0306726576696577000f0b190c0306726576696577010f030a01000f120a01010180a006033305010601070109ac020f090a0100020904000807"].assert_eq(&hex(&write_body(&[], &topics_and_pools())));
 }
 
 #[test]

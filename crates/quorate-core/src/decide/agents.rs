@@ -56,6 +56,7 @@ impl Draft<'_> {
         if number.0 as usize > AGENTS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the space has as many agents as it may have")
                 .limit(AGENTS_MAX as u64)
+                .passes()
                 .into());
         }
         if let Principal::Agent(_) = &self.commit.principal {

@@ -42,6 +42,7 @@ impl Draft<'_> {
                 "the space has as many pending approvals as it may have",
             )
             .limit(APPROVALS_PENDING_MAX as u64)
+            .passes()
             .hint("decide those that wait, or ask with shorter timeouts")
             .into());
         }

@@ -3,14 +3,14 @@
 use crate::commit::{OpResult, Waiting};
 use crate::decide::{Draft, Handed, No};
 use crate::destination::Destination;
-use crate::effect::{Effect, EndState, ReturnCause};
+use crate::effect::{Effect, EndState, Holding, ReturnCause};
 use crate::ids::{AgentId, AgentNo, ConsumerId, DeliveryId, DeliveryNo, Token};
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX, INBOX_MAX, PURGE_MAX, SWEEP_MAX};
 use crate::pool::Takers;
 use crate::recipient::Home;
 use crate::refused::{Code, Refused};
 use crate::rows::Dead;
-use crate::working::{Consumer, Working};
+use crate::working::{Consumer, Open, Working};
 
 impl Draft<'_> {
     pub(super) fn claim(
@@ -43,6 +43,7 @@ impl Draft<'_> {
         if self.working.inbox(agent).consumers() >= CONSUMERS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many claims wait for this inbox")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
+                .passes()
                 .hint("let fewer consumers wait, each for more deliveries"));
         }
         let turn = self.working.next_turn();
@@ -91,10 +92,11 @@ impl Draft<'_> {
 
     /// Adds the lease to the previous effect where it is of the same take, so that a batch is one effect.
     fn emit_leased(&mut self, agent: AgentNo, delivery: DeliveryNo, token: Token, lease_ms: u64) {
-        let pooled = self.working.open(delivery).is_some_and(|open| open.to.pool_no().is_some());
-        let one = match pooled {
-            true => Effect::Taken { agent, lease_ms, deliveries: vec![(delivery, token)] },
-            false => Effect::Leased { lease_ms, deliveries: vec![(delivery, token)] },
+        let Some(origin) = self.working.open(delivery).map(Open::origin) else { return };
+        let deliveries = vec![Holding { delivery, token, origin }];
+        let one = match origin.to.pool_no() {
+            Some(_) => Effect::Taken { agent, lease_ms, deliveries },
+            None => Effect::Leased { lease_ms, deliveries },
         };
         self.working.apply(&one, self.seq, &mut self.messages, self.now);
         match (self.effects.last_mut(), one) {
@@ -123,11 +125,11 @@ impl Draft<'_> {
             };
             let Some(choice) = choice else { return Ok(None) };
             let Some(open) = self.working.open(choice.number).copied() else { return Ok(None) };
-            let delivery = choice.number;
+            let (delivery, origin) = (choice.number, open.origin());
             if open.expires <= self.now.wall {
-                self.end(delivery, EndState::Expired, Effect::Expired { delivery });
+                self.end(delivery, EndState::Expired, Effect::Expired { delivery, origin });
             } else if self.is_barred(&open, agent)? {
-                self.end(delivery, EndState::Dead, Effect::Barred { delivery });
+                self.end(delivery, EndState::Dead, Effect::Barred { delivery, origin });
             } else {
                 self.working.set_fairness(agent, choice.fairness);
                 return Ok(Some(delivery));
@@ -190,7 +192,7 @@ impl Draft<'_> {
             self.give_back(delivery, ReturnCause::Lapsed, String::new(), None);
         }
         for delivery in self.working.expired(self.now.wall, SWEEP_MAX) {
-            self.end(delivery, EndState::Expired, Effect::Expired { delivery });
+            self.expire(delivery);
         }
         self.sweep_items()?;
         self.sweep_presence()?;
@@ -260,9 +262,23 @@ impl Draft<'_> {
         };
         let count = numbers.len() as u32;
         for delivery in numbers {
-            self.end(delivery, EndState::Purged, Effect::Purged { delivery });
+            self.purge_one(delivery);
         }
         Ok(OpResult::Purged { count })
+    }
+
+    /// A waiting delivery is past its time.
+    pub(super) fn expire(&mut self, delivery: DeliveryNo) {
+        if let Some(origin) = self.working.open(delivery).map(Open::origin) {
+            self.end(delivery, EndState::Expired, Effect::Expired { delivery, origin });
+        }
+    }
+
+    /// An open delivery is not wanted any more.
+    pub(super) fn purge_one(&mut self, delivery: DeliveryNo) {
+        if let Some(origin) = self.working.open(delivery).map(Open::origin) {
+            self.end(delivery, EndState::Purged, Effect::Purged { delivery, origin });
+        }
     }
 }
 

@@ -2,19 +2,27 @@
 
 use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
 use crate::decide::{Draft, EndedOpen, Handed, No};
-use crate::effect::{Effect, EndState, Next, ReturnCause};
+use crate::effect::{Effect, EndState, Holding, Next, ReturnCause};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
 use crate::refused::{Code, Refused, Stale};
 use crate::working::Open;
+
+/// One of many that are acked.
+enum AckedOne {
+    /// It ends here.
+    Now(Holding),
+    /// This record ended it.
+    Earlier(Seq),
+}
 
 impl Draft<'_> {
     pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
-            return self.ack_again(lease, number);
+            return Ok(OpResult::Acked { seq: self.ack_again(lease, number)? });
         }
-        self.held(lease, number)?;
-        let effect = Effect::Acked { delivery: number, token: lease.token };
+        let origin = self.held(lease, number)?.origin();
+        let effect = Effect::Acked { delivery: number, token: lease.token, origin };
         self.end(number, EndState::Acked, effect);
         Ok(OpResult::Acked { seq: self.seq })
     }
@@ -26,8 +34,8 @@ impl Draft<'_> {
         let mut stale: Option<Refused> = None;
         for (index, lease) in leases.iter().enumerate() {
             match self.ack_one_of_many(*lease) {
-                Ok(None) => deliveries.push((lease.delivery.number, lease.token)),
-                Ok(Some(seq)) => earlier.push((index as u32, seq)),
+                Ok(AckedOne::Now(held)) => deliveries.push(held),
+                Ok(AckedOne::Earlier(seq)) => earlier.push((index as u32, seq)),
                 Err(No::Refused(refused)) if refused.code == Code::StaleLease => {
                     let first = stale.get_or_insert(refused);
                     let item = lease.delivery.to_string();
@@ -47,13 +55,10 @@ impl Draft<'_> {
     }
 
     /// Ends a delivery, or says which record did.
-    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<Option<Seq>, No> {
+    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, No> {
         let number = self.working.eras().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
-            return match self.ack_again(lease, number)? {
-                OpResult::Acked { seq } => Ok(Some(seq)),
-                _ => Ok(None),
-            };
+            return self.ack_again(lease, number).map(AckedOne::Earlier);
         }
         let open = self.held(lease, number)?;
         self.working.acked(number);
@@ -62,21 +67,19 @@ impl Draft<'_> {
         if let Some(agent) = open.to.agent_no() {
             self.working.stir_all(agent);
         }
-        Ok(None)
+        Ok(AckedOne::Now(Holding { delivery: number, token: lease.token, origin: open.origin() }))
     }
 
-    /// A repeated ack with the same token gets the same answer.
-    fn ack_again(&self, lease: LeaseRef, number: DeliveryNo) -> Result<OpResult, No> {
+    /// A repeated ack with the same token gets the same answer: the record that ended the delivery.
+    fn ack_again(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, No> {
         if let Some(ended) = self.ended_here(number) {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
-                return Ok(OpResult::Acked { seq: self.seq });
+                return Ok(self.seq);
             }
             return Err(stale_lease(lease, ended.state.as_str()).into());
         }
         match self.rows.ended(number)? {
-            Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
-                Ok(OpResult::Acked { seq: ended.seq })
-            }
+            Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => Ok(ended.seq),
             Some(ended) => Err(stale_lease(lease, ended.state.as_str()).into()),
             None => Err(not_found(lease.delivery).into()),
         }
@@ -171,7 +174,8 @@ impl Draft<'_> {
         let Some(open) = self.working.open(delivery).copied() else { return };
         let token = open.token().unwrap_or_default();
         let next = self.next_of(&open, then);
-        let effect = Effect::Returned { delivery, token, cause, reason, next };
+        let origin = open.origin();
+        let effect = Effect::Returned { delivery, token, cause, reason, next, origin };
         match next {
             Next::Dead => self.end(delivery, EndState::Dead, effect),
             Next::Expired => self.end(delivery, EndState::Expired, effect),

@@ -27,7 +27,10 @@ impl Draft<'_> {
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
             let detail = format!("agent {} holds as many locks as it may hold", ask.agent);
-            return Err(Refused::new(Code::LimitExceeded, detail).limit(LOCKS_PER_AGENT_MAX as u64).into());
+            return Err(Refused::new(Code::LimitExceeded, detail)
+                .limit(LOCKS_PER_AGENT_MAX as u64)
+                .passes()
+                .into());
         }
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
@@ -51,6 +54,7 @@ impl Draft<'_> {
         if self.working.locks().waits_of(waiter.agent) >= LOCK_WAITS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the agent waits for locks in too many places")
                 .limit(LOCK_WAITS_PER_AGENT_MAX as u64)
+                .passes()
                 .hint("let fewer of its threads wait at the same time"));
         }
         for name in &waiter.names {

@@ -14,6 +14,7 @@ use crate::presence::{Health, Heartbeat, Presence, Status};
 use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::rows::LookupFailed;
+use crate::working::Open;
 
 /// Agents that a refusal names.
 const NAMED: usize = 16;
@@ -93,7 +94,8 @@ impl Draft<'_> {
         let Some(to) = to else {
             let reason = format!("unavailable: agent {} is offline", self.name(agent));
             let (token, cause) = (Default::default(), ReturnCause::Offline);
-            let effect = Effect::Returned { delivery, token, cause, reason, next: Next::Dead };
+            let origin = open.origin();
+            let effect = Effect::Returned { delivery, token, cause, reason, next: Next::Dead, origin };
             self.end(delivery, EndState::Dead, effect);
             return Ok(());
         };
@@ -102,15 +104,16 @@ impl Draft<'_> {
     }
 
     fn redirect(&mut self, delivery: DeliveryNo, to: AgentNo) {
-        let place = self.working.open(delivery).map(|open| (open.seq, open.n()));
+        let Some(origin) = self.working.open(delivery).map(Open::origin) else { return };
         self.emit(Effect::Returned {
             delivery,
             token: Default::default(),
             cause: ReturnCause::Offline,
             reason: String::new(),
             next: Next::Redirected(to),
+            origin,
         });
-        let asked = place.and_then(|(seq, n)| self.working.items().requests.of_message(seq, n).cloned());
+        let asked = self.working.items().requests.of_message(origin.seq, origin.n).cloned();
         if let Some(mut request) = asked
             && let Some(index) = request.index_of(delivery)
         {

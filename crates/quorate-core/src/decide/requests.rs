@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::commit::{OpResult, Principal, Told};
 use crate::decide::{Draft, No};
-use crate::effect::{Effect, EndState, ReturnCause};
+use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{REQUEST_ASKED_MAX, REQUESTS_OPEN_MAX};
@@ -121,6 +121,7 @@ impl Draft<'_> {
                 format!("agent {} waits for too many answers", self.name(from)),
             )
             .limit(REQUESTS_OPEN_MAX as u64)
+            .passes()
             .hint("wait for some of them, or cancel some"));
         }
         Ok(from)
@@ -209,7 +210,7 @@ impl Draft<'_> {
         let waiting = self.untaken(&request);
         self.end_request(verb, request, state, why);
         for delivery in waiting {
-            self.end(delivery, EndState::Purged, Effect::Purged { delivery });
+            self.purge_one(delivery);
         }
     }
 
@@ -232,7 +233,7 @@ impl Draft<'_> {
     pub(super) fn time_out(&mut self, key: &ItemKey) {
         let Some(Item::Request(request)) = self.working.items().get(key) else { return };
         for delivery in self.untaken(&request) {
-            self.end(delivery, EndState::Expired, Effect::Expired { delivery });
+            self.expire(delivery);
         }
         let silent: Vec<_> = request.missing().collect();
         let names: Vec<_> = silent.iter().map(|to| self.recipient_name(*to)).collect();

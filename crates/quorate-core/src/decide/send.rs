@@ -177,6 +177,7 @@ impl Draft<'_> {
         if number.0 as usize > POOLS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the space has as many pools as it may have")
                 .limit(POOLS_MAX as u64)
+                .passes()
                 .hint("send to capabilities that are in use already"));
         }
         let pool = Pool { number, capability: capability.clone(), takers };

@@ -27,6 +27,7 @@ impl Draft<'_> {
                 "the space has as many open sessions as it may have",
             )
             .limit(SESSIONS_OPEN_MAX as u64)
+            .passes()
             .hint("complete or fail those that are over")
             .into());
         }

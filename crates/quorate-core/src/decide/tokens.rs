@@ -28,6 +28,7 @@ impl Draft<'_> {
         if tokens.len() >= TOKENS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the space has as many tokens as it may have")
                 .limit(TOKENS_MAX as u64)
+                .passes()
                 .hint("revoke those that nobody uses"));
         }
         let id = self.next_token_id();

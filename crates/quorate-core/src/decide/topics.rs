@@ -31,6 +31,7 @@ impl Draft<'_> {
                     format!("the {what} has {count} subscriptions"),
                 )
                 .limit(max as u64)
+                .passes()
                 .hint("subscribe with fewer patterns that say more: `*` is any word, `>` is the rest"));
             }
         }

@@ -1,22 +1,22 @@
 //! Approvals in words and numbers. Never the action itself, which is a payload; its digest says which one it is.
 
-use super::{Fields, Value, number, shown_priority, text};
-use crate::{AgentNo, Approval, ApprovalState};
+use super::{Fields, Names, Value, number, shown_priority, text, time};
+use crate::{Approval, ApprovalState};
 
-pub(super) fn fields(approval: &Approval, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub(super) fn fields(approval: &Approval, names: &Names<'_>) -> Fields {
     let mut fields = vec![
         ("approval", text(&approval.id)),
         ("state", text(approval.state.as_str())),
         ("action", text(&approval.action)),
         ("digest", text(approval.digest)),
         ("askedBy", text(&approval.asked_by)),
-        ("askedAtMs", number(approval.asked_at.0)),
-        ("expiresAtMs", number(approval.expires_at.0)),
-        ("priority", shown_priority(approval.priority)),
+        ("askedAt", time(approval.asked_at)),
+        ("expiresAt", time(approval.expires_at)),
         ("documentSeq", number(approval.document.seq.0)),
         ("documentPart", number(approval.document.part)),
     ];
-    fields.extend(approval.agent.map(|agent| ("agent", text(agents(agent)))));
+    fields.extend(shown_priority(approval.priority));
+    fields.extend(approval.agent.map(|agent| ("agent", names.agent(agent))));
     fields.extend(approval.confidence.map(|confidence| ("confidence", Value::Share(confidence))));
     let words = [
         ("rationale", approval.rationale.as_str()),
@@ -29,12 +29,12 @@ pub(super) fn fields(approval: &Approval, agents: &dyn Fn(AgentNo) -> String) ->
     let then = approval
         .then
         .iter()
-        .map(|then| Value::Group(vec![("to", text(agents(then.to))), ("action", text(&then.action))]));
+        .map(|then| Value::Group(vec![("to", names.agent(then.to)), ("action", text(&then.action))]));
     if !approval.then.is_empty() {
         fields.push(("then", Value::List(then.collect())));
     }
     if let Some(decision) = approval.state.decision() {
-        fields.extend([("decidedBy", text(&decision.by)), ("decidedAtMs", number(decision.at.0))]);
+        fields.extend([("decidedBy", text(&decision.by)), ("decidedAt", time(decision.at))]);
         fields.extend(Some(("reason", text(&decision.reason))).filter(|_| !decision.reason.is_empty()));
     }
     if let ApprovalState::Modified { digest, patch, action, .. } = &approval.state {

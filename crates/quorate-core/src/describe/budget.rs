@@ -1,12 +1,12 @@
 //! A budget, for reading.
 
-use crate::{AgentNo, Budget};
+use crate::Budget;
 
-use super::{Fields, number, text};
+use super::{Fields, Names, number, text};
 
-pub(super) fn fields(budget: &Budget, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub(super) fn fields(budget: &Budget, names: &Names<'_>) -> Fields {
     let mut fields = vec![("budget", text(&budget.id))];
-    fields.extend(budget.owner.map(|owner| ("owner", text(agents(owner)))));
+    fields.extend(budget.owner.map(|owner| ("owner", names.agent(owner))));
     fields.extend([
         ("messagesMax", number(budget.messages_max)),
         ("messagesUsed", number(budget.messages_used)),

@@ -1,20 +1,20 @@
 //! A lock, for reading.
 
-use crate::{AgentNo, Grant, Lock};
+use crate::{Grant, Lock};
 
-use super::{Fields, Value, number, text};
+use super::{Fields, Names, Value, number, text, time};
 
-pub(super) fn fields(lock: &Lock, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub(super) fn fields(lock: &Lock, names: &Names<'_>) -> Fields {
     let grant = |grant: &Grant| {
         let mut fields = vec![
             ("fence", number(grant.fence.0)),
-            ("holder", text(agents(grant.holder))),
+            ("holder", names.agent(grant.holder)),
             ("epoch", number(grant.epoch.0)),
             ("ttlMs", number(grant.ttl_ms)),
-            ("atMs", number(grant.at.0)),
+            ("at", time(grant.at)),
             ("seq", number(grant.seq.0)),
         ];
-        fields.extend(grant.within.map(|delivery| ("delivery", number(delivery.0))));
+        fields.extend(grant.within.map(|delivery| ("deliveryId", names.delivery(delivery))));
         Value::Group(fields)
     };
     vec![

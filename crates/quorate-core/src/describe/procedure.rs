@@ -1,19 +1,19 @@
 //! Procedures in words and numbers. Never what they are to do, know or came to: those are payloads.
 
-use super::{Fields, number, text};
+use super::{Fields, Value, number, text, time};
 use crate::Procedure;
 
 pub(super) fn fields(procedure: &Procedure) -> Fields {
     let mut fields = vec![
         ("procedure", text(&procedure.id)),
         ("kind", text(&procedure.kind)),
-        ("driver", text(procedure.driver.as_ref().map_or("system", |agent| agent.as_str()))),
+        ("driver", procedure.driver.as_ref().map_or(Value::Nothing, text)),
         ("startedBy", text(&procedure.started_by)),
-        ("startedAtMs", number(procedure.started_at.0)),
+        ("startedAt", time(procedure.started_at)),
         ("version", number(procedure.version.0)),
         ("status", text(procedure.status.as_str())),
         ("phase", text(&procedure.phase)),
-        ("sinceMs", number(procedure.since.0)),
+        ("since", time(procedure.since)),
     ];
     let places = [
         ("specSeq", "specPart", procedure.spec),

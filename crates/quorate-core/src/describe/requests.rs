@@ -1,22 +1,22 @@
 //! Requests and presence in words and numbers.
 
-use crate::{AgentNo, Presence, Reply, Request, RequestState};
+use crate::{Presence, Reply, Request, RequestState};
 
-use super::{Fields, Value, number, recipient, text};
+use super::{Fields, Names, Value, number, recipient, text};
 
-pub(super) fn request(request: &Request, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub(super) fn request(request: &Request, names: &Names<'_>) -> Fields {
     let asked = request.asked.iter().map(|one| {
-        let mut fields = recipient(one.to, agents);
+        let mut fields = recipient(one.to, names);
         match one.reply {
             Reply::Open => {}
-            Reply::Answered { seq, n } => fields.extend([("seq", number(seq.0)), ("n", number(n))]),
+            Reply::Answered { seq, n } => fields.push(("messageId", names.message(seq, n))),
             Reply::Lost => fields.push(("lost", text("no answer can come"))),
         }
         Value::Group(fields)
     });
     let mut fields = vec![
         ("request", text(request.id)),
-        ("from", text(agents(request.from))),
+        ("from", names.agent(request.from)),
         ("correlationId", text(&request.correlation)),
         ("timeoutMs", number(request.length_ms)),
         ("asked", Value::List(asked.collect())),
@@ -28,9 +28,9 @@ pub(super) fn request(request: &Request, agents: &dyn Fn(AgentNo) -> String) -> 
     fields
 }
 
-pub(super) fn status(agent: String, presence: &Presence) -> Fields {
+pub(super) fn status(agent: Value, presence: &Presence) -> Fields {
     let mut fields = vec![
-        ("agent", text(agent)),
+        ("agent", agent),
         ("status", text(presence.status.as_str())),
         ("health", text(presence.health.as_str())),
         ("available", text(if presence.available { "yes" } else { "no" })),

@@ -2,29 +2,29 @@
 
 use crate::{AddKind, Effect, Session};
 
-use super::{Fields, Value, number, text};
+use super::{Fields, Value, number, text, time};
 
 /// The state of a session.
 pub(super) fn session(session: &Session) -> Fields {
     let mut fields = vec![
         ("session", text(&session.id)),
-        ("coordinator", text(session.coordinator.as_ref().map_or("system", |agent| agent.as_str()))),
+        ("coordinator", session.coordinator.as_ref().map_or(Value::Nothing, text)),
         ("title", text(&session.title)),
         ("status", text(session.status.as_str())),
-        ("sinceMs", number(session.since.0)),
+        ("since", time(session.since)),
     ];
     if !session.reason.is_empty() {
         fields.push(("reason", text(&session.reason)));
     }
     fields.extend(session.task.map(|part| ("taskPart", number(part))));
     let participants = session.participants.iter().map(|one| {
-        let mut fields = vec![("agent", text(&one.agent)), ("joinedAtMs", number(one.joined_at.0))];
-        fields.extend(one.left_at.map(|at| ("leftAtMs", number(at.0))));
+        let mut fields = vec![("agent", text(&one.agent)), ("joinedAt", time(one.joined_at))];
+        fields.extend(one.left_at.map(|at| ("leftAt", time(at))));
         Value::Group(fields)
     });
     fields.push(("participants", Value::List(participants.collect())));
     let counts = AddKind::ALL.map(|kind| (kind.as_str(), number(session.count(kind))));
-    fields.extend([("openedAtMs", number(session.opened_at.0)), ("added", Value::Group(counts.to_vec()))]);
+    fields.extend([("openedAt", time(session.opened_at)), ("added", Value::Group(counts.to_vec()))]);
     fields
 }
 

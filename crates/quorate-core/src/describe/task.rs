@@ -1,21 +1,21 @@
 //! A task in words and numbers.
 
-use crate::{AgentNo, Completion, Escalate, Setback, Task, TaskId, TaskSpec, TaskState, TaskStatus};
+use crate::{Completion, Escalate, Setback, Task, TaskId, TaskSpec, TaskState, TaskStatus};
 
-use super::{Fields, Value, number, shown_priority, text};
+use super::{Fields, Names, Value, number, shown_priority, text, time};
 
 /// What became of a task; what was asked for only where it was made.
-pub(super) fn fields(task: &Task, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+pub(super) fn fields(task: &Task, names: &Names<'_>) -> Fields {
     let mut fields = vec![("task", text(&task.spec.id)), ("state", text(task.status().as_str()))];
     let untouched = task.attempt == 0 && task.setback.is_none();
     let waits = matches!(task.status(), TaskStatus::Blocked | TaskStatus::Ready);
     if untouched && waits {
-        asked_for(&task.spec, agents, &mut fields);
+        asked_for(&task.spec, names, &mut fields);
     }
     fields.push(("attempt", number(task.attempt)));
-    state(&task.state, agents, &mut fields);
+    state(&task.state, names, &mut fields);
     if let Some(setback) = &task.setback {
-        fields.push(("setback", Value::Group(setback_fields(setback, agents))));
+        fields.push(("setback", Value::Group(setback_fields(setback, names))));
     }
     if !task.missing.is_empty() {
         fields.push(("missing", ids(&task.missing)));
@@ -26,12 +26,12 @@ pub(super) fn fields(task: &Task, agents: &dyn Fn(AgentNo) -> String) -> Fields 
     fields
 }
 
-fn asked_for(spec: &TaskSpec, agents: &dyn Fn(AgentNo) -> String, fields: &mut Fields) {
+fn asked_for(spec: &TaskSpec, names: &Names<'_>, fields: &mut Fields) {
     if !spec.task_type.is_empty() {
         fields.push(("type", text(&spec.task_type)));
     }
-    fields.extend(spec.agent.map(|agent| ("agent", text(agents(agent)))));
-    fields.push(("priority", shown_priority(spec.priority)));
+    fields.extend(spec.agent.map(|agent| ("agent", names.agent(agent))));
+    fields.extend(shown_priority(spec.priority));
     if !spec.depends_on.is_empty() {
         fields.push(("dependsOn", ids(&spec.depends_on)));
         fields.push(("onDependencyFailure", text(spec.on_dependency_failure.as_str())));
@@ -43,42 +43,42 @@ fn asked_for(spec: &TaskSpec, agents: &dyn Fn(AgentNo) -> String, fields: &mut F
     fields.push(match spec.escalate {
         Escalate::Nobody => ("escalateTo", text("nobody")),
         Escalate::Coordinators => ("escalateTo", text("coordinators")),
-        Escalate::To(agent) => ("escalateTo", text(agents(agent))),
+        Escalate::To(agent) => ("escalateTo", names.agent(agent)),
     });
     fields.extend(spec.input.map(|input| ("part", number(input.part))));
     fields.extend(spec.content_type.as_ref().map(|kind| ("contentType", text(kind))));
     fields.extend(spec.session.as_ref().map(|session| ("sessionId", text(session))));
 }
 
-fn state(state: &TaskState, agents: &dyn Fn(AgentNo) -> String, fields: &mut Fields) {
+fn state(state: &TaskState, names: &Names<'_>, fields: &mut Fields) {
     match state {
         TaskState::Blocked { held_by } if held_by.is_empty() => {}
         TaskState::Blocked { held_by } => fields.push(("heldBy", ids(held_by))),
         TaskState::Ready { .. } => {}
-        TaskState::Scheduled { due } => fields.push(("dueMs", number(due.0))),
+        TaskState::Scheduled { due } => fields.push(("due", time(*due))),
         TaskState::Leased(lease) => fields.extend([
-            ("by", text(agents(lease.by))),
-            ("token", number(lease.token.0)),
+            ("by", names.agent(lease.by)),
+            ("leaseToken", number(lease.token.0)),
             ("leaseMs", number(lease.length_ms.get())),
         ]),
         TaskState::AwaitingApproval { approval } => fields.push(("approval", text(approval))),
-        TaskState::Done(end) | TaskState::Partial(end) => completion(end, agents, fields),
+        TaskState::Done(end) | TaskState::Partial(end) => completion(end, names, fields),
         TaskState::Failed(end) => {
             fields.extend(end.because_of.as_ref().map(|id| ("dependency", text(id))));
         }
         TaskState::Cancelled(end) => {
-            fields.extend(end.by.map(|agent| ("by", text(agents(agent)))));
+            fields.extend(end.by.map(|agent| ("by", names.agent(agent))));
             if !end.reason.is_empty() {
                 fields.push(("reason", text(&end.reason)));
             }
-            fields.extend(end.token.map(|token| ("token", number(token.0))));
+            fields.extend(end.token.map(|token| ("leaseToken", number(token.0))));
         }
-        TaskState::Escalated(end) => fields.push(("message", text(end.message))),
+        TaskState::Escalated(end) => fields.push(("messageId", text(end.message))),
     }
 }
 
-fn completion(end: &Completion, agents: &dyn Fn(AgentNo) -> String, fields: &mut Fields) {
-    fields.extend([("by", text(agents(end.by))), ("token", number(end.token.0))]);
+fn completion(end: &Completion, names: &Names<'_>, fields: &mut Fields) {
+    fields.extend([("by", names.agent(end.by)), ("leaseToken", number(end.token.0))]);
     fields.extend(end.result.map(|result| ("part", number(result.part))));
     fields.extend(end.content_type.as_ref().map(|kind| ("contentType", text(kind))));
     fields.extend(
@@ -87,11 +87,11 @@ fn completion(end: &Completion, agents: &dyn Fn(AgentNo) -> String, fields: &mut
     fields.extend(end.rationale.as_ref().map(|rationale| ("rationale", text(rationale))));
 }
 
-fn setback_fields(setback: &Setback, agents: &dyn Fn(AgentNo) -> String) -> Fields {
+fn setback_fields(setback: &Setback, names: &Names<'_>) -> Fields {
     let mut fields = vec![
         ("kind", text(setback.kind.as_str())),
-        ("by", text(agents(setback.by))),
-        ("token", number(setback.token.0)),
+        ("by", names.agent(setback.by)),
+        ("leaseToken", number(setback.token.0)),
         ("attempt", number(setback.attempt)),
     ];
     if !setback.reason.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::effect::{Effect, NewDelivery, Next, ReturnCause};
+use crate::effect::{Effect, Holding, NewDelivery, Next, ReturnCause};
 use crate::ids::{AgentNo, DeliveryNo, Era, Seq, Token};
 use crate::item::Item;
 use crate::message::Message;
@@ -42,7 +42,9 @@ impl Working {
             Effect::Returned { delivery, cause, next, .. } => {
                 self.apply_returned(*delivery, *cause, *next, now)
             }
-            Effect::Expired { delivery } | Effect::Purged { delivery } => self.set_delivery(*delivery, None),
+            Effect::Expired { delivery, .. }
+            | Effect::Purged { delivery, .. }
+            | Effect::Barred { delivery, .. } => self.set_delivery(*delivery, None),
             Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
                 let letter = Letter {
                     seq: *seq,
@@ -66,7 +68,7 @@ impl Working {
                 }
             }
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|(number, _)| self.acked(*number));
+                deliveries.iter().for_each(|held| self.acked(held.delivery));
             }
             Effect::Taken { agent, lease_ms, deliveries } => {
                 self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
@@ -77,7 +79,6 @@ impl Working {
                 }
                 self.next_delivery = first.0 + letters.len() as u64;
             }
-            Effect::Barred { delivery } => self.set_delivery(*delivery, None),
             Effect::AgentStatus { number, presence } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
@@ -114,10 +115,10 @@ impl Working {
         &mut self,
         taker: Option<AgentNo>,
         lease_ms: u64,
-        deliveries: &[(DeliveryNo, Token)],
+        deliveries: &[Holding],
         (seq, now): (Seq, Now),
     ) {
-        for (number, token) in deliveries {
+        for Holding { delivery: number, token, .. } in deliveries {
             let Some(mut open) = self.open(*number).copied() else { continue };
             open.state = OpenState::Leased { token: *token };
             open.attempt += 1;

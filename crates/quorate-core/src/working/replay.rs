@@ -54,15 +54,15 @@ impl Working {
         };
         match effect {
             Effect::Acked { delivery, .. } => end(*delivery, EndState::Acked),
-            Effect::Returned { delivery, next: Next::Dead, .. } | Effect::Barred { delivery } => {
+            Effect::Returned { delivery, next: Next::Dead, .. } | Effect::Barred { delivery, .. } => {
                 end(*delivery, EndState::Dead);
             }
-            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
+            Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery, .. } => {
                 end(*delivery, EndState::Expired);
             }
-            Effect::Purged { delivery } => end(*delivery, EndState::Purged),
+            Effect::Purged { delivery, .. } => end(*delivery, EndState::Purged),
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|(delivery, _)| end(*delivery, EndState::Acked));
+                deliveries.iter().for_each(|held| end(held.delivery, EndState::Acked));
             }
             _ => {}
         }

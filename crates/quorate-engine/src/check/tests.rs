@@ -33,3 +33,27 @@ fn what_is_not_json_is_refused_with_its_place() {
     }
     assert!(json("payload", b"\"\xff\"").is_err(), "not UTF-8");
 }
+
+// Fails under: an escape that is looked at without the one before it, or a path that is not that of the escape.
+#[test]
+fn i21_half_a_letter_is_refused_with_its_path() {
+    for (text, path) in [
+        (r#""\ud800""#, "$"),
+        (r#""\uDFFF x""#, "$"),
+        (r#""\ud800\ud800\udc00""#, "$"),
+        (r#""\udc00\ud800""#, "$"),
+        (r#"{"a":[0,{"b":"\\","c":"\ud800"}]}"#, "$.a[1].c"),
+        (r#"{"a":{"x":[1,2]},"b\ud800":1}"#, r"$.b\ud800"),
+        (r#"[["],",{}],"\ud800"]"#, "$[1]"),
+        (r#"{"k,:\"":["\udbff"]}"#, r#"$.k,:\"[0]"#),
+    ] {
+        let refused = json("payload", text.as_bytes()).expect_err(text);
+        assert_eq!(refused.code, Code::Invalid);
+        assert!(refused.detail.contains(&format!(" at {path}: ")), "{text}: {}", refused.detail);
+    }
+    for text in
+        [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\\\\ud800""#, r#""\u00e9\n\ud83d\ude00\udbff\udfff""#]
+    {
+        assert_eq!(json("payload", text.as_bytes()), Ok(()), "{text}");
+    }
+}

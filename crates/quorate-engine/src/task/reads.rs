@@ -1,6 +1,5 @@
 //! Looking at tasks: one, a list, why one is where it is, and until one is over.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,11 +12,6 @@ use quorate_store::{Read, Rows};
 use crate::error::Error;
 use crate::reads::unexpected;
 use crate::space::Space;
-
-/// Tasks looked at for one page of a list; the cursor leads on.
-const LOOKED_AT_MAX: usize = 10_000;
-/// Tasks read at once.
-const PAGE: usize = 500;
 
 /// A task with all that is known of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -136,28 +130,13 @@ impl Space {
             },
             None => None,
         };
-        let mut page = TaskPage { tasks: Vec::new(), cursor: after.cloned() };
-        let mut looked_at = 0;
-        while page.tasks.len() < limit && looked_at < LOOKED_AT_MAX {
-            let after = page.cursor.as_ref().map(TaskId::to_shared);
-            let found = self.task_rows(after, PAGE).await?;
-            let more = found.len() == PAGE;
-            looked_at += found.len();
-            for task in found {
-                page.cursor = Some(task.spec.id.clone());
-                if filter.wants(&task, agent) {
-                    page.tasks.push(task);
-                    if page.tasks.len() == limit {
-                        return Ok(page);
-                    }
-                }
-            }
-            if !more {
-                page.cursor = None;
-                return Ok(page);
-            }
-        }
-        Ok(page)
+        let one = |item| match item {
+            Item::Task(task) if filter.wants(&task, agent) => Some(task),
+            _ => None,
+        };
+        let page = self.items(ItemKind::Task, after.map(TaskId::to_shared), limit, one).await?;
+        let cursor = page.cursor.map(|id| TaskId::new(&*id)).transpose()?;
+        Ok(TaskPage { tasks: page.found, cursor })
     }
 
     /// Waits until a task is over, but not longer than this; then the task as it is.
@@ -191,19 +170,6 @@ impl Space {
             Rows::Item(_) => Err(Refused::new(Code::NotFound, format!("there is no task {id}"))
                 .hint("check the id; the list of tasks shows what there is")
                 .into()),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    async fn task_rows(&self, after: Option<Arc<str>>, limit: usize) -> Result<Vec<Task>, Error> {
-        match self.read_one(Read::Items { kind: ItemKind::Task, after, limit }).await? {
-            Rows::Items(items) => Ok({ items }
-                .into_iter()
-                .filter_map(|item| match item {
-                    Item::Task(task) => Some(task),
-                    _ => None,
-                })
-                .collect()),
             other => Err(unexpected(&other)),
         }
     }

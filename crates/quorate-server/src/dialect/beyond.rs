@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use super::Letter;
 use super::said::{Said, Wrong};
 use super::shape::{Shape, raw_of};
-use crate::wire::message::word_of;
 use crate::wire::time;
 
 /// The fields of the payload in which a payload of another shape may stand.
@@ -67,7 +66,7 @@ pub(super) fn destination(said: &mut Said<'_>, name: &str) -> Result<Option<Dest
 fn priority_said(priority: Priority) -> Box<RawValue> {
     let Priority { level, rank } = priority;
     match rank {
-        0 => raw_of(word_of(priority)),
+        0 => raw_of(priority.as_str()),
         _ if Priority::from_ten(rank) == Ok(priority) => raw_of(&rank),
         _ => Shape::default().with("level", level).with("rank", rank).to_raw(),
     }

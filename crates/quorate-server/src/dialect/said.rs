@@ -40,7 +40,7 @@ impl From<Wrong> for Refused {
 }
 
 /// The path of a field.
-pub(super) fn under(path: &str, name: &str) -> String {
+pub(crate) fn under(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

@@ -29,7 +29,8 @@ impl Document {
     /// Reads a document.
     ///
     /// # Errors
-    /// `INVALID` with line and column, `LIMIT_EXCEEDED` for what is too deep or too large.
+    /// `INVALID` with line and column, also for anchors and several documents; `LIMIT_EXCEEDED` for what is too deep or too
+    /// large.
     pub(crate) fn read(bytes: &Bytes) -> Result<Self, Refused> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Err(Refused::new(Code::Invalid, "the YAML is no text in UTF-8"));
@@ -91,19 +92,24 @@ fn refused(error: Error) -> Refused {
         return Refused::new(Code::Invalid, format!("{at}the YAML cannot be read: {what}"))
             .hint("see docs/guides/dialects.md for examples");
     };
-    let (what, limit, hint) = match breach {
+    let too_much = |what: &str, limit: usize, hint: &str| {
+        Refused::new(Code::LimitExceeded, format!("{at}the YAML {what}")).limit(limit as u64).hint(hint)
+    };
+    let wrong =
+        |what: &str, hint: &str| Refused::new(Code::Invalid, format!("{at}the YAML {what}")).hint(hint);
+    match breach {
         BudgetBreach::Depth { .. } => {
-            ("is nested too deep", YAML_DEPTH_MAX, "flatten it, or send it as JSON")
+            too_much("is nested too deep", YAML_DEPTH_MAX, "flatten it, or send it as JSON")
         }
+        // These are no matter of how many.
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
-            ("has anchors or aliases", 0, "write it without them")
+            wrong("has anchors or aliases", "write it without them")
         }
         BudgetBreach::Documents { .. } => {
-            ("has more than one document", 1, "send one document; it may be a list")
+            wrong("has more than one document", "send one document; it may be a list")
         }
-        _ => ("is too large", NODES_MAX, "send it in parts"),
-    };
-    Refused::new(Code::LimitExceeded, format!("{at}the YAML {what}")).limit(limit as u64).hint(hint)
+        _ => too_much("is too large", NODES_MAX, "send it in parts"),
+    }
 }
 
 /// What YAML and JSON have in common. Fields stay in their order.

@@ -158,19 +158,19 @@ impl Step<'_> {
     fn one(mut self, effect: &Effect) {
         match effect {
             Effect::Leased { deliveries, .. } => {
-                deliveries.iter().for_each(|(number, _)| self.handed(*number, None));
+                deliveries.iter().for_each(|held| self.handed(held.delivery, None));
             }
             Effect::Taken { agent, deliveries, .. } => {
-                deliveries.iter().for_each(|(number, _)| self.handed(*number, Some(*agent)));
+                deliveries.iter().for_each(|held| self.handed(held.delivery, Some(*agent)));
             }
             Effect::Acked { delivery, .. } => self.ended(*delivery, EndState::Acked),
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|(number, _)| self.ended(*number, EndState::Acked));
+                deliveries.iter().for_each(|held| self.ended(held.delivery, EndState::Acked));
             }
             Effect::Returned { delivery, cause, next, .. } => self.returned(*delivery, *cause, *next),
-            Effect::Expired { delivery } => self.ended(*delivery, EndState::Expired),
-            Effect::Purged { delivery } => self.ended(*delivery, EndState::Purged),
-            Effect::Barred { delivery } => self.ended(*delivery, EndState::Dead),
+            Effect::Expired { delivery, .. } => self.ended(*delivery, EndState::Expired),
+            Effect::Purged { delivery, .. } => self.ended(*delivery, EndState::Purged),
+            Effect::Barred { delivery, .. } => self.ended(*delivery, EndState::Dead),
             Effect::Redriven { delivery, .. } => {
                 if let Some((_, span, index)) = self.fold.spans.find(*delivery) {
                     span.deliveries[index].ended = None;

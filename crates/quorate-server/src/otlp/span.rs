@@ -75,7 +75,8 @@ pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<
     });
     let agents = &space.published().agents;
     let name_of = |delivery: &Delivered| {
-        delivery.agent.and_then(|number| agents.get(number)).map(|agent| agent.id.clone())
+        let agent = delivery.agent.and_then(|number| agents.get(number));
+        agent.map(|agent| (agent.id.clone(), agent.name.clone()))
     };
     let taken = span.deliveries.iter().filter_map(|delivery| {
         let (handed, (ended, how)) = (delivery.handed_at?, delivery.ended?);
@@ -89,7 +90,7 @@ fn of_delivery(
     message: &Message,
     id: &str,
     delivery: &Delivered,
-    agent: AgentId,
+    (agent, name): (AgentId, String),
     (handed, ended, how): (Timestamp, Timestamp, EndState),
 ) -> Value {
     let wrong = matches!(how, EndState::Dead | EndState::Expired).then(|| word_of(how));
@@ -100,7 +101,7 @@ fn of_delivery(
     attributes.push(text("gen_ai.operation.name", "invoke_agent"));
     attributes.push(text("gen_ai.provider.name", "quorate"));
     attributes.push(text("gen_ai.agent.id", agent.as_str()));
-    attributes.push(text("gen_ai.agent.name", agent.as_str()));
+    attributes.push(text("gen_ai.agent.name", &name));
     attributes.push(number("quorate.delivery.attempts", u64::from(delivery.attempts)));
     attributes.push(text("quorate.delivery.state", word_of(how)));
     attributes.extend(wrong.map(|why| text("error.type", why)));

@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::sign_in::{is_page, pages_of};
-use super::{Page, checked_limit};
+use super::{Page, checked_limit, number_in};
 use crate::api::{Route, delete, get, post, words};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -66,7 +66,8 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(show_space),
         get("/v1/violations", "violations.list", "What the rules of the space refused lately, newest last.")
             .is(Deed::Review)
-            .lists_all::<ViolationOut>("violations")
+            .query::<Page>()
+            .lists::<ViolationOut>("violations")
             .to(violations),
     ]
 }
@@ -124,19 +125,19 @@ pub(crate) async fn create_token(call: Call) -> Answer {
 }
 
 pub(crate) async fn list_tokens(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(|text| text.parse::<TokenId>()).transpose()?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = asked.cursor.map(|text| text.parse::<TokenId>()).transpose()?;
     let published = call.space.published();
     let mut tokens = published.tokens.list();
     tokens.sort_by_key(|token| token.id);
     let items: Vec<_> = { tokens.iter() }
         .filter(|token| after.is_none_or(|after| token.id > after))
         .take(limit)
-        .map(|token| TokenOut::new(token))
+        .map(|token| (token.id.to_string(), TokenOut::new(token)))
         .collect();
-    let cursor = items.last().filter(|_| items.len() == limit).map(|last| last.id.clone());
-    ok(&Listed { name: "tokens", items, cursor: Some(cursor) })
+    let cursor = items.last().filter(|_| items.len() == limit).map(|(last, _)| last.clone());
+    page("tokens", items, cursor)
 }
 
 pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
@@ -251,18 +252,21 @@ pub(crate) async fn create_space(call: Call) -> Answer {
 
 pub(crate) async fn list_spaces(call: Call) -> Answer {
     of_the_hub(&call)?;
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
     let spaces = call.app.spaces();
-    let cursor = page.cursor.map(SpaceName::new).transpose()?;
+    let cursor = asked.cursor.map(SpaceName::new).transpose()?;
     let after = |name: &SpaceName| cursor.as_ref().is_none_or(|cursor| name > cursor);
     let items: Vec<_> = { spaces.iter() }
         .filter(|(name, _)| after(name))
         .take(limit)
-        .map(|(name, space)| SpaceOut { name: name.to_string(), seq: space.published().head.seq.0 })
+        .map(|(name, space)| {
+            let shown = SpaceOut { name: name.to_string(), seq: space.published().head.seq.0 };
+            (name.to_string(), shown)
+        })
         .collect();
-    let cursor = items.last().filter(|_| items.len() == limit).map(|last| last.name.clone());
-    ok(&Listed { name: "spaces", items, cursor: Some(cursor) })
+    let cursor = items.last().filter(|_| items.len() == limit).map(|(last, _)| last.clone());
+    page("spaces", items, cursor)
 }
 
 pub(crate) async fn show_space(Path(name): Path<String>, call: Call) -> Answer {
@@ -290,12 +294,19 @@ struct ViolationOut {
 
 /// What the rules of the space refused, newest last: which rule, who, where, never what it was.
 pub(crate) async fn violations(call: Call) -> Answer {
-    let items = call.space.violations().into_iter().map(|one| ViolationOut {
-        rule: one.rule.to_string(),
-        principal: one.principal,
-        place: one.place,
-        code: one.code.as_str(),
-        at: time::shown(one.at),
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let found = call.space.violations_after(number_in(asked.cursor.as_deref())?, limit);
+    let cursor = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.to_string());
+    let items = found.into_iter().map(|(number, one)| {
+        let shown = ViolationOut {
+            rule: one.rule.to_string(),
+            principal: one.principal,
+            place: one.place,
+            code: one.code.as_str(),
+            at: time::shown(one.at),
+        };
+        (number.to_string(), shown)
     });
-    ok(&Listed { name: "violations", items: items.collect(), cursor: None })
+    page("violations", items, cursor)
 }

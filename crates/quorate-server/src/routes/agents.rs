@@ -3,16 +3,17 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Seq, Status,
+    AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Status,
     TokenName,
 };
+use quorate_engine::{Before, Letter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit, number_in};
 use crate::api::{Route, delete, get, post, put, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::agent::{AgentIn, AgentOut, HeartbeatIn};
 use crate::wire::result::Changed;
 use crate::wire::time;
@@ -174,35 +175,39 @@ pub(crate) async fn list(call: Call) -> Answer {
     };
     let agents = call.space.agents(filter, after, limit).await?;
     let cursor = agents.last().filter(|_| agents.len() == limit).map(|last| last.number.0.to_string());
-    let items = agents.iter().map(|agent| AgentOut::new(&call.space, agent)).collect();
-    ok(&Listed { name: "agents", items, cursor: Some(cursor) })
+    let items = agents.iter().map(|one| (one.number.0.to_string(), AgentOut::new(&call.space, one)));
+    page("agents", items, cursor)
 }
 
 /// What lies in an agent's inbox and has not ended. Looking takes nothing.
 pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> Answer {
     let agent = call.own_or_all(AgentId::new(id)?)?;
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = DeliveryNo(number_in(page.cursor.as_deref())?);
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = DeliveryNo(number_in(asked.cursor.as_deref())?);
     let letters = call.space.inbox(&agent, after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.look.number.0.to_string());
-    let items = letters.iter().map(|letter| LetterOut {
+    let item = |letter: &Letter| LetterOut {
         delivery_id: letter.id.to_string(),
         message_id: letter.message.to_string(),
         attempt: letter.look.open.attempt,
         lease_until: letter.look.held.map(|(_, until)| time::shown(until)),
-    });
-    ok(&Listed { name: "deliveries", items: items.collect(), cursor: Some(cursor) })
+    };
+    let items = letters.iter().map(|letter| (letter.look.number.0.to_string(), item(letter)));
+    page("deliveries", items, cursor)
 }
 
 /// What an agent sent, newest first.
 pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
     let agent = call.own_or_all(AgentId::new(id)?)?;
-    let page: Page = call.query()?;
-    let before = page.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
-    let sent = call.space.outbox(&agent, before, checked_limit(page.limit)?).await?;
-    let items = sent.messages.iter().map(|id| SentOut { message_id: id.to_string() }).collect();
-    ok(&Listed { name: "messages", items, cursor: Some(sent.cursor.map(|seq| seq.0.to_string())) })
+    let asked: Page = call.query()?;
+    let before = asked.cursor.as_deref().map(str::parse).transpose()?;
+    let sent = call.space.outbox(&agent, before, checked_limit(asked.limit)?).await?;
+    let items = sent.messages.iter().map(|id| {
+        let after = Before { seq: id.seq, n: id.n };
+        (after.to_string(), SentOut { message_id: id.to_string() })
+    });
+    page("messages", items, sent.cursor.map(|before| before.to_string()))
 }
 
 pub(crate) async fn remove(Path(id): Path<String>, call: Call) -> Answer {

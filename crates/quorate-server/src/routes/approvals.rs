@@ -18,8 +18,8 @@ use super::inbox::checked_wait;
 use super::requests::{WhyOut, why_shown};
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
-use crate::wire::message::{PriorityIn, word_of};
+use crate::call::{Answer, Call, answer, ok, page};
+use crate::wire::message::PriorityIn;
 use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -262,7 +262,7 @@ async fn seen(call: &Call, id: &ApprovalId) -> Result<Approval, crate::problem::
 }
 
 /// An agent sees what it asked for itself, and what shall be sent to it.
-fn is_for(call: &Call, approval: &Approval) -> bool {
+pub(super) fn is_for(call: &Call, approval: &Approval) -> bool {
     let Some(by) = call.by() else { return true };
     let Some(number) = call.space.published().agents.number(by) else { return false };
     approval.agent == Some(number) || approval.then.iter().any(|then| then.to == number)
@@ -356,7 +356,7 @@ fn of(call: &Call, approval: &Approval) -> ApprovalFields {
         expires_at: time::shown(approval.expires_at),
         rationale: approval.rationale.clone(),
         confidence: approval.confidence,
-        priority: word_of(approval.priority),
+        priority: approval.priority.as_str(),
         default: approval.default.clone(),
         session_id: approval.session.clone(),
         then: then.collect(),
@@ -390,7 +390,7 @@ pub(crate) async fn list(call: Call) -> Answer {
         filter.state.as_deref().is_none_or(|word| word == approval.state.as_str()) && is_for(&call, approval)
     };
     let after = filter.cursor.as_ref().map(ApprovalId::new).transpose()?;
-    let page = call.space.approvals(wanted, after.as_ref(), checked_limit(filter.limit)?).await?;
-    let items = page.approvals.iter().map(|approval| of(&call, approval)).collect();
-    ok(&Listed { name: "approvals", items, cursor: Some(page.cursor.map(|id| id.to_string())) })
+    let found = call.space.approvals(wanted, after.as_ref(), checked_limit(filter.limit)?).await?;
+    let items = found.approvals.iter().map(|approval| (approval.id.to_string(), of(&call, approval)));
+    page("approvals", items, found.cursor.map(|id| id.to_string()))
 }

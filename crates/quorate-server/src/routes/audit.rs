@@ -197,15 +197,15 @@ impl Feed {
     }
 
     fn tell(&mut self, teller: &mut Teller, record: &Record, out: &mut String) {
-        let agents = &self.space.published().agents;
+        let published = self.space.published();
         let is_wanted = record.seq >= self.from;
         match self.format {
             Format::Jsonl => {
-                let effects = audit::effects(record, agents);
+                let effects = audit::effects(record, &published.agents, &published.eras);
                 let line = audit::line(&self.name, record, effects, self.previous.take().as_ref());
                 out.push_str(&format!("{line}\n"));
             }
-            Format::Text => told::words(record, agents, out),
+            Format::Text => told::words(record, &published, out),
             Format::Decisions => teller.decisions(record, &self.space, is_wanted, out),
             Format::Messages => teller.messages(record, &self.space, is_wanted, out),
         }

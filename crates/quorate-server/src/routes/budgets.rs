@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Page, checked_limit};
 use crate::api::{Route, get, put, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -101,12 +101,12 @@ async fn shown(call: &Call, id: &BudgetId) -> Answer {
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string());
+    let wanted: Page = call.query()?;
+    let limit = checked_limit(wanted.limit)?;
+    let after = wanted.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string());
     let found = call.space.budgets(call.by(), after, limit).await?;
-    let items = found.items.iter().map(|budget| BudgetOut::new(&call, budget)).collect();
-    ok(&Listed { name: "budgets", items, cursor: Some(found.cursor) })
+    let items = found.items.iter().map(|one| (one.id.to_string(), BudgetOut::new(&call, one)));
+    page("budgets", items, found.cursor)
 }
 
 impl BudgetOut {

@@ -3,14 +3,14 @@
 use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
-use quorate_engine::{Error, Read, When};
+use quorate_engine::{Entry, Error, Read, When};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit, not_like_this, number_in};
 use crate::api::{Route, delete as delete_at, get, put as put_at, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::entry::{EntryIn, EntryOut};
 use crate::wire::time;
 
@@ -147,16 +147,16 @@ async fn history(call: &Call, key: &Key) -> Answer {
     let which: Page = call.query()?;
     let limit = checked_limit(which.limit)?;
     let after = Version(number_in(which.cursor.as_deref())?);
-    let entries = call.space.history(key, after, limit).await?;
+    let history = Read::History { key: key.clone(), after, limit };
+    let (entries, more) = call.space.entries_page(history, limit).await?;
     if entries.is_empty() && after == Version(0) {
         return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
             .hint("write it first, or look at the list of entries; what was deleted is still in its history")
             .into());
     }
-    let last = entries.last().filter(|_| entries.len() == limit);
-    let cursor = last.map(|last| last.version.head.version.0.to_string());
-    let items = entries.iter().map(EntryOut::new).collect();
-    ok(&Listed { name: "versions", items, cursor: Some(cursor) })
+    let after = |entry: &Entry| entry.version.head.version.0.to_string();
+    let rest = entries.last().filter(|_| more).map(after);
+    page("versions", entries.iter().map(|entry| (after(entry), EntryOut::new(entry))), rest)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -178,10 +178,10 @@ pub(crate) async fn list(call: Call) -> Answer {
     let limit = checked_limit(filter.limit)?;
     let after = filter.cursor.map(Key::new).transpose()?;
     let (prefix, entry_type, author) = (filter.prefix, filter.r#type, filter.author);
-    let entries = call.space.entries_of(Read::Entries { prefix, entry_type, author, after, limit }).await?;
-    let cursor = entries.last().filter(|_| entries.len() == limit).map(|last| last.key.to_string());
-    let items = entries.iter().map(EntryOut::new).collect();
-    ok(&Listed { name: "entries", items, cursor: Some(cursor) })
+    let wanted = Read::Entries { prefix, entry_type, author, after, limit };
+    let (entries, more) = call.space.entries_page(wanted, limit).await?;
+    let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());
+    page("entries", entries.iter().map(|entry| (entry.key.to_string(), EntryOut::new(entry))), rest)
 }
 
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {

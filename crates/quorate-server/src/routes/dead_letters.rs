@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{checked_limit, number_in};
 use crate::api::{Route, get, post, words};
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -82,7 +82,8 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = DeliveryNo(number_in(filter.cursor.as_deref())?);
     let letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.delivery.0.to_string());
-    ok(&Listed { name: "deadLetters", items: shown(&call, &letters).await?, cursor: Some(cursor) })
+    let after = letters.iter().map(|letter| letter.delivery.0.to_string());
+    page("deadLetters", after.zip(shown(&call, &letters).await?), cursor)
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {

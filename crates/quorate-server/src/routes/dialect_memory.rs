@@ -184,7 +184,7 @@ async fn items(
     let (mut items, mut after) = (Vec::new(), Seq(0));
     while items.len() < ITEMS_MAX {
         let kinds = Some(LineKind::Added(kind));
-        let lines = call.space.timeline(id, kinds, Span::After(after), 256).await?;
+        let (lines, _) = call.space.timeline(id, kinds, Span::After(after), 256).await?;
         let Some(last) = lines.last() else { break };
         after = last.seq;
         for line in &lines {

@@ -20,7 +20,7 @@ use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
-use crate::dialect::{Dialect, Letter, NOBODY, Wrong};
+use crate::dialect::{Dialect, Letter, NOBODY, Wrong, under};
 use crate::wire;
 use crate::wire::delivery::Held;
 
@@ -84,7 +84,7 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
         if message.from.is_none() {
             message.from = call.by().cloned();
         }
-        complete_answer(&call, &path, &mut message).await?;
+        complete_answer(&call, dialect, &path, &mut message).await?;
         messages.push(message);
     }
     if let [message] = messages.as_slice()
@@ -142,13 +142,24 @@ impl Sent {
 
 /// An answer that does not say to whom goes to whoever asked; one that only names the conversation answers the message
 /// that began it.
-async fn complete_answer(call: &Call, path: &str, message: &mut Message) -> Result<(), Refused> {
+async fn complete_answer(
+    call: &Call,
+    dialect: Dialect,
+    path: &str,
+    message: &mut Message,
+) -> Result<(), Refused> {
     let unnamed = message.to == NOBODY;
     let answers = message.kind == MessageType::Response && message.in_reply_to.is_none();
     if !unnamed && !answers {
         return Ok(());
     }
-    let question = message.in_reply_to.clone().or_else(|| message.correlation_id.clone());
+    let named = match (&message.in_reply_to, &message.correlation_id) {
+        (Some(question), _) if dialect == Dialect::Deliberation => Some(("replyTo", question.clone())),
+        (Some(question), _) => Some(("inReplyTo", question.clone())),
+        (None, Some(conversation)) => Some(("correlationId", conversation.clone())),
+        (None, None) => None,
+    };
+    let question = named.as_ref().map(|(_, question)| question.clone());
     let asked = match &question {
         Some(question) => asked(call, question, message.from.as_ref()).await,
         None => None,
@@ -160,6 +171,14 @@ async fn complete_answer(call: &Call, path: &str, message: &mut Message) -> Resu
         message.to = if unnamed { reply_address(asked) } else { message.to.clone() };
     } else if let Some(asked) = &asked {
         message.to = reply_address(asked);
+    }
+    if let (true, None, Some((field, question))) = (message.to == NOBODY, &asked, &named) {
+        let what = format!(
+            "{question:?} is no message that this agent sent or got, so it does not say to whom this goes"
+        );
+        return Err(Wrong::new(under(path, field), what)
+            .hint("give the id of the message as it came, or name the recipient")
+            .into());
     }
     if message.to == NOBODY {
         return Err(Wrong::new(path, "does not say to whom it goes")
@@ -235,7 +254,7 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
         let detail = format!("a message cannot be said in {name}: {}", Refused::from(wrong).detail);
         Refused::new(Code::Unavailable, detail).hint("take it by POST /v1/agents/{id}/inbox/claim")
     })?;
-    let mut answer = spoken(dialect, &headers, &Listed { name: "deliveries", items, cursor: None })?;
+    let mut answer = spoken(dialect, &headers, &Listed { name: "deliveries", items })?;
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }

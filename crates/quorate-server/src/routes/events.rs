@@ -163,7 +163,7 @@ impl Feed {
     }
 
     async fn page(&mut self) -> Result<(), Over> {
-        let records = self.space.log(self.next, PAGE).await.map_err(|_| Over)?;
+        let records = self.space.bodies(self.next, PAGE).await.map_err(|_| Over)?;
         let mut text = String::new();
         for record in &records {
             self.next = Seq(record.seq.0 + 1);
@@ -196,12 +196,9 @@ async fn stopped(life: Option<&mut Life>) {
 
 /// A record as one may see it; `None` if there is nothing in it for this reader.
 fn shown(space: &Space, record: &Record, sight: &Sight) -> Result<Option<Value>, Error> {
-    let body = codec::read_body(record)
+    let body = codec::read_bare(record)
         .map_err(|why| Refused::new(Code::Unavailable, format!("record {}: {why}", record.seq)))?;
-    let agents = &space.published().agents;
-    let effects: Vec<Value> = { body.effects.iter() }
-        .filter_map(|effect| effect::seen(effect, &record.principal, sight, agents))
-        .collect();
+    let effects = effect::seen(record, &body.effects, sight, &space.published());
     if effects.is_empty() {
         return Ok(None);
     }

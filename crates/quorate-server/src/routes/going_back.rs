@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Page, checked_limit};
 use crate::api::{Route, delete, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::entry::FenceIn;
 use crate::wire::result::Changed;
 use crate::wire::time;
@@ -223,13 +223,12 @@ pub(crate) async fn drop_snapshot(Path(name): Path<String>, call: Call) -> Answe
 }
 
 pub(crate) async fn snapshots(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(SnapshotName::new).transpose()?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = asked.cursor.map(SnapshotName::new).transpose()?;
     let found = call.space.snapshots(after.as_ref(), limit).await?;
     let cursor = found.last().filter(|_| found.len() == limit).map(|last| last.name.to_string());
-    let items = found.iter().map(SnapshotOut::new).collect();
-    ok(&Listed { name: "snapshots", items, cursor: Some(cursor) })
+    page("snapshots", found.iter().map(|one| (one.name.to_string(), SnapshotOut::new(one))), cursor)
 }
 
 /// Whether the entries and tasks fit together.

@@ -75,7 +75,7 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     };
     deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, since)).collect();
-    ok(&Listed { name: "deliveries", items, cursor: None })
+    ok(&Listed { name: "deliveries", items })
 }
 
 /// How long somebody wants to wait.

@@ -12,7 +12,7 @@ use super::inbox::checked_wait;
 use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::wire::entry::FenceIn;
 use crate::wire::message::PriorityIn;
 use crate::wire::result::Changed;
@@ -213,13 +213,12 @@ pub(crate) async fn release(Path(name): Path<String>, call: Call) -> Answer {
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(LockName::new).transpose()?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = asked.cursor.map(LockName::new).transpose()?;
     let locks = call.space.locks(after.as_ref(), limit).await?;
     let cursor = locks.last().filter(|_| locks.len() == limit).map(|last| last.name.to_string());
-    let items = locks.iter().map(|lock| lock_shown(&call, lock)).collect();
-    ok(&Listed { name: "locks", items, cursor: Some(cursor) })
+    page("locks", locks.iter().map(|lock| (lock.name.to_string(), lock_shown(&call, lock))), cursor)
 }
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> Answer {

@@ -1,17 +1,17 @@
 //! Messages: send, and look where they are.
 
 use axum::extract::Path;
-use quorate_core::{AgentId, ClientId, Code, Durability, MessageId, Op, Refused, Seq, SessionId};
-use quorate_engine::MessageFilter;
+use quorate_core::{AgentId, ClientId, Code, Durability, MessageId, Op, Refused, SessionId};
+use quorate_engine::{Before, MessageFilter, MessageView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{checked_limit, number_in};
+use super::checked_limit;
 
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 use crate::wire::message::{KindIn, MessageIn, MessageOut, MessageStateOut};
 use crate::wire::result::Sent;
@@ -112,11 +112,13 @@ pub(crate) async fn list(call: Call) -> Answer {
         session: asked.session.map(SessionId::new).transpose()?,
         of,
     };
-    let before = asked.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
-    let page = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
-    let shown = page.messages.iter().map(|one| MessageOut::new(one.id.to_string(), one.at, &one.message));
-    let cursor = page.cursor.map(|seq| seq.0.to_string());
-    ok(&Listed { name: "messages", items: shown.collect(), cursor: Some(cursor) })
+    let before = asked.cursor.as_deref().map(str::parse).transpose()?;
+    let found = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
+    let shown = found.messages.iter().map(|one| {
+        let after = Before { seq: one.id.seq, n: one.id.n };
+        (after.to_string(), MessageOut::new(one.id.to_string(), one.at, &one.message))
+    });
+    page("messages", shown, found.cursor.map(|before| before.to_string()))
 }
 
 /// A message with where each of its deliveries is: for its sender and its recipients, and for those who run the hub.
@@ -125,13 +127,22 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
         Ok(id) => call.space.message(id).await?,
         Err(_) => call.space.message_by_client_id(&ClientId::new(&id)?).await?,
     };
-    if let Some(by) = call.by()
-        && view.message.from.as_ref() != Some(by)
-        && !view.deliveries.iter().any(|delivery| is_for(&call, by, &delivery.agent))
-    {
-        return Err(Refused::new(Code::NotFound, format!("there is no message {id}")).into());
-    }
+    let view = visible(&call, view).ok_or_else(|| missing(&id))?;
     ok(&MessageStateOut::new(&view))
+}
+
+/// A message as whoever asks may see it, if at all: its sender and those who run the hub see every delivery, a recipient its
+/// own. Who else got it is the sender's business.
+pub(super) fn visible(call: &Call, mut view: MessageView) -> Option<MessageView> {
+    let Some(by) = call.by().filter(|by| view.message.from.as_ref() != Some(by)) else { return Some(view) };
+    view.deliveries.retain(|delivery| is_for(call, by, &delivery.agent));
+    Some(view).filter(|view| !view.deliveries.is_empty())
+}
+
+/// What is not for somebody is not there.
+pub(super) fn missing(id: &str) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no message {id}"))
+        .hint("check the id; an agent sees what it sent and what it got")
 }
 
 /// Whether a delivery is an agent's, or one that it may take: what lies in a pool is for all who can.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::checked_limit;
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, page};
 use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -246,7 +246,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let status = filter.status.map(|word| status_of(&word)).transpose()?;
     let after = filter.cursor.map(ProcedureId::new).transpose()?;
-    let page = call.space.procedures(status, after.as_ref(), checked_limit(filter.limit)?).await?;
-    let items = page.procedures.iter().map(of).collect();
-    ok(&Listed { name: "procedures", items, cursor: Some(page.cursor.map(|id| id.to_string())) })
+    let found = call.space.procedures(status, after.as_ref(), checked_limit(filter.limit)?).await?;
+    let items = found.procedures.iter().map(|one| (one.id.to_string(), of(one)));
+    page("procedures", items, found.cursor.map(|id| id.to_string()))
 }

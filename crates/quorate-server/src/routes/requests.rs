@@ -6,17 +6,20 @@ use std::time::Duration;
 use axum::extract::Path;
 use quorate_core::limits::REQUEST_MS_MAX;
 use quorate_core::{
-    Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor, Why, WhyNext,
+    ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor,
+    Why, WhyNext,
 };
 use quorate_engine::Error;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
 
+use super::approvals;
+use super::messages::{missing, visible};
 use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 use crate::problem::Problem;
 use crate::wire::message::{MessageIn, MessageOut};
@@ -150,12 +153,12 @@ pub(super) struct Stand {
 
 /// Those that whoever asks asked; for those who run the hub, all of them.
 pub(crate) async fn list(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string());
+    let wanted: Page = call.query()?;
+    let limit = checked_limit(wanted.limit)?;
+    let after = wanted.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string());
     let found = call.space.requests(call.by(), after, limit).await?;
-    let items = found.items.iter().map(|request| RequestOut::new(&call, request)).collect();
-    ok(&Listed { name: "requests", items, cursor: Some(found.cursor) })
+    let items = found.items.iter().map(|one| (one.id.to_string(), RequestOut::new(&call, one)));
+    page("requests", items, found.cursor)
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
@@ -216,7 +219,32 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
 
 /// Why a message or a task is where it is.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
-    ok(&why_shown(&call.space.why(&id).await?))
+    let why = call.space.why(&id).await?;
+    ok(&why_shown(&seen(&call, &id, why).await?))
+}
+
+/// What an agent may hear of it: what it may see. For others it is not there.
+async fn seen(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
+    if call.by().is_none() {
+        return Ok(why);
+    }
+    if let Ok(message) = why.id.parse::<MessageId>() {
+        let all = call.space.message(message).await?;
+        let sent = all.deliveries.len();
+        let view = visible(call, all).ok_or_else(|| missing(id))?;
+        if view.message.from.as_ref() == call.by() || view.deliveries.len() == sent {
+            return Ok(why);
+        }
+        let is_own = |part: &Why| view.deliveries.iter().any(|one| one.id.to_string() == part.id);
+        return Ok(Why::of_message(why.id, why.parts.into_iter().filter(is_own).collect()));
+    }
+    if let Ok(approval) = why.id.parse::<ApprovalId>()
+        && let Ok(approval) = call.space.approval(&approval).await
+        && !approvals::is_for(call, &approval)
+    {
+        return Err(missing(id).into());
+    }
+    Ok(why)
 }
 
 /// Where something is.

@@ -1,6 +1,6 @@
 //! Sessions: open, change, add, look back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -8,15 +8,16 @@ use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Code, LineKind, Op, OpResult, OpenSession, Refused, Seq,
     Session, SessionChange, SessionId,
 };
-use quorate_engine::{Happening, Page as Span, TIMELINE_MAX, TimelineLine};
+use quorate_engine::{Happening, Page as Span, TimelineLine};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::messages::visible;
 use super::{Page, checked_limit, number_in};
 use crate::api::{Operation, Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::message::MessageOut;
 use crate::wire::{self, Raw, Sealing, time};
 
@@ -180,12 +181,12 @@ fn of(session: &Session) -> SessionFields {
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let page: Page = call.query()?;
-    let limit = checked_limit(page.limit)?;
-    let after = page.cursor.map(SessionId::new).transpose()?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = asked.cursor.map(SessionId::new).transpose()?;
     let sessions = call.space.sessions(after.as_ref(), limit).await?;
     let cursor = sessions.last().filter(|_| sessions.len() == limit).map(|last| last.id.to_string());
-    ok(&Listed { name: "sessions", items: sessions.iter().map(of).collect(), cursor: Some(cursor) })
+    page("sessions", sessions.iter().map(|one| (one.id.to_string(), of(one))), cursor)
 }
 
 /// How a session changes.
@@ -382,12 +383,45 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
         Some(false) | None => Span::After(from.unwrap_or(Seq(0))),
     };
     let (kind, limit) = (wanted.kind.as_deref().map(kind_of).transpose()?, checked_limit(wanted.limit)?);
-    let lines = call.space.timeline(&SessionId::new(id)?, kind, span, limit).await?;
-    // A page is so many records, and one of them may have several lines.
-    let records = lines.iter().map(|line| line.seq).collect::<BTreeSet<_>>().len();
-    let is_full = records >= limit.min(TIMELINE_MAX);
-    let cursor = lines.last().filter(|_| is_full).map(|last| last.seq.0.to_string());
-    ok(&Listed { name: "timeline", items: lines.iter().map(LineOut::new).collect(), cursor: Some(cursor) })
+    let id = SessionId::new(id)?;
+    let (lines, rest) = call.space.timeline(&id, kind, span, limit).await?;
+    let lines = seen(&call, &id, lines).await?;
+    // A record may have several lines, and the cursor stands between records: none of it is left out.
+    ok(&TimelineOut {
+        timeline: lines.iter().map(LineOut::new).collect(),
+        cursor: rest.map(|seq| seq.0.to_string()),
+    })
+}
+
+/// What an agent may see of a timeline: whoever takes part sees all of it, others no messages but their own.
+async fn seen(
+    call: &Call,
+    id: &SessionId,
+    lines: Vec<TimelineLine>,
+) -> Result<Vec<TimelineLine>, crate::problem::Problem> {
+    let Some(by) = call.by() else { return Ok(lines) };
+    // A name that nobody opened has no participants.
+    let takes_part = call.space.session(id).await.is_ok_and(|session| {
+        let mut there = session.participants.iter().filter(|one| one.left_at.is_none());
+        session.coordinator.as_ref() == Some(by) || there.any(|one| one.agent == *by)
+    });
+    if takes_part {
+        return Ok(lines);
+    }
+    let mut seen = Vec::with_capacity(lines.len());
+    for line in lines {
+        match &line.what {
+            Happening::Message { id, .. } if visible(call, call.space.message(*id).await?).is_none() => {}
+            _ => seen.push(line),
+        }
+    }
+    Ok(seen)
+}
+
+#[derive(Serialize)]
+struct TimelineOut {
+    timeline: Vec<LineOut>,
+    cursor: Option<String>,
 }
 
 /// Something that happened in a session.

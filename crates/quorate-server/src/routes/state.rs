@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_core::describe::{self, Names};
 use quorate_core::{
-    Agent, AgentNo, Agents, Code, Counts, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp, World, describe,
+    Agent, AgentNo, Agents, Code, Counts, Eras, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp, World,
 };
 use quorate_engine::{Error, Space};
 use schemars::JsonSchema;
@@ -47,6 +48,7 @@ struct State {
     seq: Seq,
     at: Timestamp,
     agents: Arc<Agents>,
+    eras: Arc<Eras>,
     counts: Counts,
     tasks: TaskCounts,
     sessions: Vec<Item>,
@@ -79,6 +81,7 @@ async fn at_the_head(space: &Space) -> Result<State, Error> {
         seq: published.head.seq,
         at: published.head.at,
         agents: Arc::clone(&published.agents),
+        eras: Arc::clone(&published.eras),
         counts: published.counts,
         tasks: published.tasks,
         sessions,
@@ -119,6 +122,7 @@ async fn folded(call: &Call, at: Seq) -> Result<State, Error> {
         seq: at,
         at: when,
         agents: Arc::clone(world.working.agents()),
+        eras: Arc::clone(world.working.eras()),
         counts: world.working.counts(),
         tasks: world.working.task_counts(),
         sessions: of(|item| matches!(item, Item::Session(_))).collect(),
@@ -167,8 +171,9 @@ struct AgentAtOut {
 
 fn shown(state: &State) -> StateOut {
     let name = |number: AgentNo| state.agents.get(number).map_or_else(String::new, |one| one.id.to_string());
+    let names = Names { agents: &name, eras: &state.eras };
     let items = |items: &[Item]| -> Vec<_> {
-        items.iter().map(|item| effect::fields(describe::item(item, &name))).collect()
+        items.iter().map(|item| effect::fields(describe::item(item, &names))).collect()
     };
     let agents = { state.agents.iter() }
         .filter(|(_, agent)| !agent.removed)

@@ -6,9 +6,10 @@ use quorate_core::{AgentId, Code, History, Op, Pattern, Refused, Seq, Subscribe}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Page, checked_limit};
 use crate::api::{Route, delete, get, put, words};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{Answer, Call, ok, page};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -16,7 +17,9 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/agents/{id}/subscriptions", "subscriptions.list", "Which topics an agent hears.")
             .path::<words::Id>("id")
-            .lists_all::<SubscriptionOut>("subscriptions")
+            .for_itself()
+            .query::<Page>()
+            .lists::<SubscriptionOut>("subscriptions")
             .to(list),
         put(
             ONE,
@@ -129,8 +132,15 @@ pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, cal
 
 pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
+    let asked: Page = call.query()?;
+    let limit = checked_limit(asked.limit)?;
+    let after = asked.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose()?.map(|one| one.to_string());
     let found = call.space.subscriptions(&agent).await?;
-    let items = found.iter();
-    let items = items.map(|one| SubscriptionOut { topic: one.pattern.to_string(), since: one.since.0 });
-    ok(&Listed { name: "subscriptions", items: items.collect(), cursor: None })
+    let mut items: Vec<_> = found.iter().map(|one| (one.pattern.to_string(), one.since.0)).collect();
+    items.sort();
+    items.retain(|(topic, _)| after.as_ref().is_none_or(|after| topic > after));
+    let cursor = items.get(limit - 1).map(|(topic, _)| topic.clone());
+    items.truncate(limit);
+    let shown = items.into_iter().map(|(topic, since)| (topic.clone(), SubscriptionOut { topic, since }));
+    page("subscriptions", shown, cursor)
 }

@@ -11,7 +11,7 @@ use super::checked_limit;
 use super::inbox::checked_wait;
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{Answer, Call, Listed, answer, ok, page};
 use crate::wire::task::{GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -131,7 +131,7 @@ pub(crate) async fn claim(call: Call) -> Answer {
         }
     };
     let items = held.iter().map(|task| InHandOut::new(&call.space, task, since)).collect();
-    ok(&Listed { name: "tasks", items, cursor: None })
+    ok(&Listed { name: "tasks", items })
 }
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
@@ -217,8 +217,8 @@ pub(crate) async fn list(call: Call) -> Answer {
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
     let after = filter.cursor.map(TaskId::new).transpose()?;
-    let page = call.space.tasks(&meant, after.as_ref(), checked_limit(filter.limit)?).await?;
+    let found = call.space.tasks(&meant, after.as_ref(), checked_limit(filter.limit)?).await?;
     let agents = &call.space.published().agents;
-    let items = page.tasks.iter().map(|task| TaskOut::new(agents, task)).collect();
-    ok(&Listed { name: "tasks", items, cursor: Some(page.cursor.map(|id| id.to_string())) })
+    let items = found.tasks.iter().map(|task| (task.spec.id.to_string(), TaskOut::new(agents, task)));
+    page("tasks", items, found.cursor.map(|id| id.to_string()))
 }

@@ -1,8 +1,12 @@
 //! Effects in JSON, and who may see which. Never the content of a payload.
 
-use quorate_core::describe::{self, Fields, Value as Described};
-use quorate_core::{AgentId, AgentNo, Agents, Effect, Item};
+use quorate_core::describe::{self, Fields, Names, Value as Described};
+use quorate_core::{AgentId, AgentNo, Effect, Item, Next, Record};
+
+use quorate_engine::Published;
 use serde_json::{Map, Value};
+
+use super::time;
 
 /// What a reader may see and wants to.
 pub(crate) struct Sight {
@@ -16,8 +20,14 @@ pub(crate) struct Sight {
     pub(crate) session: Option<String>,
 }
 
-/// An effect as a reader sees it, if it does.
-pub(crate) fn seen(effect: &Effect, principal: &str, sight: &Sight, agents: &Agents) -> Option<Value> {
+/// What a reader sees of a record with these effects.
+pub(crate) fn seen(record: &Record, effects: &[Effect], sight: &Sight, space: &Published) -> Vec<Value> {
+    let placed = describe::placed(effects);
+    placed.filter_map(|(n, effect)| seen_one(effect, n, record, sight, space)).collect()
+}
+
+fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Published) -> Option<Value> {
+    let agents = &space.agents;
     if !sight.kinds.is_empty() && !sight.kinds.iter().any(|kind| kind == effect.as_str()) {
         return None;
     }
@@ -25,7 +35,8 @@ pub(crate) fn seen(effect: &Effect, principal: &str, sight: &Sight, agents: &Age
         return None;
     }
     let concerns = |agent: &AgentId| {
-        principal.strip_prefix("agent:") == Some(agent.as_str()) || names(effect, agent, agents.number(agent))
+        record.principal.strip_prefix("agent:") == Some(agent.as_str())
+            || names(effect, agent, agents.number(agent))
     };
     if sight.agent.as_ref().is_some_and(|agent| !concerns(agent)) {
         return None;
@@ -37,13 +48,14 @@ pub(crate) fn seen(effect: &Effect, principal: &str, sight: &Sight, agents: &Age
         return None;
     }
     let name = |number: AgentNo| agents.get(number).map_or_else(String::new, |agent| agent.id.to_string());
-    let mut shown = fields(describe::describe(effect, &name));
-    if let (Some(viewer), Effect::Sent { message, .. }) = (&sight.viewer, effect)
-        && message.from.as_ref() != Some(viewer)
+    let names = Names { agents: &name, eras: &space.eras };
+    let mut shown = fields(describe::describe(effect, (record.seq, n), &names));
+    if let Some(viewer) = &sight.viewer
+        && !is_of(effect, viewer)
         && let Some(Value::Array(deliveries)) = shown.get_mut("deliveries")
     {
-        // Who else got it is the sender's business.
-        deliveries.retain(|one| one["agent"] == viewer.as_str());
+        // Who else got it is the sender's business, and what others took or acked is theirs.
+        deliveries.retain(|one| one["agent"].is_null() || one["agent"] == viewer.as_str());
     }
     Some(Value::Object(shown))
 }
@@ -64,6 +76,11 @@ fn is_for_all(effect: &Effect) -> bool {
     }
 }
 
+/// Whether an effect is the sending of a message by this agent.
+fn is_of(effect: &Effect, agent: &AgentId) -> bool {
+    matches!(effect, Effect::Sent { message, .. } if message.from.as_ref() == Some(agent))
+}
+
 /// Whether an effect names an agent as one whom it is about.
 fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
     let is = |other: AgentNo| number == Some(other);
@@ -76,7 +93,7 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
         | Effect::AgentRemoved { number: other }
         | Effect::AgentStatus { number: other, .. } => is(*other),
         Effect::Taken { agent: other, .. } | Effect::Brought { agent: other, .. } => is(*other),
-        Effect::Redriven { to, .. } => to.agent_no().is_some_and(is),
+        Effect::Returned { next: Next::Redirected(other), .. } if is(*other) => true,
         Effect::WaitAborted { cycle } => cycle.iter().any(|(other, _)| is(*other)),
         Effect::Changed { item, .. } => match item {
             Item::Budget(budget) => budget.owner.is_some_and(is),
@@ -99,7 +116,8 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
             }
             Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
         },
-        _ => false,
+        // Whatever happens to a delivery happens to its recipient, also if time alone brought it about.
+        other => other.origins().any(|(_, origin)| origin.to.agent_no().is_some_and(is)),
     }
 }
 
@@ -125,6 +143,8 @@ fn value_of(value: Described) -> Value {
         Described::Text(text) => text.into(),
         Described::Number(number) => number.into(),
         Described::Share(share) => share.into(),
+        Described::Time(at) => time::shown(at).into(),
+        Described::Nothing => Value::Null,
         Described::List(list) => list.into_iter().map(value_of).collect(),
         Described::Group(group) => Value::Object(fields(group)),
     }

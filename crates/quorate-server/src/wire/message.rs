@@ -172,11 +172,6 @@ impl PriorityIn {
     }
 }
 
-/// The word for a priority.
-pub(crate) fn word_of(priority: Priority) -> &'static str {
-    ["low", "normal", "high", "urgent"][usize::from(priority.level.min(3))]
-}
-
 impl MessageIn<'_> {
     /// The message, from this agent unless it names one itself, which the kernel allows only to those who may.
     pub(crate) fn read(self, sealing: &Sealing<'_>, from: Option<&AgentId>) -> Result<Message, Refused> {
@@ -308,7 +303,7 @@ impl MessageOut {
             kind: message.kind.as_str(),
             action: message.action.clone(),
             payload: shown(&message.payload, message.content_type.as_deref()),
-            priority: word_of(message.priority),
+            priority: message.priority.as_str(),
             durability: match message.durability {
                 Durability::Durable => "durable",
                 Durability::Ephemeral => "ephemeral",

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::entry::FenceIn;
-use super::message::{PriorityWord, word_of};
+use super::message::PriorityWord;
 use super::{Sealing, time};
 use crate::api::words;
 use crate::settings::Times;
@@ -318,7 +318,7 @@ impl TaskOut {
             task_type: task.spec.task_type.to_string(),
             agent: task.spec.agent.and_then(name),
             status: task.status().as_str(),
-            priority: word_of(task.spec.priority),
+            priority: task.spec.priority.as_str(),
             attempt: task.attempt,
             max_attempts: task.spec.attempts_max,
             depends_on: ids(&task.spec.depends_on),

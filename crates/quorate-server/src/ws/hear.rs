@@ -186,6 +186,7 @@ impl Talk {
         if self.asking.len() >= REQUESTS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many requests of this connection wait")
                 .limit(REQUESTS_MAX as u64)
+                .passes()
                 .hint("wait for some of the answers")
                 .into());
         }

@@ -75,26 +75,26 @@ impl Trails {
                     self.sent(found, seq, (message, first.0, deliveries), report);
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
-                    for (number, token) in deliveries {
-                        self.lease(number.0, token.0, seq, report);
+                    for held in deliveries {
+                        self.lease(held.delivery.0, held.token.0, seq, report);
                     }
                 }
-                Effect::Acked { delivery, token } => {
+                Effect::Acked { delivery, token, .. } => {
                     self.end(delivery.0, EndState::Acked, Some(token.0), seq, report);
                 }
                 Effect::Returned { delivery, token, next: Next::Dead, .. } => {
                     self.end(delivery.0, EndState::Dead, Some(token.0), seq, report);
                 }
-                Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery } => {
+                Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery, .. } => {
                     self.end(delivery.0, EndState::Expired, None, seq, report);
                 }
-                Effect::Purged { delivery } => self.end(delivery.0, EndState::Purged, None, seq, report),
+                Effect::Purged { delivery, .. } => self.end(delivery.0, EndState::Purged, None, seq, report),
                 Effect::AckedMany { deliveries } => {
-                    for (delivery, token) in deliveries {
-                        self.end(delivery.0, EndState::Acked, Some(token.0), seq, report);
+                    for held in deliveries {
+                        self.end(held.delivery.0, EndState::Acked, Some(held.token.0), seq, report);
                     }
                 }
-                Effect::Barred { delivery } => self.end(delivery.0, EndState::Dead, None, seq, report),
+                Effect::Barred { delivery, .. } => self.end(delivery.0, EndState::Dead, None, seq, report),
                 Effect::Written { key, version, part, .. } => {
                     let content = codec::part(record, *part).ok().flatten();
                     let (call, digest) = match &content {

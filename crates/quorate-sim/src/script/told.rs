@@ -170,9 +170,9 @@ impl Stage {
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
                 format!("{} {}{why}: {}", called(*delivery), cause.as_str(), self.next_line(*next))
             }
-            Effect::Expired { delivery } => format!("{} expired", called(*delivery)),
+            Effect::Expired { delivery, .. } => format!("{} expired", called(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
-            Effect::Purged { delivery } => format!("{} purged", called(*delivery)),
+            Effect::Purged { delivery, .. } => format!("{} purged", called(*delivery)),
             Effect::Written { key, version, restores: Some(restored), .. } => {
                 format!("{key} is at v{version}, as v{} was", restored.version)
             }
@@ -187,7 +187,7 @@ impl Stage {
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::AckedMany { deliveries } => {
-                let all: Vec<_> = deliveries.iter().map(|(number, _)| called(*number)).collect();
+                let all: Vec<_> = deliveries.iter().map(|held| called(held.delivery)).collect();
                 format!("{} acked", all.join(", "))
             }
             Effect::Brought { agent, first, letters } => {
@@ -195,7 +195,7 @@ impl Stage {
                 let all: Vec<_> = numbers.map(|number| self.cast().called(number).0.to_owned()).collect();
                 format!("{} brought to {}", all.join(", "), self.agent_name(*agent))
             }
-            Effect::Barred { delivery } => format!("{} barred: dead", called(*delivery)),
+            Effect::Barred { delivery, .. } => format!("{} barred: dead", called(*delivery)),
             Effect::SpaceCreated { name, .. } => format!("{name} begins"),
             Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
             Effect::Restored { generation } => format!("generation {generation} begins"),

@@ -33,6 +33,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     r#"POST /v1/request {"from":"alice","to":"bob","type":"query","action":"sum","payload":[1,2],"timeoutMs":1}"#,
     r#"PUT /v1/agents/bob/subscriptions/findings.%3E {}"#,
     r#"PUT /v1/context/notes/plan {"type":"note","content":{"a":1},"expect":0,"dependsOn":["k"]}"#,
+    r#"PUT /v1/context/notes/odd {"content":{"\ud83d\ude00":["\ud83d\ude00 \u00e9"]}}"#,
     r#"GET /v1/context?prefix=notes&type=note&author=alice&limit=10"#,
     r#"GET /v1/context/notes/plan?version=1"#,
     r#"GET /v1/context/notes/plan/history"#,
@@ -152,6 +153,10 @@ pub(crate) fn check(case: &[u8], status: u16, text: &str) {
         }
         assert_eq!(problem["status"], status, "{text}\nfor {case}");
         assert!(!text.contains("qrt_"), "a secret is told: {text}");
+    } else if text.starts_with('{') {
+        // Whatever got in, everybody can read what comes out.
+        let read = text.lines().try_for_each(|line| serde_json::from_str::<Value>(line).map(drop));
+        assert!(read.is_ok(), "{read:?}: {text}\nfor {case}");
     }
 }
 
@@ -176,9 +181,15 @@ fn i21_requests_from_outside() {
             check(&case, status, &text);
         }
         println!("{asked} requests, {taken} of them taken");
-        // It goes on as before.
-        let (status, text) = hub.ask(&hub.admin, b"GET /v1/agents/bob").await.unwrap();
-        assert_eq!(status, 200, "{text}");
+        // It goes on as before, and nothing that was taken keeps anybody from reading the lists.
+        for list in
+            ["/v1/agents/bob", "/v1/context", "/v1/messages", "/v1/tasks", "/v1/sessions", "/v1/locks"]
+        {
+            let case = format!("GET {list}");
+            let (status, text) = hub.ask(&hub.admin, case.as_bytes()).await.unwrap();
+            assert_eq!(status, 200, "{text}");
+            check(case.as_bytes(), status, &text);
+        }
     });
 }
 

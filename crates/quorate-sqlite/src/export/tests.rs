@@ -113,7 +113,7 @@ fn i18_a_token_is_told_without_its_digest() {
     let has_digest = |line: &&ExportLine| line.body.windows(32).any(|bytes| bytes == work::tokens::DIGEST);
     let made = lines.iter().find(has_digest).expect("the body has it");
     let names: Vec<_> = made.effects[0].iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["effect", "token", "role", "agent", "name", "expiresAtMs", "by", "atMs"]);
+    assert_eq!(names, ["effect", "token", "role", "agent", "name", "expiresAt", "by", "at"]);
     let shown = |name| text(get(&made.effects[0], name));
     assert_eq!((shown("role"), shown("agent"), shown("by")), ("agent", "bob", "admin:anna"));
     assert_eq!(made.principal, "admin:anna");

@@ -82,14 +82,16 @@ impl<'w> Draft<'w> {
             Effect::AgentRemoved { number } => self.known(*number),
             Effect::Sent { first, deliveries, .. } => self.sent(*first, deliveries),
             Effect::Leased { deliveries, .. } => {
-                deliveries.iter().try_for_each(|(number, token)| self.leased(*number, *token))
+                deliveries.iter().try_for_each(|held| self.leased(held.delivery, held.token))
             }
-            Effect::Acked { delivery, token } => self.held(*delivery, *token).map(|_| self.over(*delivery)),
+            Effect::Acked { delivery, token, .. } => {
+                self.held(*delivery, *token).map(|_| self.over(*delivery))
+            }
             Effect::Returned { delivery, token, cause, next, .. } => {
                 self.returned(*delivery, *token, *cause, *next)
             }
-            Effect::Expired { delivery } => self.waiting(*delivery).map(|_| self.over(*delivery)),
-            Effect::Purged { delivery } => match self.standing(*delivery) {
+            Effect::Expired { delivery, .. } => self.waiting(*delivery).map(|_| self.over(*delivery)),
+            Effect::Purged { delivery, .. } => match self.standing(*delivery) {
                 Some(Standing::Waiting { .. } | Standing::Held { .. }) => {
                     self.over(*delivery);
                     Ok(())
@@ -130,17 +132,17 @@ impl<'w> Draft<'w> {
             }
             Effect::AckedMany { deliveries } => deliveries
                 .iter()
-                .try_for_each(|(number, token)| self.held(*number, *token).map(|_| self.over(*number))),
+                .try_for_each(|held| self.held(held.delivery, held.token).map(|_| self.over(held.delivery))),
             Effect::Taken { agent, deliveries, .. } => {
                 self.known(*agent)?;
-                deliveries.iter().try_for_each(|(number, token)| self.leased(*number, *token))
+                deliveries.iter().try_for_each(|held| self.leased(held.delivery, held.token))
             }
             Effect::Brought { agent, first, letters } => {
                 self.known(*agent)?;
                 let to = NewDelivery { to: (*agent).into(), lease: None };
                 self.sent(*first, &vec![to; letters.len()])
             }
-            Effect::Barred { delivery } => {
+            Effect::Barred { delivery, .. } => {
                 let tried = self.waiting(*delivery)?;
                 self.died.push((*delivery, tried));
                 self.deliveries.insert(*delivery, Standing::Dead);

@@ -77,14 +77,16 @@ impl<'a> Folded<'a> {
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
-                    for (delivery, _) in deliveries {
-                        self.scheduled.remove(delivery);
+                    for held in deliveries {
+                        self.scheduled.remove(&held.delivery);
                     }
                 }
                 Effect::Returned { delivery, next: Next::Scheduled(_), .. } => {
                     self.scheduled.insert(*delivery);
                 }
-                Effect::Expired { delivery } | Effect::Purged { delivery } | Effect::Barred { delivery } => {
+                Effect::Expired { delivery, .. }
+                | Effect::Purged { delivery, .. }
+                | Effect::Barred { delivery, .. } => {
                     self.scheduled.remove(delivery);
                 }
                 // What was due by then is written as ready; the rest goes on waiting for its time.

@@ -11,7 +11,7 @@ use quorate_core::{
     Snapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{
-    Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
+    Before, Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
 };
 use quorate_store::{Entry, Page, When};
 
@@ -68,7 +68,7 @@ impl Reads for Space {
         })
     }
 
-    fn outbox(&self, agent: AgentId, before: Option<Seq>, limit: usize) -> Promise<'_, OutboxPage> {
+    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move { Self::outbox(self, &agent, before, limit).await })
     }
 
@@ -89,7 +89,7 @@ impl Reads for Space {
     fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Seq>,
+        before: Option<Before>,
         limit: usize,
     ) -> Promise<'_, MessagesPage> {
         Box::pin(async move { Self::messages(self, &filter, before, limit).await })
@@ -134,10 +134,10 @@ impl Reads for Space {
         kind: Option<LineKind>,
         page: Page,
         limit: usize,
-    ) -> Promise<'_, Vec<TimelineLine>> {
+    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
-            let lines = Self::timeline(self, &id, kind, page, limit).await?;
-            Ok(lines.into_iter().map(TimelineLine::from).collect())
+            let (lines, rest) = Self::timeline(self, &id, kind, page, limit).await?;
+            Ok((lines.into_iter().map(TimelineLine::from).collect(), rest))
         })
     }
 

@@ -6,7 +6,7 @@ use quorate_core::{
     AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
     ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
-use quorate_engine::{Check, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
+use quorate_engine::{Before, Check, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 use quorate_store::{Entry, Page, When};
 
 use super::Promise;
@@ -38,15 +38,19 @@ pub trait Reads: Send + Sync {
     /// What lies in an agent's inbox and has not ended.
     fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>>;
     /// What an agent sent before a record, newest first.
-    fn outbox(&self, agent: AgentId, before: Option<Seq>, limit: usize) -> Promise<'_, OutboxPage>;
+    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage>;
     /// The first dead letters of an agent, or of all.
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>>;
 
     /// A message by its id, or by the one that its sender gave it.
     fn message(&self, id: String) -> Promise<'_, MessageInfo>;
     /// Messages before a record, newest first.
-    fn messages(&self, filter: MessageFilter, before: Option<Seq>, limit: usize)
-    -> Promise<'_, MessagesPage>;
+    fn messages(
+        &self,
+        filter: MessageFilter,
+        before: Option<Before>,
+        limit: usize,
+    ) -> Promise<'_, MessagesPage>;
     /// Why a message or a task is where it is.
     fn why(&self, id: String) -> Promise<'_, Why>;
 
@@ -70,7 +74,7 @@ pub trait Reads: Send + Sync {
         kind: Option<LineKind>,
         page: Page,
         limit: usize,
-    ) -> Promise<'_, Vec<TimelineLine>>;
+    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)>;
 
     /// A procedure as it is, or as it was after a record.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo>;

@@ -35,6 +35,7 @@ impl Draft<'_> {
         if self.working.tasks().line().count_of(agent) >= CONSUMERS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many claims wait for tasks of this agent")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
+                .passes()
                 .hint("let fewer claims wait, each for more tasks"));
         }
         let turn = self.working.next_turn();

@@ -18,6 +18,7 @@ impl Draft<'_> {
         if self.working.tasks().awaited().count_of(agent) >= TASK_WAITS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the agent waits for too many tasks")
                 .limit(TASK_WAITS_PER_AGENT_MAX as u64)
+                .passes()
                 .hint("let fewer of its threads wait at the same time")
                 .into());
         }

@@ -5,12 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use quorate_core::describe::{self, Value as Described};
+use quorate_core::describe::{self, Fields, Names, Value as Described};
 use quorate_core::{
     AgentId, AgentNo, Agents, DeliveryNo, Destination, Effect, EndState, Item, Message, MessageType, Record,
     Task, TaskState, Timestamp, Verb, codec,
 };
-use quorate_engine::Space;
+use quorate_engine::{Published, Space};
+
 use serde_json::{Value, json};
 
 use crate::wire::time;
@@ -21,21 +22,25 @@ const OPEN_MAX: usize = 100_000;
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Adds what a record says in words, a line for each thing that happened.
-pub(super) fn words(record: &Record, agents: &Agents, out: &mut String) {
+pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
     let at = time::shown(record.at);
     let Ok(body) = codec::read_bare(record) else {
         let _ = writeln!(out, "[{at}] [hub] UNREADABLE: record {}", record.seq);
         return;
     };
-    let name = |number: AgentNo| name_of(agents, number);
-    for effect in &body.effects {
+    let name = |number: AgentNo| name_of(&space.agents, number);
+    let names = Names { agents: &name, eras: &space.eras };
+    for (n, effect) in describe::placed(&body.effects) {
         let line = match effect {
             Effect::Sent { message, .. } => message_in_words(message),
             Effect::Changed { verb, item: Item::Task(task) } => task_in_words(*verb, task, &name),
             _ => None,
         };
         let who = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
-        let line = line.unwrap_or_else(|| format!("[{who}] LOGGED: {}", fields_in_words(effect, &name)));
+        let line = line.unwrap_or_else(|| {
+            let fields = describe::describe(effect, (record.seq, n), &names);
+            format!("[{who}] LOGGED: {}", fields_in_words(fields))
+        });
         // One thing, one line, whatever an agent wrote.
         let line: String =
             line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
@@ -81,8 +86,7 @@ fn why(rationale: &Option<String>) -> String {
 }
 
 /// An effect as its name and its fields.
-fn fields_in_words(effect: &Effect, name: &dyn Fn(AgentNo) -> String) -> String {
-    let fields = describe::describe(effect, name);
+fn fields_in_words(fields: Fields) -> String {
     let mut text = String::new();
     for (field, value) in fields {
         match (field, value) {
@@ -90,8 +94,9 @@ fn fields_in_words(effect: &Effect, name: &dyn Fn(AgentNo) -> String) -> String 
             (field, Described::Text(word)) => drop(write!(text, " {field}={word}")),
             (field, Described::Number(number)) => drop(write!(text, " {field}={number}")),
             (field, Described::Share(share)) => drop(write!(text, " {field}={share}")),
+            (field, Described::Time(at)) => drop(write!(text, " {field}={}", time::shown(at))),
             (field, Described::List(list)) => drop(write!(text, " {field}={}", list.len())),
-            (_, Described::Group(_)) => {}
+            (_, Described::Group(_) | Described::Nothing) => {}
         }
     }
     text
@@ -192,14 +197,14 @@ impl Teller {
                     }
                 }
                 Effect::Taken { agent, deliveries, .. } => {
-                    for (number, _) in deliveries {
-                        if let Some((_, to)) = self.open.get_mut(number) {
+                    for held in deliveries {
+                        if let Some((_, to)) = self.open.get_mut(&held.delivery) {
                             *to = Some(*agent);
                         }
                     }
                 }
                 Effect::AckedMany { deliveries } => {
-                    let acked = deliveries.iter().filter_map(|(number, _)| self.open.remove(number));
+                    let acked = deliveries.iter().filter_map(|held| self.open.remove(&held.delivery));
                     ends.extend(acked.map(|(open, to)| (open, to, EndState::Acked)));
                 }
                 other => ends.extend(self.ended_by(other)),
@@ -219,9 +224,9 @@ impl Teller {
         let number = match effect {
             Effect::Acked { delivery, .. }
             | Effect::Returned { delivery, .. }
-            | Effect::Expired { delivery }
-            | Effect::Purged { delivery }
-            | Effect::Barred { delivery } => *delivery,
+            | Effect::Expired { delivery, .. }
+            | Effect::Purged { delivery, .. }
+            | Effect::Barred { delivery, .. } => *delivery,
             _ => return None,
         };
         let (how, _) = effect.ended(number)?;

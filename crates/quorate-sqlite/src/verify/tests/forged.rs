@@ -1,10 +1,10 @@
 //! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
 
 use quorate_core::{
-    AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Item, Key,
-    Letter, Message, NewDelivery, Next, Payload, Pool, PoolNo, Presence, Priority, Recipient, ReturnCause,
-    Role, SpaceName, Subscription, SubscriptionState, Takers, Timestamp, Token, TokenDigest, TokenId,
-    TokenRole, TokenState, Verb, Version, codec,
+    AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Holding, Item,
+    Key, Letter, Message, NewDelivery, Next, Origin, Payload, Pool, PoolNo, Presence, Priority, Recipient,
+    ReturnCause, Role, SpaceName, Subscription, SubscriptionState, Takers, Timestamp, Token, TokenDigest,
+    TokenId, TokenRole, TokenState, Verb, Version, codec,
 };
 
 use super::*;
@@ -103,11 +103,21 @@ fn i19_two_tokens_with_one_secret_are_forked() {
     assert_eq!(bad.damage, Damage::Tables, "{bad:?}");
 }
 
+/// A lease that nobody gave.
+fn lease() -> Holding {
+    let origin = Origin { to: recipient(1), seq: Seq(1), n: 0 };
+    Holding { delivery: DeliveryNo(900), token: Token(1), origin }
+}
+
+fn returned(cause: ReturnCause, next: Next) -> Effect {
+    let Holding { delivery, token, origin } = lease();
+    Effect::Returned { delivery, token, cause, reason: String::new(), next, origin }
+}
+
 #[test]
 fn effects_that_do_not_fit_are_forked() {
-    let delivery = DeliveryNo(900);
-    let token = Token(1);
-    let returned = |cause, next| Effect::Returned { delivery, token, cause, reason: String::new(), next };
+    let Holding { delivery, token, origin } = lease();
+    let deliveries = vec![lease()];
     let written = |version, part| Effect::Written {
         key: Key::new("plan/a").unwrap(),
         version: Version(version),
@@ -127,12 +137,12 @@ fn effects_that_do_not_fit_are_forked() {
         sent(21, 77),
         sent(21, 1 << 32),
         sent(21, (1 << 32) | 1),
-        Effect::Leased { lease_ms: 1, deliveries: vec![(delivery, token)] },
-        Effect::Acked { delivery, token },
+        Effect::Leased { lease_ms: 1, deliveries: deliveries.clone() },
+        Effect::Acked { delivery, token, origin },
         returned(ReturnCause::Released, Next::Ready),
         returned(ReturnCause::Nacked, Next::Dead),
-        Effect::Expired { delivery },
-        Effect::Purged { delivery },
+        Effect::Expired { delivery, origin },
+        Effect::Purged { delivery, origin },
         Effect::Redriven {
             delivery,
             to: recipient(77),
@@ -148,12 +158,12 @@ fn effects_that_do_not_fit_are_forked() {
         written(100, 9),
         Effect::Deleted { key: Key::new("plan/a").unwrap(), version: Version(1) },
         Effect::Erased { seq: Seq(u64::MAX), part: 0 },
-        Effect::AckedMany { deliveries: vec![(delivery, token)] },
-        Effect::Taken { agent: AgentNo(1), lease_ms: 1, deliveries: vec![(delivery, token)] },
+        Effect::AckedMany { deliveries: deliveries.clone() },
+        Effect::Taken { agent: AgentNo(1), lease_ms: 1, deliveries },
         Effect::Taken { agent: AgentNo(u64::MAX), lease_ms: 1, deliveries: vec![] },
         Effect::Brought { agent: AgentNo(u64::MAX), first: DeliveryNo(21), letters: vec![] },
         Effect::Brought { agent: AgentNo(1), first: DeliveryNo(1), letters: vec![letter()] },
-        Effect::Barred { delivery },
+        Effect::Barred { delivery, origin },
         pool(0),
         pool(9),
         subscribed(0),

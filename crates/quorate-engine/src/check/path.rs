@@ -1,0 +1,67 @@
+//! Which place of a JSON document a byte belongs to, in words: `$.findings[2].text`.
+
+/// Characters of a key that are told.
+const KEY_CHARS_MAX: usize = 64;
+
+/// One level of the document.
+enum Level<'a> {
+    Object { key: &'a [u8], in_key: bool },
+    Array { index: usize },
+}
+
+/// The path of the value, or of the key, that this byte of valid JSON belongs to.
+pub(super) fn of(bytes: &[u8], place: usize) -> String {
+    let mut levels: Vec<Level<'_>> = Vec::new();
+    let mut at = 0;
+    while at < place {
+        match bytes[at] {
+            b'{' => levels.push(Level::Object { key: b"", in_key: true }),
+            b'[' => levels.push(Level::Array { index: 0 }),
+            b'}' | b']' => drop(levels.pop()),
+            b':' => {
+                if let Some(Level::Object { in_key, .. }) = levels.last_mut() {
+                    *in_key = false;
+                }
+            }
+            b',' => match levels.last_mut() {
+                Some(Level::Object { in_key, .. }) => *in_key = true,
+                Some(Level::Array { index }) => *index += 1,
+                None => {}
+            },
+            b'"' => {
+                let end = end_of_string(bytes, at);
+                if let Some(Level::Object { key, in_key: true }) = levels.last_mut() {
+                    *key = &bytes[at + 1..end];
+                }
+                at = end;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    told(&levels)
+}
+
+/// Where a string ends that begins here.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(bytes.len())
+}
+
+fn told(levels: &[Level<'_>]) -> String {
+    let mut path = "$".to_owned();
+    for level in levels {
+        match level {
+            // A key as it was written, escapes and all.
+            Level::Object { key, .. } => {
+                path.push('.');
+                path.extend(String::from_utf8_lossy(key).chars().take(KEY_CHARS_MAX));
+            }
+            Level::Array { index } => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
+}
