@@ -238,9 +238,6 @@ impl Space {
                     .as_ref()
                     .is_none_or(|id| message.session_id.as_deref() == Some(id.as_str()))
                 && filter.of.as_ref().is_none_or(|agent| sent_by(agent) || went_to(agent));
-            if wanted && !message.payload.is_intact() {
-                return Err(StoreError::damaged_payload(record.seq).into());
-            }
             if wanted {
                 found.push(id);
             }
