@@ -145,7 +145,7 @@ impl Tail {
             if self.tell(data, &record).is_err() {
                 return Ok(Followed::Enough);
             }
-            self.next = record["seq"].as_u64().map(|seq| seq + 1);
+            self.next = record["seq"].as_u64().map(|seq| seq.saturating_add(1));
             self.left = self.left.map(|left| left - 1);
             if self.left == Some(0) {
                 return Ok(Followed::Enough);

@@ -51,8 +51,12 @@ struct Waiting {
 }
 
 impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
+    fn from(mut problem: Problem) -> Self {
         let code = code_of(&problem.code, problem.status);
+        // Whoever reads it is told something, also by a hub that says nothing.
+        if problem.detail.is_empty() {
+            problem.detail = format!("the hub says {code}, and nothing more");
+        }
         if problem.applied != "no" && problem.asked.is_none() {
             return Remote { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
                 .into();
@@ -129,6 +133,16 @@ mod tests {
         assert_eq!((refused.facts.current_version, refused.facts.op), (Some(3), Some(1)));
         assert_eq!(refused.facts.stale[0].code, Code::VersionConflict);
         assert_eq!(refused.facts.cycle[0].waits_for, "b");
+    }
+
+    // Found with broken input: an error whose words were none.
+    #[test]
+    fn a_problem_without_a_word_is_told_by_its_code() {
+        for applied in ["no", "unknown"] {
+            let told = format!("{{\"code\":\"NOT_FOUND\",\"applied\":\"{applied}\"}}");
+            let error = of_answer(404, told.as_bytes(), "here");
+            assert_eq!(error.to_string(), "the hub says NOT_FOUND, and nothing more");
+        }
     }
 
     #[test]

@@ -293,6 +293,28 @@ async fn a_page_can_show_any_moment_and_follow_from_there() {
     hub.get(&bob, "/v1/state?at=0").await.refused(404, "NOT_FOUND");
 }
 
+// Fails under: the next number worked out with a plain `+ 1`.
+#[tokio::test]
+async fn i21_whoever_says_the_largest_number_is_told_nothing_old() {
+    let hub = Hub::new().await;
+    let bob = hub.register("bob").await;
+    let first = |reader: Reader| async move {
+        let mut reader = reader;
+        let frame = reader.body.frame().await.expect("a piece").expect("a frame");
+        String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text")
+    };
+    for (query, seen) in
+        [("", Some(u64::MAX)), ("", Some(u64::MAX - 1)), ("?from=18446744073709551615", None)]
+    {
+        let told = first(Reader::open(&hub, &bob, query, seen).await).await;
+        assert_eq!(told, format!(": from {}\n\n", u64::MAX), "{query} after {seen:?}");
+    }
+    for query in ["?from=18446744073709551615", "?from=1&seq=18446744073709551615&hash=00"] {
+        let told = hub.get(&hub.admin, &format!("/v1/audit/verify{query}")).await;
+        assert!(told.status == 404 || told.ok(200)["ok"] == false, "{query}: {}", told.text);
+    }
+}
+
 #[tokio::test]
 async fn i19_a_revoked_token_ends_what_it_follows() {
     let hub = Hub::new().await;

@@ -5,14 +5,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
 use quorate_core::{
-    Commit, IdempotencyKey, Key, Op, Principal, PutEntry, Receipt, RegisterAgent, SpaceName, Version,
+    Bearer, Commit, CreateToken, IdempotencyKey, Key, Op, Principal, PutEntry, Receipt, RegisterAgent,
+    Secret, SpaceName, TokenName, TokenRole, Version,
 };
 use quorate_engine::{Engine, Error, Space};
+use quorate_server::{App, Settings};
 use quorate_sim::aftermath::{self, in_words};
 use quorate_sim::history::{Act, Call, Once, agent};
 use quorate_sqlite::{Disk, Faults, FileKind, OpenError, Options, Repeat, SqliteStore};
 use quorate_store::{Chance, SetClock, Store, StoreError, SystemClock, When};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -87,7 +93,7 @@ async fn log_has(space: &Space, call: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_writes_and_applies_nothing() {
+async fn i22_a_full_disk_refuses_writes_and_applies_nothing() {
     let hub = hub().await;
     make(&hub.space, &send("before", 10)).await.unwrap();
     fill(&hub).await;
@@ -108,7 +114,7 @@ async fn a_full_disk_refuses_writes_and_applies_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn service_resumes_without_a_restart_when_space_returns() {
+async fn i22_service_resumes_without_a_restart_when_space_returns() {
     let hub = hub().await;
     let bob = Principal::Agent(agent("bob"));
     let mut consumer = hub.space.consume(&bob, None, &agent("bob"), 200, LEASE_MS).await.unwrap();
@@ -147,7 +153,7 @@ async fn service_resumes_without_a_restart_when_space_returns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_and_an_ack_on_a_full_disk_change_nothing() {
+async fn i22_a_claim_and_an_ack_on_a_full_disk_change_nothing() {
     let hub = hub().await;
     let bob = Principal::Agent(agent("bob"));
     make(&hub.space, &send("one", 10)).await.unwrap();
@@ -183,6 +189,54 @@ async fn a_key_is_remembered_though_the_disk_was_full_on_the_first_call_of_the_d
     let again = make(&space, &send("second", 10)).await.unwrap();
     assert_eq!(again, told, "the same key, the same body, the same answer");
     assert_eq!(log_has(&space, "second").await, 1);
+}
+
+/// A call over the interface as an admin would make it: its status and its answer.
+async fn call(app: &App, admin: &Secret, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let request = request.header("authorization", format!("Bearer {}", admin.reveal()));
+    let response = app.answer(request.body(Body::from(body.to_owned())).unwrap()).await;
+    let status = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&bytes).unwrap())
+}
+
+// Fails under: another status or another word for what was applied; a hub that stays closed when there is room again; one
+// that goes on after its disk has failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i22_i27_over_http_a_full_disk_is_507_and_a_failed_one_is_unknown() {
+    let hub = hub().await;
+    let admin = hub.space.draw_secret();
+    let create = CreateToken {
+        digest: admin.digest(),
+        bearer: Bearer::Holder(TokenRole::Admin),
+        name: TokenName::new("test").unwrap(),
+        expires_at: None,
+    };
+    hub.space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
+    let app = App::new(Arc::clone(hub.space.engine()), Settings::default()).await.unwrap();
+    let large = format!("{{\"content\":\"{}\"}}", "x".repeat(3000));
+    let put = || call(&app, &admin, "PUT", "/v1/context/k", &large);
+    fill(&hub).await;
+    let (status, told) = put().await;
+    assert_eq!(status, 507, "{told}");
+    assert_eq!((&told["code"], &told["applied"]), (&"STORAGE_FULL".into(), &"no".into()), "{told}");
+    assert_eq!(call(&app, &admin, "GET", "/v1/agents/bob", "").await.0, 200, "reads go on");
+    assert_eq!(call(&app, &admin, "GET", "/v1/context/k", "").await.0, 404, "nothing was applied");
+    hub.disk.faults().free_space();
+    let (status, told) = timeout(Duration::from_secs(10), put()).await.expect("soon");
+    assert_eq!(status, 201, "{told}");
+    // A disk that fails is another matter: what happened is unknown, and nothing more is acknowledged.
+    hub.disk.faults().fail_sync(Some(FileKind::Wal), 1, Repeat::Once);
+    for _ in 0..2 {
+        let (status, told) = put().await;
+        assert!(status >= 500, "{told}");
+        assert_eq!(
+            (&told["code"], &told["applied"]),
+            (&"STORAGE_FAILED".into(), &"unknown".into()),
+            "{told}"
+        );
+    }
 }
 
 async fn fails(what: &str, plan: impl FnOnce(&Faults)) {
@@ -241,7 +295,7 @@ async fn fails(what: &str, plan: impl FnOnce(&Faults)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_failed_sync_nothing_more_is_acknowledged() {
+async fn i22_after_a_failed_sync_nothing_more_is_acknowledged() {
     for (nth, repeat) in [(1, Repeat::Once), (2, Repeat::Once), (1, Repeat::Forever)] {
         let what = format!("sync {nth} {repeat:?}");
         fails(&what, |faults| faults.fail_sync(Some(FileKind::Wal), nth, repeat)).await;
@@ -249,7 +303,7 @@ async fn after_a_failed_sync_nothing_more_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_failed_write_nothing_more_is_acknowledged() {
+async fn i22_after_a_failed_write_nothing_more_is_acknowledged() {
     for (nth, repeat) in [(1, Repeat::Once), (2, Repeat::Once), (9, Repeat::Once), (5, Repeat::Forever)] {
         let what = format!("write {nth} {repeat:?}");
         fails(&what, |faults| faults.fail_write(Some(FileKind::Wal), nth, repeat)).await;
@@ -257,7 +311,7 @@ async fn after_a_failed_write_nothing_more_is_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_step_is_there_or_not_after_a_failed_sync() {
+async fn i22_a_whole_step_is_there_or_not_after_a_failed_sync() {
     let hub = hub().await;
     let bob = Principal::Agent(agent("bob"));
     make(&hub.space, &send("input", 10)).await.unwrap();
@@ -306,7 +360,7 @@ async fn a_data_directory_has_one_process_at_a_time() {
 
 /// Time goes on while the disk is full: a lease that ended meanwhile comes back once there is room, by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
+async fn i22_a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
     let place = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().never_grow_ahead();

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod fuzz {
+    pub(crate) mod answers;
+    pub(crate) mod dialects;
     pub(crate) mod hub;
     pub(crate) mod records;
     pub(crate) mod words;

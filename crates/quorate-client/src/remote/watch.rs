@@ -93,7 +93,7 @@ impl Watching {
     }
 
     fn take_in(&mut self, record: RecordIn) {
-        self.next = Seq(record.seq + 1);
+        self.next = Seq(record.seq.saturating_add(1));
         let mine = record.effects.into_iter().filter(|one| one.key.0.as_str().starts_with(&self.prefix));
         self.found.extend(mine.map(|one| Heard {
             seq: Seq(record.seq),

@@ -66,7 +66,7 @@ pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, ca
     let head = call.space.published().head.seq;
     let next = match (last_seen(&headers)?, wanted.from) {
         // Whoever reconnects says what it saw; the address is still that of its first request.
-        (Some(seen), _) => Seq(seen + 1),
+        (Some(seen), _) => Seq(seen.saturating_add(1)),
         (None, Some(from)) => Seq(from.max(1)),
         (None, None) => Seq(head.0 + 1),
     };

@@ -90,6 +90,44 @@ async fn i21_what_is_too_large_or_too_deep_is_refused() {
     assert_eq!(call(&mut stream, &request("GET", "/v1/info", &known, "")).await.status, 200);
 }
 
+// Fails under: the body waited for before its length is looked at.
+#[tokio::test]
+async fn i21_a_length_over_the_limit_is_refused_before_anything_is_sent() {
+    let served = Served::new().await;
+    let known = bearer(&served.hub.admin);
+    for more in ["", "expect: 100-continue\r\n"] {
+        for length in [2 * 1024 * 1024 + 1, 99_999_999_999_u64] {
+            let mut stream = plain(served.address()).await;
+            let head = format!("POST /v1/messages HTTP/1.1\r\n{known}{more}content-length: {length}\r\n\r\n");
+            let answer = call(&mut stream, &head).await;
+            assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
+            let told = answer.refused(413, "TOO_LARGE");
+            assert_eq!((&told["limit"], &told["applied"]), (&json!(2 * 1024 * 1024), &json!("no")));
+            assert!(is_closed(&mut stream).await);
+        }
+    }
+    // What is not over it is asked for.
+    let mut stream = plain(served.address()).await;
+    let head =
+        format!("PUT /v1/context/k HTTP/1.1\r\n{known}expect: 100-continue\r\ncontent-length: 13\r\n\r\n");
+    assert_eq!(call(&mut stream, &head).await.status, 100);
+    assert_eq!(call(&mut stream, "{\"content\":1}").await.status, 201);
+}
+
+// The guide says so: what is no request at all never reaches the hub, and hyper lets nobody answer in its place.
+#[tokio::test]
+async fn what_is_no_request_is_refused_with_a_status_alone() {
+    let served = Served::new().await;
+    let large = format!("GET /v1/info HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(HEADER_BYTES_MAX));
+    let huge = "POST /v1/messages HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n".to_owned();
+    for (request, status) in [("NONSENSE\r\n\r\n".to_owned(), 400), (large, 431), (huge, 400)] {
+        let mut stream = plain(served.address()).await;
+        let answer = call(&mut stream, &request).await;
+        assert_eq!((answer.status, answer.body.as_str()), (status, ""), "{answer:?}");
+        assert!(is_closed(&mut stream).await);
+    }
+}
+
 #[tokio::test]
 async fn i21_nothing_compressed_is_taken() {
     let served = Served::new().await;

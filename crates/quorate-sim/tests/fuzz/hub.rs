@@ -113,6 +113,11 @@ impl Hub {
 
     /// What comes of a request in one line; `None` if it cannot even be one of HTTP.
     pub(crate) async fn ask(&self, token: &str, line: &[u8]) -> Option<(u16, String)> {
+        self.ask_as(token, "application/json", line).await
+    }
+
+    /// The same with a body of another kind.
+    pub(crate) async fn ask_as(&self, token: &str, kind: &str, line: &[u8]) -> Option<(u16, String)> {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, path) = (parts.next()?, parts.next()?);
         let body = parts.next().unwrap_or_default().to_vec();
@@ -120,6 +125,7 @@ impl Hub {
             .method(method)
             .uri(path)
             .header("host", "localhost")
+            .header("content-type", kind)
             .header("authorization", format!("Bearer {token}"))
             .body(Body::from(body))
             .ok()?;
@@ -135,7 +141,7 @@ impl Hub {
 }
 
 /// What any answer must be.
-fn check(case: &[u8], status: u16, text: &str) {
+pub(crate) fn check(case: &[u8], status: u16, text: &str) {
     let case = String::from_utf8_lossy(case);
     // A claim that may wait is told to wait no longer than the time it named; all else is at once.
     assert!(status < 500, "{status} {text}\nfor {case}");
@@ -148,8 +154,9 @@ fn check(case: &[u8], status: u16, text: &str) {
         assert_eq!(problem["status"], status, "{text}\nfor {case}");
         assert!(!text.contains("qrt_"), "a secret is told: {text}");
     } else if text.starts_with('{') {
-        // Whatever got in, everybody can read what comes out.
-        let read = text.lines().try_for_each(|line| serde_json::from_str::<Value>(line).map(drop));
+        // Whatever got in, everybody can read what comes out: one document or several. What an agent wrote keeps its line ends.
+        let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        let read = documents.try_for_each(|document| document.map(drop));
         assert!(read.is_ok(), "{read:?}: {text}\nfor {case}");
     }
 }
