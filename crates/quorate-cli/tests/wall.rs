@@ -245,7 +245,7 @@ fn every_time_of_serve_can_be_shrunk() {
     // The lease of a second runs out, or bob is found to be silent before that.
     let again = claim(20_000).1;
     assert_eq!(again["deliveries"][0]["message"]["payload"], 1, "{again}");
-    assert_eq!(claim(20_001), (400, claim(20_001).1));
+    assert_eq!(claim(20_001), (429, claim(20_001).1));
     // Three heartbeats of 100 ms are missed.
     while hub.call("GET", "/v1/agents/alice", &json!({})).1["status"] != "offline" {
         std::thread::yield_now();

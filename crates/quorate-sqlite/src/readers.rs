@@ -25,8 +25,6 @@ pub(crate) enum ReadError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
-    Damaged(StoreError),
-    #[error(transparent)]
     Unreadable(#[from] quorate_core::codec::Unreadable),
     #[error("{0}")]
     Other(String),
@@ -60,10 +58,7 @@ impl Readers {
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (answer, told) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let found = read(connection).map_err(|error| match error {
-                ReadError::Damaged(error) => error,
-                error => StoreError::Read(in_words(&error)),
-            });
+            let found = read(connection).map_err(|error| StoreError::Read(in_words(&error)));
             // Whoever asked may have gone.
             let _ = answer.send(found);
         });
