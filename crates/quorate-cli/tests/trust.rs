@@ -302,7 +302,7 @@ fn mode(path: &std::path::Path) -> u32 {
 /// Starts a hub under the loosest umask, asks once, and ends it.
 fn once(place: &Place, data: &str, then: &str) -> Said {
     place.shell(&format!(
-        "umask 0; quorate serve --data {data} --listen 127.0.0.1:0 > ready.json 2> said.txt & hub=$!
+        "umask 0; rm -f ready.json; quorate serve --data {data} --listen 127.0.0.1:0 > ready.json 2> said.txt & hub=$!
          for i in $(seq 200); do test -s ready.json && break; sleep 0.05; done
          {then}
          code=$?; kill $hub; wait $hub; exit $code"
