@@ -173,8 +173,8 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             let answer = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
             let Some(answer) = answer else { return Ok(()) };
             let count = &read(&answer)?["results"][0]["count"];
-            let many = if *count == 1 { "delivery of {id} is" } else { "deliveries of {id} are" };
-            shape.done(&answer, &format!("{count} {} ended", many.replace("{id}", &id)));
+            let (what, are) = if *count == 1 { ("delivery", "is") } else { ("deliveries", "are") };
+            shape.done(&answer, &format!("{count} {what} of {id} {are} ended"));
             if count.as_u64() == Some(PURGE_MAX as u64) {
                 text::say(format!("there may be more: quorate agent purge {id}"));
             }

@@ -203,7 +203,7 @@ impl Space {
         };
         let page = self.items(ItemKind::Approval, after, limit, one).await?;
         let cursor = page.cursor.map(|id| ApprovalId::new(&*id)).transpose()?;
-        Ok(ApprovalPage { approvals: page.found, cursor })
+        Ok(ApprovalPage { approvals: page.items, cursor })
     }
 
     /// Who asked, as people know it.

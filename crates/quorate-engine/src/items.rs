@@ -20,20 +20,7 @@ pub struct ItemPage<T> {
     /// What was found, by id.
     pub items: Vec<T>,
     /// The id after which it goes on; `None` if there is no more.
-    pub cursor: Option<String>,
-}
-
-/// Some items, and where to go on.
-pub(crate) struct Items<T> {
-    pub(crate) found: Vec<T>,
-    /// The id after which the next page begins; `None` if there is none.
-    pub(crate) cursor: Option<Arc<str>>,
-}
-
-impl<T> From<Items<T>> for ItemPage<T> {
-    fn from(Items { found, cursor }: Items<T>) -> Self {
-        Self { items: found, cursor: cursor.map(|id| id.to_string()) }
-    }
+    pub cursor: Option<Arc<str>>,
 }
 
 impl Space {
@@ -44,7 +31,7 @@ impl Space {
     pub async fn budgets(
         &self,
         owner: Option<&AgentId>,
-        after: Option<String>,
+        after: Option<Arc<str>>,
         limit: usize,
     ) -> Result<ItemPage<Budget>, Error> {
         let published = self.published();
@@ -53,7 +40,7 @@ impl Space {
             Item::Budget(budget) if owner.is_none() || budget.owner.is_some_and(is) => Some(budget),
             _ => None,
         };
-        Ok(self.items(ItemKind::Budget, after.map(Arc::from), limit, wanted).await?.into())
+        self.items(ItemKind::Budget, after, limit, wanted).await
     }
 
     /// The requests after this id, by id, open or over: all, or those that one agent made.
@@ -63,7 +50,7 @@ impl Space {
     pub async fn requests(
         &self,
         from: Option<&AgentId>,
-        after: Option<String>,
+        after: Option<Arc<str>>,
         limit: usize,
     ) -> Result<ItemPage<Request>, Error> {
         let published = self.published();
@@ -72,19 +59,18 @@ impl Space {
             Item::Request(request) if from.is_none() || is(request.from) => Some(request),
             _ => None,
         };
-        Ok(self.items(ItemKind::Request, after.map(Arc::from), limit, wanted).await?.into())
+        self.items(ItemKind::Request, after, limit, wanted).await
     }
 
-    /// The items of a kind by id, after one of them, as far as they are wanted. A page may be short and still have a
-    /// cursor: it looked at many that were not.
+    /// The items of a kind by id, after one of them, as far as they are wanted.
     pub(crate) async fn items<T>(
         &self,
         kind: ItemKind,
         after: Option<Arc<str>>,
         limit: usize,
         wanted: impl Fn(Item) -> Option<T>,
-    ) -> Result<Items<T>, Error> {
-        let mut page = Items { found: Vec::new(), cursor: after };
+    ) -> Result<ItemPage<T>, Error> {
+        let mut page = ItemPage { items: Vec::new(), cursor: after };
         let mut looked_at = 0;
         while looked_at < LOOKED_AT_MAX {
             let read = Read::Items { kind, after: page.cursor.clone(), limit: AT_ONCE };
@@ -96,8 +82,8 @@ impl Space {
             looked_at += items.len();
             for item in items {
                 page.cursor = Some(Arc::clone(&item.key().id));
-                page.found.extend(wanted(item));
-                if page.found.len() == limit {
+                page.items.extend(wanted(item));
+                if page.items.len() == limit {
                     return Ok(page);
                 }
             }

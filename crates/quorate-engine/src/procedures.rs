@@ -139,7 +139,7 @@ impl Space {
         };
         let page = self.items(ItemKind::Procedure, after, limit, one).await?;
         let cursor = page.cursor.map(|id| ProcedureId::new(&*id)).transpose()?;
-        Ok(ProcedurePage { procedures: page.found, cursor })
+        Ok(ProcedurePage { procedures: page.items, cursor })
     }
 
     /// A procedure with its payloads.

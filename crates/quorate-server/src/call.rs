@@ -211,7 +211,12 @@ pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result
 fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Result<Space, Refused> {
     let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
     let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
-    found.filter(|_| may).ok_or_else(|| Refused::new(Code::NotFound, format!("there is no space {name:?}")).hint("leave the header Quorate-Space out: a token is good in its own space, and an admin of the hub in those of GET /v1/spaces"))
+    found.filter(|_| may).ok_or_else(|| {
+        Refused::new(Code::NotFound, format!("there is no space {name:?}")).hint(
+            "leave the header Quorate-Space out: a token is good in its own space, \
+             and an admin of the hub in those of GET /v1/spaces",
+        )
+    })
 }
 
 fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {

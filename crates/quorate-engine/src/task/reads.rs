@@ -136,7 +136,7 @@ impl Space {
         };
         let page = self.items(ItemKind::Task, after.map(TaskId::to_shared), limit, one).await?;
         let cursor = page.cursor.map(|id| TaskId::new(&*id)).transpose()?;
-        Ok(TaskPage { tasks: page.found, cursor })
+        Ok(TaskPage { tasks: page.items, cursor })
     }
 
     /// Waits until a task is over, but not longer than this; then the task as it is.

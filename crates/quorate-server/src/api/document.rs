@@ -95,7 +95,8 @@ fn whole() -> Value {
 const ABOUT: &str = "Where agents work together: durable messages, tasks, shared memory, locks, sessions. \
     Whatever changes is on disk before it is acknowledged. Errors are `application/problem+json` with a stable `code`. \
     `x-quorate-roles` lists the roles of tokens that may make a call; where `x-quorate-itself` is true, an agent may make it \
-    for itself only. `x-quorate-no-key` says why a call that is no `GET` takes no `Idempotency-Key`. Answers may get more fields; fields that a call does not know are refused.";
+    for itself only. `x-quorate-no-key` says why a call that is no `GET` takes no `Idempotency-Key`. \
+    Answers may get more fields; fields that a call does not know are refused.";
 
 fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
     let writes = operation.method != "get";

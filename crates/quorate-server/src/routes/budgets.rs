@@ -103,10 +103,10 @@ async fn shown(call: &Call, id: &BudgetId) -> Answer {
 pub(crate) async fn list(call: Call) -> Answer {
     let wanted: Page = call.query()?;
     let limit = checked_limit(wanted.limit)?;
-    let after = wanted.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string());
+    let after = wanted.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string().into());
     let found = call.space.budgets(call.by(), after, limit).await?;
     let items = found.items.iter().map(|one| (one.id.to_string(), BudgetOut::new(&call, one)));
-    page("budgets", items, found.cursor)
+    page("budgets", items, found.cursor.as_deref().map(str::to_owned))
 }
 
 impl BudgetOut {

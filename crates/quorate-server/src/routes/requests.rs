@@ -155,10 +155,10 @@ pub(super) struct Stand {
 pub(crate) async fn list(call: Call) -> Answer {
     let wanted: Page = call.query()?;
     let limit = checked_limit(wanted.limit)?;
-    let after = wanted.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string());
+    let after = wanted.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string().into());
     let found = call.space.requests(call.by(), after, limit).await?;
     let items = found.items.iter().map(|one| (one.id.to_string(), RequestOut::new(&call, one)));
-    page("requests", items, found.cursor)
+    page("requests", items, found.cursor.as_deref().map(str::to_owned))
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
