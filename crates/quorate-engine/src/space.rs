@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
-    Principal, Receipt, Refused, SpaceNo, Waiting,
+    Principal, Receipt, Refused, Seq, SpaceNo, Waiting,
 };
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
-use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
+use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, Sent, place, put_in};
 use crate::signs::Signs;
 
 /// A space of a hub. Cheap to clone.
@@ -162,9 +162,7 @@ impl Space {
             self.post.put_back(self.number, number, more);
         }
         let mut deliveries: Vec<_> = ephemeral.into_iter().map(Ephemeral::into_delivery).collect();
-        for one in handed {
-            deliveries.push(self.open_letter(one).await?);
-        }
+        deliveries.extend(self.open_letters(handed).await?);
         Ok(deliveries)
     }
 
@@ -212,31 +210,36 @@ impl Space {
         LeaseRef { delivery: self.published.borrow().eras.delivery_id(handed.delivery), token: handed.token }
     }
 
-    /// Adds the message to a handed delivery: from memory if it was just sent, else from the log.
-    pub(crate) async fn open_letter(&self, handed: Handed) -> Result<Delivery, Error> {
+    /// Adds their messages to handed deliveries: from memory if they were just sent, else from the log, all at once.
+    pub(crate) async fn open_letters(&self, mut handed: Vec<Handed>) -> Result<Vec<Delivery>, Error> {
+        let missing: Vec<_> = handed.iter().filter(|one| one.message.is_none()).map(place).collect();
+        if !missing.is_empty() {
+            put_in(handed.iter_mut(), self.letters(missing).await?);
+        }
+        Ok(handed.into_iter().filter_map(|one| self.opened(one)).collect())
+    }
+
+    /// The messages that lie at these places of the log.
+    pub(crate) async fn letters(&self, places: Vec<(Seq, u32)>) -> Result<Vec<Sent>, Error> {
+        let reads = places.iter().map(|(seq, n)| Read::Message { seq: *seq, n: *n }).collect();
+        let rows = self.engine.store.read(self.number, reads).await?;
+        let found = places.into_iter().zip(rows).map(|((seq, n), row)| match row {
+            Rows::Message(Some(stored)) => Ok((stored.at, stored.message)),
+            _ => {
+                let id = self.published.borrow().eras.message_id(seq, n);
+                Err(StoreError::Damaged(format!("the log has no message {id}").into()).into())
+            }
+        });
+        found.collect()
+    }
+
+    /// A delivery as its recipient sees it, once it has its message.
+    pub(crate) fn opened(&self, handed: Handed) -> Option<Delivery> {
         let lease = self.lease_of(&handed);
         let (seq, n) = place(&handed);
         let id = MessageRef::Durable(self.published.borrow().eras.message_id(seq, n));
-        let (sent_at, message) = match handed.message {
-            Some(sent) => sent,
-            None => {
-                let rows = self.engine.store.read(self.number, vec![Read::Message { seq, n }]).await?;
-                match rows.into_iter().next() {
-                    Some(Rows::Message(Some(stored))) => (stored.at, stored.message),
-                    _ => {
-                        return Err(StoreError::Damaged(format!("the log has no message {id}").into()).into());
-                    }
-                }
-            }
-        };
-        Ok(Delivery {
-            lease: Some(lease),
-            lease_ms: handed.lease_ms,
-            attempt: handed.attempt,
-            id,
-            sent_at,
-            message,
-        })
+        let Handed { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else { return None };
+        Some(Delivery { lease: Some(lease), lease_ms, attempt, id, sent_at, message })
     }
 
     /// Gives deliveries back untouched. Those whose lease is over meanwhile are somebody else's already.
