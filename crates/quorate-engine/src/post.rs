@@ -8,7 +8,7 @@ use quorate_core::{
     AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Refused, Seq, SpaceNo,
     Timestamp, Told, TraceContext,
 };
-use quorate_store::{BoxFuture, Handover};
+use quorate_store::{BoxFuture, Handover, StoreError};
 use tokio::sync::mpsc;
 
 use crate::ephemeral::{Ephemeral, Posted, Questions, Shelf, Untaken, no_room};
@@ -20,6 +20,9 @@ const READ_AHEAD: usize = 64;
 
 /// A message, and when it was sent.
 pub(crate) type Sent = (Timestamp, Arc<Message>);
+
+/// A message as the log has it, or how it is damaged.
+pub(crate) type Letter = Result<Sent, StoreError>;
 
 /// What lies in a mailbox.
 pub(crate) enum Mail {
@@ -291,7 +294,7 @@ pub struct Consumer {
     /// How many of those in front were in the agent's hands before: it goes on where it stopped.
     resumed: usize,
     /// The messages of the first of those that have none yet, on their way from the log.
-    reading: Option<BoxFuture<'static, Result<Vec<Sent>, Error>>>,
+    reading: Option<BoxFuture<'static, Result<Vec<Letter>, Error>>>,
 }
 
 impl Consumer {
@@ -365,10 +368,9 @@ impl Consumer {
         if let Some(message) = self.ephemeral.pop_front() {
             return Ok(Some(message.take().into_delivery()));
         }
-        match self.ready.front() {
-            None => return Ok(None),
-            Some(Handed { message: None, .. }) => self.read_ahead().await?,
-            Some(_) => {}
+        // What is read may be damaged; then it is not there any more.
+        while matches!(self.ready.front(), Some(Handed { message: None, .. })) {
+            self.read_ahead().await?;
         }
         self.resumed = self.resumed.saturating_sub(1);
         Ok(self.ready.pop_front().and_then(|handed| self.space.opened(handed)))
@@ -384,7 +386,13 @@ impl Consumer {
         });
         let letters = reading.await;
         self.reading = None;
-        put_in(self.ready.iter_mut(), letters?);
+        let (mut letters, mut seen, resumed) = (letters?.into_iter(), 0, self.resumed);
+        self.ready.retain_mut(|one| {
+            seen += 1;
+            let stays = self.space.put_in(one, &mut letters);
+            self.resumed -= usize::from(!stays && seen <= resumed);
+            stays
+        });
         Ok(())
     }
 
@@ -419,12 +427,6 @@ impl Drop for Consumer {
         self.space.post().close(self.id);
         self.space.forget_consumer(self.id);
     }
-}
-
-/// Gives the first of those that have none yet their messages.
-pub(crate) fn put_in<'a>(handed: impl Iterator<Item = &'a mut Handed>, letters: Vec<Sent>) {
-    let missing = handed.filter(|one| one.message.is_none());
-    missing.zip(letters).for_each(|(one, letter)| one.message = Some(letter));
 }
 
 /// Where a handed delivery's message lies.

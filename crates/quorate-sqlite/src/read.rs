@@ -9,9 +9,11 @@ use std::sync::Arc;
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
-    Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
+    Payload, Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
-use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
+use quorate_store::{
+    DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoreError, StoredMessage, When,
+};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
@@ -134,7 +136,7 @@ impl Reading<'_> {
             .query_row((row, codec::parts_prefix(part)), |row| row.get(0))
             .optional()?;
         let Some(prefix) = prefix else { return Ok(None) };
-        let Some((begin, whole)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
+        let Some((begin, whole, digest)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
         let start = start.min(whole);
         let length = length.min(whole - start);
         // SQLite counts from 1.
@@ -143,7 +145,11 @@ impl Reading<'_> {
             .connection
             .prepare_cached("SELECT substr(payload, ?2, ?3), substr(salts, ?4, 16) FROM log WHERE id = ?1")?
             .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Some(PartBytes { bytes: bytes.into(), erased: salt == [0; 16] }))
+        let salt = salt.try_into().map_err(|_| ReadError::Damaged(StoreError::damaged_payload(seq)))?;
+        let payload = Payload { bytes: bytes.into(), salt, digest };
+        // The digest is of the whole: what is read in pieces is left to `quorate verify`.
+        let payload = if length == whole { intact(seq, payload)? } else { payload };
+        Ok(Some(PartBytes { erased: payload.is_erased(), bytes: payload.bytes }))
     }
 
     fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {
@@ -316,6 +322,8 @@ impl Reading<'_> {
             Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
             None => None,
         };
+        let content = content.map(|content| intact(version.place.map_or(head.seq, |(seq, _)| seq), content));
+        let content = content.transpose()?;
         Ok(Entry { key: key.clone(), version, content })
     }
 
@@ -344,7 +352,11 @@ impl Reading<'_> {
             first,
             recipients: deliveries.iter().map(|delivery| delivery.to).collect(),
         });
-        Ok({ found }.next())
+        let found = { found }.next();
+        if found.as_ref().is_some_and(|found| !found.message.payload.is_intact()) {
+            return Err(ReadError::Damaged(StoreError::damaged_payload(seq)));
+        }
+        Ok(found)
     }
 
     fn delivery(&self, number: DeliveryNo) -> Result<Option<DeliveryState>, ReadError> {
@@ -426,6 +438,14 @@ impl Reading<'_> {
         let (record, body) = self.record(ended)?;
         let reason = reason_of(delivery, &body.effects);
         Ok(DeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
+    }
+}
+
+/// A payload that is what was written.
+fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
+    match payload.is_intact() {
+        true => Ok(payload),
+        false => Err(ReadError::Damaged(StoreError::damaged_payload(seq))),
     }
 }
 
