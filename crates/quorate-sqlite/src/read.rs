@@ -3,8 +3,8 @@
 mod built;
 mod sessions;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
@@ -32,7 +32,7 @@ pub(crate) fn rows(
     // A transaction has its snapshot from its first read on.
     let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
     let tail = tails.pinned(space, what, pin)?;
-    let reading = Reading { connection: &snapshot, space, tail };
+    let reading = Reading { connection: &snapshot, space, tail, sent: RefCell::default() };
     what.iter().map(|one| reading.one(one)).collect()
 }
 
@@ -78,6 +78,8 @@ struct Reading<'c> {
     space: SpaceNo,
     /// What the tables do not know yet.
     tail: Tail,
+    /// The messages of the record that was read last: those of one record are often asked for together.
+    sent: RefCell<(Seq, Vec<StoredMessage>)>,
 }
 
 impl Reading<'_> {
@@ -335,28 +337,38 @@ impl Reading<'_> {
     }
 
     fn message(&self, seq: Seq, n: u32) -> Result<Option<StoredMessage>, ReadError> {
-        if seq.0 > LAST {
-            return Ok(None);
+        let mut sent = self.sent.borrow_mut();
+        if sent.0 != seq {
+            *sent = (seq, self.messages_of(seq)?);
         }
-        let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(None) };
+        match sent.1.get(n as usize) {
+            Some(found) if !found.message.payload.is_intact() => {
+                Err(ReadError::Damaged(StoreError::damaged_payload(seq)))
+            }
+            found => Ok(found.cloned()),
+        }
+    }
+
+    /// All messages that a record sent.
+    fn messages_of(&self, seq: Seq) -> Result<Vec<StoredMessage>, ReadError> {
+        if seq.0 > LAST {
+            return Ok(Vec::new());
+        }
+        let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(Vec::new()) };
         let effects = codec::read_body(&record)?.effects.into_iter();
         let sent = effects.filter_map(|effect| match effect {
             Effect::Sent { message, first, deliveries, .. } => Some((message, first, deliveries)),
             _ => None,
         });
-        let found = sent.skip(n as usize).map(|(message, first, deliveries)| StoredMessage {
+        let stored = (0..).zip(sent).map(|(n, (message, first, deliveries))| StoredMessage {
             seq,
             n,
             at: record.at,
-            message: Arc::clone(&message),
+            message,
             first,
             recipients: deliveries.iter().map(|delivery| delivery.to).collect(),
         });
-        let found = { found }.next();
-        if found.as_ref().is_some_and(|found| !found.message.payload.is_intact()) {
-            return Err(ReadError::Damaged(StoreError::damaged_payload(seq)));
-        }
-        Ok(found)
+        Ok(stored.collect())
     }
 
     fn delivery(&self, number: DeliveryNo) -> Result<Option<DeliveryState>, ReadError> {

@@ -67,7 +67,7 @@ impl Shared {
     fn budget(&self) -> u64 {
         let mixed =
             self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let most = if mixed >> 62 == 0 { 60_000 } else { 6_000 };
+        let most = if mixed >> 61 == 0 { 30_000 } else { 6_000 };
         300 + (mixed >> 40) % most
     }
 }
