@@ -16,7 +16,7 @@ use crate::inspect::Inspect;
 use crate::limits::{
     ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
-use crate::lock::{self, AcquireLocks, FenceRef};
+use crate::lock::{self, AcquireLocks, FenceRef, RenewLocks};
 use crate::message::{Message, Payload, check_reason, check_word, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
@@ -209,8 +209,8 @@ pub enum Op {
     SetPolicy(Policy),
     /// `lock.acquire`: take locks, all of them or none, and wait for them if asked to.
     AcquireLocks(AcquireLocks),
-    /// `lock.renew`: hold locks for their time again, counted from now. Leaves no record.
-    RenewLocks(Vec<FenceRef>),
+    /// `lock.renew`: hold locks for longer, counted from now. Leaves no record.
+    RenewLocks(RenewLocks),
     /// `lock.release`: give locks back.
     ReleaseLocks(Vec<FenceRef>),
     /// `budget.set`: what a chain may spend.
@@ -490,7 +490,8 @@ impl Op {
             Self::Put(put) => put.check(),
             Self::AcquireLocks(ask) => ask.check(),
             Self::SetBudget(set) => set.check(),
-            Self::RenewLocks(locks) | Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
+            Self::RenewLocks(renew) => renew.check(),
+            Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),

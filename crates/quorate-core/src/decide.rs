@@ -36,6 +36,7 @@ use crate::ids::{
     AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
 };
 use crate::item::{Item, ItemKey};
+use crate::lock::RenewLocks;
 use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
@@ -320,7 +321,7 @@ impl<'a> Draft<'a> {
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
-            Op::RenewLocks(locks) => self.renew_locks(locks),
+            Op::RenewLocks(renew) => self.renew_locks(renew),
             Op::ReleaseLocks(locks) => self.release_locks(locks),
             Op::SetBudget(set) => self.set_budget(set),
             Op::OpenSession(open) => self.open_session(open),
@@ -431,7 +432,7 @@ fn item_of(op: &Op) -> String {
         Op::Extend(extend) => extend.lease.delivery.to_string(),
         Op::Put(put) => put.key.to_string(),
         Op::Delete(delete) => delete.key.to_string(),
-        Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
+        Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
         Op::HeartbeatTask(heartbeat) => heartbeat.lease.task.to_string(),

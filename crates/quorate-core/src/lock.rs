@@ -33,7 +33,7 @@ pub struct Grant {
     pub holder: AgentNo,
     /// The start of the holder; a new one ends the hold.
     pub epoch: Epoch,
-    /// How long it lasts, also after each renewal.
+    /// How long it lasts, also after each renewal that says nothing else.
     pub ttl_ms: u64,
     /// When it was given.
     pub at: Timestamp,
@@ -102,7 +102,7 @@ pub struct AcquireLocks {
     pub agent: AgentId,
     /// Which ones. Their order does not matter: they are taken in the order of their names.
     pub names: Vec<LockName>,
-    /// How long each hold lasts, also after each renewal.
+    /// How long each hold lasts, also after each renewal that says nothing else.
     pub ttl_ms: u64,
     /// Who of several that wait goes first.
     pub priority: Priority,
@@ -125,10 +125,7 @@ impl AcquireLocks {
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
         check_count(self.names.len())?;
-        if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&self.ttl_ms) {
-            return Err(Refused::new(Code::Invalid, format!("a lock for {} ms", self.ttl_ms))
-                .hint(format!("a lock is held {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, and may be renewed")));
-        }
+        check_length(self.ttl_ms)?;
         match self.capacity {
             Some(capacity) if !(1..=LOCK_CAPACITY_MAX).contains(&capacity) => {
                 Err(Refused::new(Code::LimitExceeded, format!("a lock with the capacity {capacity}"))
@@ -138,6 +135,38 @@ impl AcquireLocks {
             _ => Ok(()),
         }
     }
+}
+
+/// Asks to keep locks: all of them or none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RenewLocks {
+    /// Which ones, each under the fence that it is held with.
+    pub locks: Vec<FenceRef>,
+    /// How long they are held from now on. `None`: each as long as it was given for. The next renewal that says nothing
+    /// goes by what was given again: a renewal is not remembered.
+    pub ttl_ms: Option<u64>,
+}
+
+impl RenewLocks {
+    /// Keeps locks for as long as they were given for.
+    #[must_use]
+    pub fn again(locks: Vec<FenceRef>) -> Self {
+        Self { locks, ttl_ms: None }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        check_count(self.locks.len())?;
+        self.ttl_ms.map_or(Ok(()), check_length)
+    }
+}
+
+/// Refuses holds that are too short or too long.
+fn check_length(ttl_ms: u64) -> Result<(), Refused> {
+    if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&ttl_ms) {
+        return Ok(());
+    }
+    Err(Refused::new(Code::Invalid, format!("a lock for {ttl_ms} ms"))
+        .hint(format!("a lock is held {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, and may be renewed")))
 }
 
 /// Refuses lists of locks that are empty or too long.

@@ -69,6 +69,12 @@ const SAME: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "POST",
+        "/v1/locks/door/renew",
+        r#"{"fence":FENCE,"ttlMs":60000}"#,
+        r#"{"op":"lock.renew","locks":[{"lock":"door","fence":FENCE}],"ttlMs":60000}"#,
+    ),
+    (
+        "POST",
         "/v1/locks/door/release",
         r#"{"fence":FENCE}"#,
         r#"{"op":"lock.release","locks":[{"lock":"door","fence":FENCE}]}"#,

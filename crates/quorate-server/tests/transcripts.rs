@@ -178,6 +178,11 @@ async fn c8_locks_have_fences() {
     hub.post(&bob, "/v1/locks/door/acquire", &json!({})).await.refused(408, "TIMEOUT");
     let fence = json!({"fence": held["fence"]});
     hub.post(&alice, "/v1/locks/door/renew", &fence).await.ok(200);
+    let renewed = json!({"fence": held["fence"], "ttlMs": 50_000});
+    let renewed = hub.post(&alice, "/v1/locks/door/renew", &renewed).await.ok(200);
+    assert!(renewed["until"].as_str() > held["until"].as_str(), "{renewed} and {held}");
+    let short = json!({"fence": held["fence"], "ttlMs": 999});
+    hub.post(&alice, "/v1/locks/door/renew", &short).await.refused(400, "INVALID");
     hub.post(&alice, "/v1/locks/door/release", &fence).await.ok(200);
     hub.post(&bob, "/v1/locks/door/acquire", &json!({})).await.ok(200);
     let put = json!({"type": "x", "content": 1, "fence": {"lock": "door", "fence": held["fence"]}});

@@ -286,6 +286,7 @@ macro_rules! contract_tests {
                 nobody_overtakes_whoever_waits,
                 a_hold_ends_with_its_time,
                 a_renewal_leaves_no_record,
+                a_renewal_may_say_for_how_long,
                 a_new_start_gives_locks_back,
                 only_the_holder_keeps_or_releases_a_lock,
                 a_write_under_a_stale_fence_is_refused,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AcquireLocks, Code, Commit, DeliveryId, Fence, FenceRef, LockName, Locked, Op, Priority, Refused, Waiting,
+    AcquireLocks, Code, Commit, DeliveryId, Fence, FenceRef, LockName, Locked, Op, Priority, Refused,
+    RenewLocks, Waiting,
 };
 use quorate_engine::Error;
 
@@ -126,7 +127,17 @@ impl Locks {
     /// # Errors
     /// `STALE_FENCE` if one of them is lost, or a failure of the storage.
     pub async fn renew(&self) -> Result<(), Error> {
-        self.commit(Op::RenewLocks(self.locked.locks.clone())).await
+        self.commit(Op::RenewLocks(RenewLocks::again(self.locked.locks.clone()))).await
+    }
+
+    /// Holds them for so long, counted from now: this once, [`Locks::renew`] goes by their own time again.
+    ///
+    /// # Errors
+    /// `STALE_FENCE` if one of them is lost, `INVALID` for less than a second or more than a lease may last, or a failure
+    /// of the storage.
+    pub async fn renew_for(&self, time: Duration) -> Result<(), Error> {
+        let ttl_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        self.commit(Op::RenewLocks(RenewLocks { locks: self.locked.locks.clone(), ttl_ms })).await
     }
 
     /// Gives them back.

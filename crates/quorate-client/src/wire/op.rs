@@ -120,7 +120,11 @@ fn plain(op: &Op) -> Result<Value, Error> {
             "health": beat.health.as_str(),
             "note": beat.health.note(),
         }),
-        Op::RenewLocks(locks) => json!({"op": "lock.renew", "locks": fences(locks)}),
+        Op::RenewLocks(renew) => {
+            let mut named = json!({"op": "lock.renew", "locks": fences(&renew.locks)});
+            put_if(&mut named, "ttlMs", renew.ttl_ms.map(Into::into));
+            named
+        }
         Op::ReleaseLocks(locks) => json!({"op": "lock.release", "locks": fences(locks)}),
         Op::ChangeSession(change) => changed(change),
         Op::SetBudget(set) => {

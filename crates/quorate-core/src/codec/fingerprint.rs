@@ -130,9 +130,13 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
         Op::AcquireLocks(ask) => write_acquire(out, ask),
-        Op::RenewLocks(locks) => {
-            out.number(41);
-            write_fences(out, locks);
+        Op::RenewLocks(renew) => {
+            // A number of its own for each, so that what was once printed without a length still prints the same.
+            match renew.ttl_ms {
+                None => out.number(41),
+                Some(ttl_ms) => out.numbers(&[43, ttl_ms]),
+            }
+            write_fences(out, &renew.locks);
         }
         Op::ReleaseLocks(locks) => {
             out.number(42);

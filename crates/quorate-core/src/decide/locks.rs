@@ -7,7 +7,7 @@ use crate::decide::{Draft, No};
 use crate::ids::{AgentNo, ConsumerId, DeliveryId, DeliveryNo, Fence, LockName};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{LOCK_QUEUE_MAX, LOCK_WAITS_PER_AGENT_MAX, LOCKS_PER_AGENT_MAX};
-use crate::lock::{AcquireLocks, FenceRef, Grant, Lock};
+use crate::lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
 use crate::refused::{Code, Refused};
 use crate::working::Waiter;
 
@@ -99,12 +99,12 @@ impl Draft<'_> {
         Locked { locks: given, ttl_ms: waiter.ttl_ms }
     }
 
-    pub(super) fn renew_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, No> {
-        for held in self.held_locks(locks)? {
+    pub(super) fn renew_locks(&mut self, renew: &RenewLocks) -> Result<OpResult, No> {
+        for held in self.held_locks(&renew.locks)? {
             let (lock, fence) = held;
             let Some(grant) = lock.grant(fence) else { continue };
             let key = ItemKey::new(ItemKind::Lock, lock.name.as_str());
-            self.working.prolong_item(&key, fence.0, grant.ttl_ms, self.now);
+            self.working.prolong_item(&key, fence.0, renew.ttl_ms.unwrap_or(grant.ttl_ms), self.now);
         }
         Ok(OpResult::Done)
     }

@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use quorate_core::{
     AcquireLocks, AgentId, Code, DeliveryId, Fence, FenceRef, Lock, LockName, Locked, Op, Priority, Refused,
-    Timestamp, Waiting,
+    RenewLocks, Timestamp, Waiting,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,9 +37,9 @@ pub(crate) fn routes() -> Vec<Route> {
         .body::<AcquireIn>()
         .answers::<HeldOut>(200, "It is held.")
         .to(acquire),
-        post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for its time again, from now.")
+        post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for longer, counted from now.")
             .path::<words::LongId>("name")
-            .body::<FenceOnly>()
+            .body::<RenewOne>()
             .without_key("It leaves no record: once more, and the lock is held from then on.")
             .answers::<RenewedOut>(200, "It is held.")
             .to(renew),
@@ -181,6 +181,37 @@ impl LocksIn {
     }
 }
 
+/// Locks that are to be held for longer, in a commit.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "LocksRenewal")]
+pub(crate) struct RenewIn {
+    #[schemars(length(min = 1, max = 16))]
+    locks: Vec<FenceIn>,
+    /// How long they are held from now on; as long as they were given for if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
+    ttl_ms: Option<u64>,
+}
+
+impl RenewIn {
+    pub(crate) fn read(self) -> Result<RenewLocks, Refused> {
+        let locks = LocksIn { locks: self.locks }.read()?;
+        Ok(RenewLocks { locks, ttl_ms: self.ttl_ms })
+    }
+}
+
+/// How a lock is held for longer.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "LockRenewal")]
+struct RenewOne {
+    /// The fence under which it is held.
+    fence: u64,
+    /// How long it is held from now on; as long as it was given for if nothing is said.
+    #[schemars(with = "Option<words::LeaseMs>")]
+    ttl_ms: Option<u64>,
+}
+
 /// The fence under which a lock is held.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -197,13 +228,14 @@ impl FenceOnly {
 }
 
 pub(crate) async fn renew(Path(name): Path<String>, call: Call) -> Answer {
-    let locks = FenceOnly::read(&call, name)?;
-    call.commit(vec![Op::RenewLocks(locks.clone())]).await?;
-    let lock = call.space.lock_state(&locks[0].lock).await?;
-    let grant = lock.as_ref().and_then(|lock| lock.grant(locks[0].fence));
+    let RenewOne { fence, ttl_ms } = body::parse(&call.body)?;
+    let held = FenceRef { lock: LockName::new(name)?, fence: Fence(fence) };
+    call.commit(vec![Op::RenewLocks(RenewLocks { locks: vec![held.clone()], ttl_ms })]).await?;
+    let lock = call.space.lock_state(&held.lock).await?;
+    let grant = lock.as_ref().and_then(|lock| lock.grant(held.fence));
     let now = call.app.engine().clock().now().wall;
-    let until = grant.map(|grant| time::shown(now.plus_ms(grant.ttl_ms)));
-    ok(&RenewedOut { fence: locks[0].fence.0, until })
+    let until = grant.map(|grant| time::shown(now.plus_ms(ttl_ms.unwrap_or(grant.ttl_ms))));
+    ok(&RenewedOut { fence, until })
 }
 
 pub(crate) async fn release(Path(name): Path<String>, call: Call) -> Answer {

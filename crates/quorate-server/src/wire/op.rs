@@ -24,7 +24,7 @@ use crate::routes::admin::TokenIn;
 use crate::routes::approvals::{DecisionIn, RequestIn};
 use crate::routes::budgets::BudgetIn;
 use crate::routes::going_back::{RollbackIn, SnapshotIn};
-use crate::routes::locks::{AcquireIn, LocksIn};
+use crate::routes::locks::{AcquireIn, LocksIn, RenewIn};
 use crate::routes::policy::PolicyIn;
 use crate::routes::procedures::{StartIn, StepIn};
 use crate::routes::sessions::{AddIn, ChangeIn, OpenIn, Verb};
@@ -113,7 +113,7 @@ const KNOWN: &[Known] = &[
         )?;
         Ok(Op::AcquireLocks(ask))
     }),
-    known!("lock.renew", LocksIn, |fields, _| Ok(Op::RenewLocks(fields.read::<LocksIn>()?.read()?))),
+    known!("lock.renew", RenewIn, |fields, _| Ok(Op::RenewLocks(fields.read::<RenewIn>()?.read()?))),
     known!("lock.release", LocksIn, |fields, _| Ok(Op::ReleaseLocks(fields.read::<LocksIn>()?.read()?))),
     known!("session.open", OpenIn<'_>, |fields, reading| {
         Ok(Op::OpenSession(fields.read::<OpenIn<'_>>()?.read(reading.sealing, reading.by)?))

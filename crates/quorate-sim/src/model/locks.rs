@@ -66,10 +66,16 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<Do> {
     prop_oneof![
         6 => wanted(Just(agent).boxed()).prop_map(Do::Lock),
         3 => fenced().prop_map(Do::Unlock),
-        1 => fenced().prop_map(Do::Renew),
+        1 => renewed(),
         1 => (0..2u64).prop_map(move |slot| Do::Close { agent, slot: FIRST_SLOT + slot }),
     ]
     .boxed()
+}
+
+/// A renewal, with a length or without.
+fn renewed() -> BoxedStrategy<Do> {
+    let ttl_ms = prop_oneof![4 => Just(60_000u64), 4 => Just(1_000), 2 => Just(5_000)];
+    (fenced(), weighted(0.6, ttl_ms)).prop_map(|(fenced, ttl_ms)| Do::Renew { fenced, ttl_ms }).boxed()
 }
 
 pub(super) fn wanted(agent: BoxedStrategy<usize>) -> BoxedStrategy<Wanted> {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch, ErasePayload,
     Extend, FenceRef, Generation, Handed, IdempotencyKey, Item, Key, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, Seq, Timestamp, Token, TokenId,
-    Version, Waiting,
+    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, RenewLocks, Seq, Timestamp,
+    Token, TokenId, Version, Waiting,
 };
 
 use super::approvals::Digests;
@@ -214,7 +214,9 @@ impl Told {
             }
             Do::Sweep => Op::Sweep,
             Do::Lock(wanted) => self.acquire(wanted),
-            Do::Renew(fenced) => Op::RenewLocks(self.fences(who, *fenced)),
+            Do::Renew { fenced, ttl_ms } => {
+                Op::RenewLocks(RenewLocks { locks: self.fences(who, *fenced), ttl_ms: *ttl_ms })
+            }
             Do::Budget(spend) => spend.op(),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, BringHistory, BudgetId, ClientId, DeleteEntry, Destination, Earlier, ErasePayload, Extend,
     FenceRef, History, IfUnavailable, Key, LeaseRef, Letter, Message, MessageId, MessageType, Nack, NackThen,
-    Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, Role, Seq, SetBudget,
-    Subscribe, Timestamp, Version, Waiting, limits,
+    Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, RenewLocks, Role,
+    Seq, SetBudget, Subscribe, Timestamp, Version, Waiting, limits,
 };
 
 use super::cast::id_of;
@@ -160,7 +160,10 @@ impl Stage {
                 let messages_max = words.after("to").and_then(|most| most.parse().ok()).expect("how many");
                 Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
             }
-            "renews" => Op::RenewLocks(self.fences(words.must("a lock"))),
+            "renews" => {
+                let locks = self.fences(words.must("a lock"));
+                Op::RenewLocks(RenewLocks { locks, ttl_ms: words.after("for").map(span) })
+            }
             "unlocks" => Op::ReleaseLocks(self.fences(words.must("a lock"))),
             "snapshots" => super::rollback::make(words),
             "forgets" => super::rollback::forget(words),

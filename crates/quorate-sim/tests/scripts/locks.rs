@@ -131,6 +131,29 @@ fn c8_a_renewal_holds_it_for_its_time_again() {
     );
 }
 
+// Fails under: `renew_locks` leaving the length aside; a length that is remembered by the next renewal.
+#[test]
+fn c8_a_renewal_may_say_for_how_long() {
+    check(
+        "alice locks x,y for 10s; alice renews x,y for 30s; +29s; alice renews x; +9s; bob locks x; +1s; \
+         alice locks z for 10s; alice renews z for 1s; +1s; locks",
+        expect![[r#"
+            #3 lock.granted x: held by alice under 1
+            #3 lock.granted y: held by alice under 1
+            alice: nothing to write
+            alice: nothing to write
+            #4 lock.expired y: free
+            refused TIMEOUT
+            #5 lock.expired x: free
+            #6 lock.granted z: held by alice under 1
+            alice: nothing to write
+            #7 lock.expired z: free
+            lock x for 1: free
+            lock y for 1: free
+            lock z for 1: free"#]],
+    );
+}
+
 // Fails under: `return_locks_of` left out of `release_all_of`.
 #[test]
 fn i13_locks_come_back_when_their_holder_starts_again_or_leaves() {

@@ -4,8 +4,8 @@ use quorate_core::{
     AcquireLocks, AddKind, AddToSession, AgentNo, Bearer, BudgetId, CancelTask, ChangeSession, ClaimTasks,
     Code, CompleteTask, ConsumerId, CreateTasks, DeliveryNo, Fence, FenceRef, Generation, ItemKey, ItemKind,
     LockName, MakeSnapshot, Message, NewTask, Op, OpenSession, Pattern, Principal, Priority, RegisterAgent,
-    Rollback, RollbackTo, RollbackWhat, Seq, SessionChange, SessionId, SetBudget, SnapshotName, Subscribe,
-    TaskId, TaskLeaseRef, Token, TokenId, Version, Waiting, limits,
+    RenewLocks, Rollback, RollbackTo, RollbackWhat, Seq, SessionChange, SessionId, SetBudget, SnapshotName,
+    Subscribe, TaskId, TaskLeaseRef, Token, TokenId, Version, Waiting, limits,
 };
 
 use super::bench::Bench;
@@ -123,7 +123,7 @@ fn probes() -> Vec<(Principal, Op)> {
         give_up_first(),
         Op::CompleteTask(CompleteTask::done(lease, None)),
         Op::ReleaseLocks(fences()),
-        Op::RenewLocks(fences()),
+        Op::RenewLocks(RenewLocks::again(fences())),
         Op::AddToSession(add),
         Op::ChangeSession(change(SessionChange::Pause)),
         Op::Unsubscribe { agent: id("bob"), pattern: pattern() },

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AcquireLocks, Code, Commit, ConsumerId, DeleteEntry, Fence, FenceRef, Item, ItemKey, ItemKind, Lock,
-    LockName, Locked, Op, OpResult, Priority, PutEntry, Told, Waiting, limits,
+    LockName, Locked, Op, OpResult, Priority, PutEntry, RenewLocks, Told, Waiting, limits,
 };
 
 use super::bench::Bench;
@@ -42,7 +42,11 @@ fn release(lock: &str, number: u64) -> Op {
 }
 
 fn renew(lock: &str, number: u64) -> Op {
-    Op::RenewLocks(vec![fence(lock, number)])
+    Op::RenewLocks(RenewLocks::again(vec![fence(lock, number)]))
+}
+
+fn renew_for(ttl_ms: u64, lock: &str, number: u64) -> Op {
+    Op::RenewLocks(RenewLocks { locks: vec![fence(lock, number)], ttl_ms: Some(ttl_ms) })
 }
 
 fn put_under(lock: &str, number: u64) -> Op {
@@ -164,8 +168,37 @@ pub async fn a_hold_ends_with_its_time(bench: Bench) {
 pub async fn a_renewal_leaves_no_record(bench: Bench) {
     bench.start("alice").await;
     held(&bench, "alice", &["x", "y"]).await;
-    let both = Op::RenewLocks(vec![fence("x", 1), fence("y", 1)]);
-    assert_eq!(bench.ok(agent("alice"), vec![both]).await.seq, None);
+    let both = |ttl_ms| Op::RenewLocks(RenewLocks { locks: vec![fence("x", 1), fence("y", 1)], ttl_ms });
+    assert_eq!(bench.ok(agent("alice"), vec![both(None)]).await.seq, None);
+    assert_eq!(bench.ok(agent("alice"), vec![both(Some(60_000))]).await.seq, None);
+}
+
+pub async fn a_renewal_may_say_for_how_long(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    held(&bench, "alice", &["x"]).await;
+    bench.ok(agent("alice"), vec![renew_for(60_000, "x", 1)]).await;
+    bench.pass(59);
+    assert_eq!(bench.sweep().await.seq, None, "longer than it was given for");
+    bench.ok(agent("alice"), vec![renew("x", 1)]).await;
+    bench.pass(29);
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.ok(agent("alice"), vec![renew_for(2_000, "x", 1)]).await;
+    stands_in_line(&bench, "bob", &["x"], 1).await;
+    bench.pass(1);
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.pass(1);
+    bench.sweep().await;
+    assert_eq!(
+        bench.told(),
+        vec![granted(1, &[("x", 2)])],
+        "the length of a renewal counts, also a short one"
+    );
+    bench.ok(agent("bob"), vec![renew_for(60_000, "x", 2)]).await;
+    bench.reopen().await;
+    bench.pass(29);
+    assert_eq!(bench.sweep().await.seq, None);
+    bench.pass(1);
+    assert!(bench.sweep().await.seq.is_some(), "after a restart it runs as long as it was given for");
 }
 
 pub async fn a_new_start_gives_locks_back(bench: Bench) {

@@ -2,7 +2,8 @@
 
 use quorate_core::{
     AcquireLocks, AgentNo, Code, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, Item, ItemKey, ItemKind,
-    Lock, LockName, Locked, Mono, OpResult, Principal, Priority, Refused, Seq, Told, Waiting, limits,
+    Lock, LockName, Locked, Mono, OpResult, Principal, Priority, Refused, RenewLocks, Seq, Told, Waiting,
+    limits,
 };
 
 use crate::reference::space::Space;
@@ -173,14 +174,14 @@ impl Step<'_> {
         Locked { locks, ttl_ms: waiter.ttl_ms }
     }
 
-    pub(super) fn renew(&mut self, locks: &[FenceRef]) -> Result<OpResult, Refused> {
-        self.must_hold(locks)?;
+    pub(super) fn renew(&mut self, renew: &RenewLocks) -> Result<OpResult, Refused> {
+        self.must_hold(&renew.locks)?;
         let now = self.now.mono;
-        for one in locks {
+        for one in &renew.locks {
             let hold =
                 self.space.holds.iter_mut().find(|hold| hold.name == one.lock && hold.fence == one.fence);
             if let Some(hold) = hold {
-                hold.deadline = now.plus_ms(hold.ttl_ms);
+                hold.deadline = now.plus_ms(renew.ttl_ms.unwrap_or(hold.ttl_ms));
             }
         }
         Ok(OpResult::Done)

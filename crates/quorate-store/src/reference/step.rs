@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Home, Now, Op, OpResult, Payload,
-    Receipt, RecordKind, Refused, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, RenewLocks, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
 };
 
 use crate::reference::decided_at;
@@ -187,7 +187,7 @@ impl<'a> Step<'a> {
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy),
             Op::AcquireLocks(ask) => self.acquire(ask),
-            Op::RenewLocks(locks) => self.renew(locks),
+            Op::RenewLocks(renew) => self.renew(renew),
             Op::ReleaseLocks(locks) => self.release(locks),
             Op::SetBudget(set) => self.set_budget(set),
             Op::OpenSession(open) => self.open_session(open),
@@ -284,7 +284,7 @@ fn item(op: &Op) -> String {
         Op::Extend(extend) => extend.lease.delivery.to_string(),
         Op::Put(put) => put.key.to_string(),
         Op::Delete(delete) => delete.key.to_string(),
-        Op::RenewLocks(locks) | Op::ReleaseLocks(locks) => {
+        Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
             locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
         }
         Op::HeartbeatTask(beat) => beat.lease.task.to_string(),

@@ -281,6 +281,9 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     let fence = locks.fence("deploy").expect("a fence");
     alice.memory().under(fence.clone()).put("release", "number", 1).await.expect("written");
     locks.renew().await.expect("kept");
+    locks.renew_for(Duration::from_secs(60)).await.expect("kept for longer");
+    let error = locks.renew_for(Duration::from_millis(1)).await.expect_err("too short");
+    assert_eq!(error.code(), Code::Invalid);
     locks.release().await.expect("given back");
     let other = bob.lock(["deploy"]).await.expect("held");
     let error = alice.memory().under(fence).put("release", "number", 2).await.expect_err("bob has it");
