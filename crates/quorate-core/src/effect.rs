@@ -203,6 +203,14 @@ pub struct Origin {
     pub n: u32,
 }
 
+impl Origin {
+    /// Where the message lies.
+    #[must_use]
+    pub fn place(self) -> (Seq, u32) {
+        (self.seq, self.n)
+    }
+}
+
 /// A delivery under a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holding {

@@ -141,7 +141,7 @@ impl Step<'_> {
         for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
             self.fold.spans.delivery(place, number, delivery.to.agent_no());
             if delivery.lease.is_some() {
-                self.handed(number, None);
+                self.handed(place, number, None);
             }
         }
         if deliveries.is_empty() {
@@ -158,23 +158,28 @@ impl Step<'_> {
     fn one(mut self, effect: &Effect) {
         match effect {
             Effect::Leased { deliveries, .. } => {
-                deliveries.iter().for_each(|held| self.handed(held.delivery, None));
+                deliveries.iter().for_each(|held| self.handed(held.origin.place(), held.delivery, None));
             }
             Effect::Taken { agent, deliveries, .. } => {
-                deliveries.iter().for_each(|held| self.handed(held.delivery, Some(*agent)));
+                for held in deliveries {
+                    self.handed(held.origin.place(), held.delivery, Some(*agent));
+                }
             }
-            Effect::Acked { delivery, .. } => self.ended(*delivery, EndState::Acked),
+            Effect::Acked { delivery, origin, .. } => self.ended(origin.place(), *delivery, EndState::Acked),
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|held| self.ended(held.delivery, EndState::Acked));
+                for held in deliveries {
+                    self.ended(held.origin.place(), held.delivery, EndState::Acked);
+                }
             }
-            Effect::Returned { delivery, cause, next, .. } => self.returned(*delivery, *cause, *next),
-            Effect::Expired { delivery, .. } => self.ended(*delivery, EndState::Expired),
-            Effect::Purged { delivery, .. } => self.ended(*delivery, EndState::Purged),
-            Effect::Barred { delivery, .. } => self.ended(*delivery, EndState::Dead),
-            Effect::Redriven { delivery, .. } => {
-                if let Some((_, span, index)) = self.fold.spans.find(*delivery) {
-                    span.deliveries[index].ended = None;
-                    span.ended_at = None;
+            Effect::Returned { delivery, origin, cause, next, .. } => {
+                self.returned(origin.place(), *delivery, *cause, *next);
+            }
+            Effect::Expired { delivery, origin } => self.ended(origin.place(), *delivery, EndState::Expired),
+            Effect::Purged { delivery, origin } => self.ended(origin.place(), *delivery, EndState::Purged),
+            Effect::Barred { delivery, origin } => self.ended(origin.place(), *delivery, EndState::Dead),
+            Effect::Redriven { delivery, seq, n, .. } => {
+                if let Some((span, index)) = self.fold.spans.find((*seq, *n), *delivery) {
+                    span.reopen(index);
                 }
             }
             Effect::Brought { agent, first, letters } => {
@@ -186,10 +191,10 @@ impl Step<'_> {
         }
     }
 
-    fn handed(&mut self, number: DeliveryNo, to: Option<AgentNo>) {
+    fn handed(&mut self, place: Place, number: DeliveryNo, to: Option<AgentNo>) {
         self.fold.counted.leased += u64::from(self.counts);
         let (at, counts) = (self.at, self.counts);
-        let Some((_, span, index)) = self.fold.spans.find(number) else { return };
+        let Some((span, index)) = self.fold.spans.find(place, number) else { return };
         let (kind, level, due) = (span.kind as usize, span.level, span.due);
         let delivery = &mut span.deliveries[index];
         let is_first = delivery.handed_at.is_none();
@@ -207,13 +212,13 @@ impl Step<'_> {
         }
     }
 
-    fn returned(&mut self, number: DeliveryNo, cause: ReturnCause, next: Next) {
+    fn returned(&mut self, place: Place, number: DeliveryNo, cause: ReturnCause, next: Next) {
         if self.counts
             && let Some(index) = CAUSES.iter().position(|one| *one == cause)
         {
             self.fold.counted.returned[index] += 1;
         }
-        if let Some((_, span, index)) = self.fold.spans.find(number) {
+        if let Some((span, index)) = self.fold.spans.find(place, number) {
             let delivery = &mut span.deliveries[index];
             delivery.returned = Some(cause);
             if let Next::Redirected(agent) = next {
@@ -221,26 +226,22 @@ impl Step<'_> {
             }
         }
         match next {
-            Next::Dead => self.ended(number, EndState::Dead),
-            Next::Expired => self.ended(number, EndState::Expired),
+            Next::Dead => self.ended(place, number, EndState::Dead),
+            Next::Expired => self.ended(place, number, EndState::Expired),
             Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {}
         }
     }
 
-    fn ended(&mut self, number: DeliveryNo, how: EndState) {
+    fn ended(&mut self, place: Place, number: DeliveryNo, how: EndState) {
         if self.counts
             && let Some(index) = ENDS.iter().position(|(end, _)| *end == how)
         {
             self.fold.counted.ended[index] += 1;
         }
         let (at, counts) = (self.at, self.counts);
-        let Some((place, span, index)) = self.fold.spans.find(number) else { return };
-        span.deliveries[index].ended = Some((at, how));
+        let Some((span, index)) = self.fold.spans.find(place, number) else { return };
         let (kind, sent_at) = (span.kind as usize, span.at);
-        let is_last = span.deliveries.iter().all(|delivery| delivery.ended.is_some());
-        if is_last {
-            span.ended_at = Some(at);
-        }
+        let is_last = span.end(index, at, how);
         if counts && how == EndState::Acked {
             self.fold.counted.latency_ms[kind].observe(at.0.saturating_sub(sent_at.0));
         }

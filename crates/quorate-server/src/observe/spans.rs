@@ -27,7 +27,10 @@ pub(crate) struct Span {
     pub(crate) due: Timestamp,
     pub(crate) kind: MessageType,
     pub(crate) level: usize,
+    /// By number, which is the order in which they come.
     pub(crate) deliveries: Vec<Delivered>,
+    /// How many of them have not ended.
+    open: usize,
     /// When the last delivery ended.
     pub(crate) ended_at: Option<Timestamp>,
     /// Whether it was handed to whoever collects spans.
@@ -47,12 +50,34 @@ pub(crate) struct Delivered {
     pub(crate) ended: Option<(Timestamp, EndState)>,
 }
 
+impl Span {
+    /// Notes how one of its deliveries ended. Says whether it was the last.
+    pub(crate) fn end(&mut self, index: usize, at: Timestamp, how: EndState) -> bool {
+        if self.deliveries[index].ended.replace((at, how)).is_none() {
+            self.open -= 1;
+        }
+        if self.open == 0 {
+            self.ended_at = Some(at);
+        }
+        self.open == 0
+    }
+
+    /// Notes that a delivery that had ended is given out again.
+    pub(crate) fn reopen(&mut self, index: usize) {
+        if self.deliveries[index].ended.take().is_some() {
+            self.open += 1;
+        }
+        self.ended_at = None;
+    }
+}
+
 /// The index.
 #[derive(Default)]
 pub(crate) struct Spans {
     spans: BTreeMap<Place, Span>,
     traces: HashMap<TraceId, VecDeque<Place>, RandomState>,
-    deliveries: HashMap<DeliveryNo, Place, RandomState>,
+    /// How many deliveries they have together.
+    deliveries: usize,
     /// Spans that made room before they had ended.
     pub(crate) forgotten: u64,
 }
@@ -72,6 +97,7 @@ impl Spans {
             kind: message.kind,
             level: usize::from(message.priority.level.min(3)),
             deliveries: Vec::new(),
+            open: 0,
             ended_at: Some(at),
             exported: false,
         };
@@ -88,25 +114,23 @@ impl Spans {
             span.deliveries.reserve_exact(1);
         }
         span.deliveries.push(new);
+        span.open += 1;
         span.ended_at = None;
-        self.deliveries.insert(number, place);
+        self.deliveries += 1;
         self.make_room();
     }
 
-    /// A delivery that is known, and its span.
-    pub(crate) fn find(&mut self, number: DeliveryNo) -> Option<(Place, &mut Span, usize)> {
-        let place = *self.deliveries.get(&number)?;
+    /// The span of a delivery, if it is known, and which of its deliveries that is.
+    pub(crate) fn find(&mut self, place: Place, number: DeliveryNo) -> Option<(&mut Span, usize)> {
         let span = self.spans.get_mut(&place)?;
-        let index = span.deliveries.iter().position(|delivery| delivery.number == number)?;
-        Some((place, span, index))
+        let index = span.deliveries.binary_search_by_key(&number, |delivery| delivery.number).ok()?;
+        Some((span, index))
     }
 
     fn make_room(&mut self) {
-        while self.spans.len() > SPANS_MAX || self.deliveries.len() > DELIVERIES_MAX {
+        while self.spans.len() > SPANS_MAX || self.deliveries > DELIVERIES_MAX {
             let Some((_, span)) = self.spans.pop_first() else { return };
-            for delivery in &span.deliveries {
-                self.deliveries.remove(&delivery.number);
-            }
+            self.deliveries -= span.deliveries.len();
             self.forgotten += u64::from(span.ended_at.is_none());
             if let Some(places) = self.traces.get_mut(&span.context.trace) {
                 // The oldest span of all is also the oldest of its trace.
@@ -160,10 +184,11 @@ mod tests {
             spans.delivery((Seq(seq), 0), DeliveryNo(seq), Some(AgentNo(1)));
         }
         assert_eq!((spans.len(), spans.oldest()), (SPANS_MAX, Some(Seq(extra as u64 + 1))));
-        assert_eq!((spans.deliveries.len(), spans.traces.len()), (SPANS_MAX, 1));
+        assert_eq!((spans.deliveries, spans.traces.len()), (SPANS_MAX, 1));
         assert_eq!(spans.forgotten, extra as u64);
         let trace = *spans.traces.keys().next().expect("one trace");
         assert_eq!(spans.of_trace(trace, 2).len(), 2);
-        assert!(spans.find(DeliveryNo(1)).is_none() && spans.find(DeliveryNo(9_999)).is_some());
+        let mut knows = |seq| spans.find((Seq(seq), 0), DeliveryNo(seq)).is_some();
+        assert!(!knows(1) && knows(9_999));
     }
 }
