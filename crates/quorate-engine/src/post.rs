@@ -43,6 +43,12 @@ pub enum MessageRef {
     Ephemeral(u64),
 }
 
+impl From<MessageId> for MessageRef {
+    fn from(id: MessageId) -> Self {
+        Self::Durable(id)
+    }
+}
+
 impl std::fmt::Display for MessageRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

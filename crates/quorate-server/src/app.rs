@@ -20,6 +20,7 @@ use crate::otlp::Exporter;
 use crate::rate::Rates;
 use crate::settings::Settings;
 use crate::sign_in::Codes;
+use crate::wire::told::Before;
 use crate::ws::Seats;
 use crate::{guard, routes};
 
@@ -38,6 +39,8 @@ struct Inner {
     rates: Rates,
     /// Codes that wait to be turned into tokens.
     codes: Codes,
+    /// Messages to many, as the first of them was told.
+    told: Before,
     /// What the hub knows of itself.
     observed: Observed,
     /// What drives deliberations.
@@ -73,6 +76,7 @@ impl App {
             seats: Seats::default(),
             rates,
             codes: Codes::default(),
+            told: Before::default(),
             observed: Observed::new(exporter),
             drivers: Drivers::default(),
             made: Mutex::default(),
@@ -104,6 +108,10 @@ impl App {
 
     pub(crate) fn codes(&self) -> &Codes {
         &self.0.codes
+    }
+
+    pub(crate) fn told(&self) -> &Before {
+        &self.0.told
     }
 
     pub(crate) fn observed(&self) -> &Observed {

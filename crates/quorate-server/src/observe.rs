@@ -56,7 +56,17 @@ pub(crate) struct Observed {
 }
 
 /// One space.
-struct Watched(AsyncMutex<Fold>);
+struct Watched {
+    fold: AsyncMutex<Fold>,
+    /// Of whoever reads on and hands over what has ended: one at a time.
+    turn: AsyncMutex<()>,
+}
+
+impl Watched {
+    fn new(fold: Fold) -> Self {
+        Self { fold: AsyncMutex::new(fold), turn: AsyncMutex::default() }
+    }
+}
 
 /// Counts something for as long as it is there.
 pub(crate) struct Presence(App, fn(&Observed) -> &AtomicU64);
@@ -104,7 +114,7 @@ impl Observed {
             let head = space.published().head.seq;
             return Ok(look(&Fold::new(head, false)));
         };
-        let mut fold = watched.0.lock().await;
+        let mut fold = watched.fold.lock().await;
         let head = space.published().head.seq;
         for _ in 0..PAGES_FOR_ONE {
             if fold.page(space, head).await? {
@@ -121,7 +131,7 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
     let number = space.number();
     let mut published = space.follow();
     let head = published.borrow().head.seq;
-    let watched = Arc::new(Watched(AsyncMutex::new(Fold::new(head, observed.exporter.is_some()))));
+    let watched = Arc::new(Watched::new(Fold::new(head, observed.exporter.is_some())));
     let mut spaces = observed.spaces.write().unwrap_or_else(PoisonError::into_inner);
     if spaces.contains_key(&number) {
         return;
@@ -137,7 +147,9 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
                 return;
             };
             let to = published.borrow_and_update().head.seq;
-            if catch_up(&app, &space, &watched, to).await.is_err() {
+            // What cannot be read now is read the next time.
+            let caught_up = catch_up(&app, &space, &watched, to).await;
+            if caught_up.is_err_and(|error| is_closed(&error)) {
                 return;
             }
             drop((app, space));
@@ -150,8 +162,10 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
 }
 
 async fn catch_up(app: &App, space: &Space, watched: &Watched, to: Seq) -> Result<(), Error> {
+    // Whoever comes second finds what the first has taken out with the exporter, not on its way there.
+    let _turn = watched.turn.lock().await;
     loop {
-        let mut fold = watched.0.lock().await;
+        let mut fold = watched.fold.lock().await;
         let is_all = fold.page(space, to).await?;
         let finished = fold.take_finished();
         drop(fold);
@@ -165,6 +179,11 @@ async fn catch_up(app: &App, space: &Space, watched: &Watched, to: Seq) -> Resul
     }
 }
 
+/// Whether nothing can be read any more.
+fn is_closed(error: &Error) -> bool {
+    error.code() == Code::Unavailable
+}
+
 /// Hands spans that have ended to the exporter, with what their messages say.
 async fn export(
     exporter: &Exporter,
@@ -173,13 +192,14 @@ async fn export(
     places: Vec<spans::Place>,
 ) -> Result<(), Error> {
     for place in places {
-        let span = watched.0.lock().await.spans.get_mut(place).map(|span| span.clone());
+        let span = watched.fold.lock().await.spans.get_mut(place).map(|span| span.clone());
         let Some(span) = span else { continue };
         let id = space.published().eras.message_id(place.0, place.1);
         let view = match space.message(id).await {
             Ok(view) => view,
-            Err(Error::Refused(_)) => continue,
-            Err(error) => return Err(error),
+            Err(error) if is_closed(&error) => return Err(error),
+            // One that cannot be read is no span; the others are.
+            Err(_) => continue,
         };
         exporter.push(crate::otlp::span::of_message(space, &span, &view));
     }

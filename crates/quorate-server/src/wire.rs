@@ -8,6 +8,7 @@ pub(crate) mod op;
 pub(crate) mod result;
 pub(crate) mod task;
 pub(crate) mod time;
+pub(crate) mod told;
 
 pub(crate) mod effect;
 
@@ -78,6 +79,7 @@ pub(crate) fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
 }
 
 /// JSON on its way out, byte for byte. A `RawValue` would be copied and parsed once more; this was checked at the door.
+#[derive(Clone)]
 pub(crate) struct Raw(Bytes);
 
 impl Raw {

@@ -100,7 +100,7 @@ pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> Answer {
         }
         last = *seq;
         let view = call.space.message(call.space.published().eras.message_id(*seq, *n)).await?;
-        told.push(MessageOut::new(view.id.to_string(), view.at, &view.message));
+        told.push(MessageOut::new(view.id, view.at, &view.message));
     }
     let goes_on = request.state == RequestState::Waiting || told.len() < came.len();
     let cursor = goes_on.then(|| last.0.to_string());

@@ -116,7 +116,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let found = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
     let shown = found.messages.iter().map(|one| {
         let after = Before { seq: one.id.seq, n: one.id.n };
-        (after.to_string(), MessageOut::new(one.id.to_string(), one.at, &one.message))
+        (after.to_string(), MessageOut::new(one.id, one.at, &one.message))
     });
     page("messages", shown, found.cursor.map(|before| before.to_string()))
 }

@@ -101,7 +101,7 @@ pub(crate) async fn request(call: Call) -> Answer {
         let message = Arc::unwrap_or_clone(ask.message);
         let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
         let answer = asked.await?;
-        return ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message));
+        return ok(&MessageOut::new(answer.id, answer.at, &answer.message));
     }
     let named = ask.message.client_id.is_some();
     let mut asking = match &call.key {
@@ -112,7 +112,7 @@ pub(crate) async fn request(call: Call) -> Answer {
         asking.stays();
     }
     let answer = call.waiting(asking.answer()).await?;
-    ok(&MessageOut::new(answer.id.to_string(), answer.at, &answer.message))
+    ok(&MessageOut::new(answer.id, answer.at, &answer.message))
 }
 
 /// The question that a call asks.

@@ -466,7 +466,7 @@ impl LineOut {
     fn new(line: &TimelineLine) -> Self {
         let what = match &line.what {
             Happening::Message { id, message } => {
-                let message = Box::new(MessageOut::new(id.to_string(), line.at, message));
+                let message = Box::new(MessageOut::new(*id, line.at, message));
                 HappeningOut::Message { kind: LineKind::Message.as_str(), message }
             }
             Happening::Changed { verb, session } => HappeningOut::Changed {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::message::MessageOut;
 use super::time;
+use super::told::Told;
 use crate::api::words;
 use crate::settings::Times;
 
@@ -84,13 +85,18 @@ pub(crate) struct DeliveryOut {
     attempt: u16,
     #[schemars(with = "Option<words::Time>")]
     lease_until: Option<String>,
-    message: MessageOut,
+    #[schemars(with = "MessageOut")]
+    message: Told,
 }
 
 impl DeliveryOut {
     pub(crate) fn new(delivery: &Delivery, now: Timestamp) -> Self {
+        Self::with(delivery, Told::fresh(delivery), now)
+    }
+
+    /// A delivery whose message is in JSON already.
+    pub(crate) fn with(delivery: &Delivery, message: Told, now: Timestamp) -> Self {
         let Held { delivery_id, lease_token, attempt, lease_until } = Held::new(delivery, now);
-        let message = MessageOut::new(delivery.id.to_string(), delivery.sent_at, &delivery.message);
         Self { delivery_id, lease_token, attempt, lease_until, message }
     }
 }

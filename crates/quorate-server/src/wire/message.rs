@@ -5,7 +5,7 @@ use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Refused,
     TraceContext,
 };
-use quorate_engine::MessageView;
+use quorate_engine::{MessageRef, MessageView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -285,17 +285,21 @@ struct MoreOut {
 }
 
 impl MessageOut {
-    pub(crate) fn new(id: String, at: quorate_core::Timestamp, message: &Message) -> Self {
+    pub(crate) fn new(id: impl Into<MessageRef>, at: quorate_core::Timestamp, message: &Message) -> Self {
+        let id = id.into();
         let text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
         let to = match message.to.agents() {
             [] => vec![message.to.to_string()],
             agents => agents.iter().map(ToString::to_string).collect(),
         };
         // Whoever gets it goes on from its own span; one in memory only has none.
-        let context = id.parse().ok().and_then(|id| TraceContext::of(id, message));
+        let context = match id {
+            MessageRef::Durable(id) => TraceContext::of(id, message),
+            MessageRef::Ephemeral(_) => None,
+        };
         let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
         Self {
-            id,
+            id: id.to_string(),
             version: "1.0",
             timestamp: time::shown(at),
             from: text(&message.from),
@@ -344,9 +348,6 @@ pub(crate) struct MessageStateOut {
 impl MessageStateOut {
     pub(crate) fn new(view: &MessageView) -> Self {
         let deliveries = view.deliveries.iter().map(delivery::StateOut::new);
-        Self {
-            message: MessageOut::new(view.id.to_string(), view.at, &view.message),
-            deliveries: deliveries.collect(),
-        }
+        Self { message: MessageOut::new(view.id, view.at, &view.message), deliveries: deliveries.collect() }
     }
 }

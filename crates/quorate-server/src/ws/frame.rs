@@ -150,7 +150,7 @@ pub(super) fn answered(n: u64, answer: &Answer) -> String {
     struct Answered {
         message: MessageOut,
     }
-    let message = MessageOut::new(answer.id.to_string(), answer.at, &answer.message);
+    let message = MessageOut::new(answer.id, answer.at, &answer.message);
     ok(n, &Answered { message })
 }
 

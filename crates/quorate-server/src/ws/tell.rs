@@ -68,8 +68,10 @@ impl Talk {
         let mut batch = Batch::default();
         let mut next = Some(first);
         while let Some(delivery) = next.take() {
-            self.session.app.observed().handed.note(self.session.space.number(), &delivery);
-            let bytes = batch.add(&DeliveryOut::new(&delivery, now));
+            let space = self.session.space.number();
+            self.session.app.observed().handed.note(space, &delivery);
+            let message = self.session.app.told().tell(space, &delivery);
+            let bytes = batch.add(&DeliveryOut::with(&delivery, message, now));
             if let Some(full) = batch.overflow() {
                 self.feed(Message::Text(full.text().into())).await?;
             }
