@@ -108,6 +108,38 @@ fn messages_are_sent_looked_at_and_given_out_again() {
     expect_file!["golden/dead-letters.txt"].assert_eq(&story);
 }
 
+// Fails under: an answer of its own for each delivery.
+#[test]
+fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_document() {
+    let place = Place::with_hub();
+    let agents = ["bob", "carol", "dave"];
+    agents.map(|agent| place.call("PUT", &format!("/v1/agents/{agent}"), "{}"));
+    place.call("POST", "/v1/messages", r#"{"to":["bob","carol","dave"],"payload":1}"#);
+    let deliveries = agents.map(|agent| {
+        let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
+        let taken = &taken["deliveries"][0];
+        let (id, token) = (&taken["deliveryId"], &taken["leaseToken"]);
+        let nack =
+            format!(r#"{{"deliveries":[{{"deliveryId":{id},"leaseToken":{token},"hopeless":true}}]}}"#);
+        place.call("POST", &format!("/v1/agents/{agent}/inbox/nack"), &nack);
+        id.as_str().expect("an id").to_owned()
+    });
+    let document = |line: &str| {
+        let said = place.shell(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        serde_json::from_str::<Value>(&said.out)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {}", said.out))
+    };
+    let dry = document("quorate msg redeliver @last --dry-run --json");
+    assert_eq!(dry["body"]["ops"].as_array().map(Vec::len), Some(3), "{dry}");
+    let told = document("quorate msg redeliver @last --json");
+    assert_eq!(told["results"].as_array().map(Vec::len), Some(3), "{told}");
+    for (agent, delivery) in agents.iter().zip(&deliveries) {
+        let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
+        assert_eq!(taken["deliveries"][0]["deliveryId"], delivery.as_str(), "{taken}");
+    }
+}
+
 #[test]
 fn d3_what_json_shows_is_what_was_sent_byte_for_byte() {
     let place = Place::with_hub();
