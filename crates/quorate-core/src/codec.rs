@@ -126,12 +126,12 @@ pub fn end_of(body: &[u8], delivery: DeliveryNo) -> Result<Option<(EndState, Tok
     Ok(found)
 }
 
-/// Where a payload part begins among the payload bytes of its record, and how long it is; `None` if there is no such
+/// Where a payload part begins among the payload bytes of its record, how long it is, and its digest; `None` if there is no such
 /// part. The first [`parts_prefix`] bytes of the body are enough to tell.
 ///
 /// # Errors
 /// When the bytes are not what this release understands.
-pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64)>, Unreadable> {
+pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64, [u8; 32])>, Unreadable> {
     let mut input = Reader::new(body);
     if input.number()? <= u64::from(part) {
         return Ok(None);
@@ -141,7 +141,7 @@ pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64)>, Unrea
         start = start.saturating_add(input.number()?);
         input.array::<32>()?;
     }
-    Ok(Some((start, input.number()?)))
+    Ok(Some((start, input.number()?, input.array()?)))
 }
 
 /// How many bytes of a body tell where its parts up to this one lie.

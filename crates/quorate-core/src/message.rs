@@ -38,6 +38,15 @@ impl Payload {
         self.salt == [0; 16]
     }
 
+    /// Whether the bytes, as they came from the log, are those that were sealed, or were blanked since.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        match self.is_erased() {
+            true => self.bytes.iter().all(|byte| *byte == 0),
+            false => chain::part_digest(&self.salt, &self.bytes) == self.digest,
+        }
+    }
+
     /// Bytes that will never reach the log, without salt and digest: an ephemeral message needs none.
     #[must_use]
     pub fn unsealed(bytes: Bytes) -> Self {

@@ -60,7 +60,10 @@ impl Error {
             }
             Self::Store(StoreError::NoSpace) => "make the space first",
             Self::Store(StoreError::Closed) => "the hub is shutting down; connect to it again",
-            Self::Store(StoreError::Failed(_) | StoreError::Damaged(_)) => {
+            Self::Store(StoreError::Damaged(_)) => {
+                "run `quorate verify`: it says what is damaged, and a backup has it as it was"
+            }
+            Self::Store(StoreError::Failed(_)) => {
                 "start the hub again, then repeat the call with the same idempotency key"
             }
             Self::Store(StoreError::Read(_)) => "try again; if it stays, run `quorate verify`",

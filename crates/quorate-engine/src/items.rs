@@ -63,7 +63,10 @@ impl Space {
     }
 
     /// The items of a kind by id, after one of them, as far as they are wanted.
-    pub(crate) async fn items<T>(
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn items<T>(
         &self,
         kind: ItemKind,
         after: Option<Arc<str>>,

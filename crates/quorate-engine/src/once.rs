@@ -53,9 +53,7 @@ impl Space {
         let (receipt, came) = waited?;
         let mut deliveries = Vec::new();
         if let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() {
-            for one in handed {
-                deliveries.push(self.open_letter(one).await?);
-            }
+            deliveries = self.open_letters(handed).await?;
         }
         let mut ephemeral: Vec<_> = came
             .into_iter()

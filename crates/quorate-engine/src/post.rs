@@ -8,12 +8,21 @@ use quorate_core::{
     AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Refused, Seq, SpaceNo,
     Timestamp, Told, TraceContext,
 };
-use quorate_store::Handover;
+use quorate_store::{BoxFuture, Handover, StoreError};
 use tokio::sync::mpsc;
 
 use crate::ephemeral::{Ephemeral, Posted, Questions, Shelf, Untaken, no_room};
 use crate::error::Error;
 use crate::space::Space;
+
+/// Messages that are read from the log at once for one consumer: a frame of them.
+const READ_AHEAD: usize = 64;
+
+/// A message, and when it was sent.
+pub(crate) type Sent = (Timestamp, Arc<Message>);
+
+/// A message as the log has it, or how it is damaged.
+pub(crate) type Letter = Result<Sent, StoreError>;
 
 /// What lies in a mailbox.
 pub(crate) enum Mail {
@@ -284,6 +293,8 @@ pub struct Consumer {
     ephemeral: VecDeque<Posted>,
     /// How many of those in front were in the agent's hands before: it goes on where it stopped.
     resumed: usize,
+    /// The messages of the first of those that have none yet, on their way from the log.
+    reading: Option<BoxFuture<'static, Result<Vec<Letter>, Error>>>,
 }
 
 impl Consumer {
@@ -293,7 +304,7 @@ impl Consumer {
         mail: mpsc::UnboundedReceiver<Mail>,
         ready: Vec<Handed>,
     ) -> Self {
-        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new(), resumed: 0 }
+        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new(), resumed: 0, reading: None }
     }
 
     /// A consumer that takes up what the agent held before.
@@ -320,6 +331,7 @@ impl Consumer {
         let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
         let count = leases.len();
         self.resumed = 0;
+        self.reading = None;
         self.space.release(leases).await.map(|()| count)
     }
 
@@ -356,12 +368,32 @@ impl Consumer {
         if let Some(message) = self.ephemeral.pop_front() {
             return Ok(Some(message.take().into_delivery()));
         }
-        let Some(handed) = self.ready.front().cloned() else { return Ok(None) };
-        // It stays in front until it was read: whoever gives up meanwhile finds it there again.
-        let opened = self.space.open_letter(handed).await;
-        self.ready.pop_front();
+        // What is read may be damaged; then it is not there any more.
+        while matches!(self.ready.front(), Some(Handed { message: None, .. })) {
+            self.read_ahead().await?;
+        }
         self.resumed = self.resumed.saturating_sub(1);
-        opened.map(Some)
+        Ok(self.ready.pop_front().and_then(|handed| self.space.opened(handed)))
+    }
+
+    /// Reads messages that are not in memory, several at once. Whoever gives up the wait finds the read still under way, and
+    /// the deliveries still in front.
+    async fn read_ahead(&mut self) -> Result<(), Error> {
+        let reading = self.reading.get_or_insert_with(|| {
+            let missing = self.ready.iter().filter(|one| one.message.is_none());
+            let (space, places) = (self.space.clone(), missing.take(READ_AHEAD).map(place).collect());
+            Box::pin(async move { space.letters(places).await })
+        });
+        let letters = reading.await;
+        self.reading = None;
+        let (mut letters, mut seen, resumed) = (letters?.into_iter(), 0, self.resumed);
+        self.ready.retain_mut(|one| {
+            seen += 1;
+            let stays = self.space.put_in(one, &mut letters);
+            self.resumed -= usize::from(!stays && seen <= resumed);
+            stays
+        });
+        Ok(())
     }
 
     fn sort(&mut self, mail: Mail) {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Home, Key, Message, MessageId, Record, Refused, Seq,
-    Timestamp, Version,
+    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Destination, Effect, Home, Key, Message, MessageId,
+    Payload, Record, Refused, Seq, Timestamp, Version, codec,
 };
 use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, StoredMessage, When};
 
@@ -170,6 +170,22 @@ impl Space {
         })
     }
 
+    /// Where a message was sent to. Its payload is not read, so it does not matter whether that is whole.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn destination(&self, id: MessageId) -> Result<Destination, Error> {
+        let missing = || StoreError::Damaged(format!("the log has no message {id}").into());
+        let records = self.bodies(id.seq, 1).await?;
+        let record = records.first().filter(|record| record.seq == id.seq).ok_or_else(missing)?;
+        let body = codec::read_bare(record).map_err(|why| unreadable(record, &why))?;
+        let sent = body.effects.into_iter().filter_map(|effect| match effect {
+            Effect::Sent { message, .. } => Some(message.to.clone()),
+            _ => None,
+        });
+        Ok({ sent }.nth(id.n as usize).ok_or_else(missing)?)
+    }
+
     /// The dead letters after this one, oldest first, of one agent or of all.
     ///
     /// # Errors
@@ -243,4 +259,17 @@ pub(crate) fn unexpected(rows: &Rows) -> Error {
         Rows::Part(_) => "a payload",
     };
     StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
+}
+
+/// A payload part of a record, as it was written; `None` if there is no such part.
+pub(crate) fn part_of(record: &Record, part: u32) -> Result<Option<Payload>, Error> {
+    match codec::part(record, part).map_err(|why| unreadable(record, &why))? {
+        Some(payload) if !payload.is_intact() => Err(StoreError::damaged_payload(record.seq).into()),
+        found => Ok(found),
+    }
+}
+
+/// The error of a record that cannot be read.
+pub(crate) fn unreadable(record: &Record, why: &codec::Unreadable) -> Error {
+    StoreError::Damaged(format!("record {}: {why}", record.seq).into()).into()
 }

@@ -11,6 +11,7 @@ use quorate_core::{
 use quorate_store::{Page, Read, Rows, StoreError};
 
 use crate::error::Error;
+use crate::reads::{part_of, unreadable};
 use crate::space::Space;
 
 /// Records of a timeline that one call reads.
@@ -159,7 +160,7 @@ impl Space {
     pub async fn session_task(&self, session: &Session) -> Result<Option<Payload>, Error> {
         let Some(part) = session.task else { return Ok(None) };
         match self.read_one(Read::Record(session.number.record())).await? {
-            Rows::Record(Some(record)) => codec::part(&record, part).map_err(|why| damaged(&record, &why)),
+            Rows::Record(Some(record)) => part_of(&record, part),
             _ => Ok(None),
         }
     }
@@ -222,7 +223,7 @@ impl Space {
         kind: Option<LineKind>,
         record: &Record,
     ) -> Result<Vec<TimelineLine>, Error> {
-        let body = codec::read_body(record).map_err(|why| damaged(record, &why))?;
+        let body = codec::read_body(record).map_err(|why| unreadable(record, &why))?;
         let eras = Arc::clone(&self.published().eras);
         let mut lines = Vec::new();
         let mut n = 0;
@@ -233,14 +234,16 @@ impl Space {
             let what = match effect {
                 Effect::Sent { message, .. } => {
                     n += 1;
+                    if wanted && !message.payload.is_intact() {
+                        return Err(StoreError::damaged_payload(record.seq).into());
+                    }
                     Happening::Message { id: eras.message_id(record.seq, n - 1), message }
                 }
                 Effect::Changed { verb, item: Item::Session(session) } => {
                     Happening::Changed { verb, session: Box::new(session) }
                 }
                 Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
-                    let body = codec::part(record, part).map_err(|why| damaged(record, &why))?;
-                    let body = body.ok_or_else(unanswered)?;
+                    let body = part_of(record, part)?.ok_or_else(unanswered)?;
                     Happening::Added(Addition { kind, n, body, content_type, rationale })
                 }
                 _ => continue,
@@ -266,8 +269,4 @@ fn no_session(id: &SessionId) -> Error {
 
 fn unanswered() -> Error {
     StoreError::Read("a question about a session was not answered".into()).into()
-}
-
-fn damaged(record: &Record, why: &codec::Unreadable) -> Error {
-    StoreError::Damaged(format!("record {}: {why}", record.seq).into()).into()
 }

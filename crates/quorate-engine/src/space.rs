@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_core::{
     AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
-    Principal, Receipt, Refused, SpaceNo, Waiting,
+    Principal, Receipt, Refused, Seq, SpaceNo, Waiting,
 };
 use quorate_store::{Published, Read, Rows, StoreError};
 use tokio::sync::watch;
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
-use crate::post::{Consumer, Delivery, Mail, MessageRef, Post, place};
+use crate::post::{Consumer, Delivery, Letter, Mail, MessageRef, Post, place};
 use crate::signs::Signs;
 
 /// A space of a hub. Cheap to clone.
@@ -162,9 +162,7 @@ impl Space {
             self.post.put_back(self.number, number, more);
         }
         let mut deliveries: Vec<_> = ephemeral.into_iter().map(Ephemeral::into_delivery).collect();
-        for one in handed {
-            deliveries.push(self.open_letter(one).await?);
-        }
+        deliveries.extend(self.open_letters(handed).await?);
         Ok(deliveries)
     }
 
@@ -212,31 +210,74 @@ impl Space {
         LeaseRef { delivery: self.published.borrow().eras.delivery_id(handed.delivery), token: handed.token }
     }
 
-    /// Adds the message to a handed delivery: from memory if it was just sent, else from the log.
-    pub(crate) async fn open_letter(&self, handed: Handed) -> Result<Delivery, Error> {
+    /// Adds their messages to handed deliveries: from memory if they were just sent, else from the log, all at once.
+    pub(crate) async fn open_letters(&self, mut handed: Vec<Handed>) -> Result<Vec<Delivery>, Error> {
+        let missing: Vec<_> = handed.iter().filter(|one| one.message.is_none()).map(place).collect();
+        if !missing.is_empty() {
+            let mut letters = self.letters(missing).await?.into_iter();
+            handed.retain_mut(|one| self.put_in(one, &mut letters));
+        }
+        Ok(handed.into_iter().filter_map(|one| self.opened(one)).collect())
+    }
+
+    /// The messages that lie at these places of the log. One that is damaged stands in the way of no other.
+    pub(crate) async fn letters(&self, places: Vec<(Seq, u32)>) -> Result<Vec<Letter>, Error> {
+        let read = |places: &[(Seq, u32)]| {
+            let reads = places.iter().map(|(seq, n)| Read::Message { seq: *seq, n: *n }).collect();
+            self.engine.store.read(self.number, reads)
+        };
+        let rows = match read(&places).await {
+            Err(StoreError::Damaged(_)) => {
+                let mut rows = Vec::with_capacity(places.len());
+                for place in &places {
+                    match read(std::slice::from_ref(place)).await {
+                        Ok(found) => rows.extend(found.into_iter().map(Ok)),
+                        Err(why @ StoreError::Damaged(_)) => rows.push(Err(why)),
+                        Err(other) => return Err(other.into()),
+                    }
+                }
+                rows
+            }
+            rows => rows?.into_iter().map(Ok).collect(),
+        };
+        let found = places.into_iter().zip(rows).map(|((seq, n), row)| match row? {
+            Rows::Message(Some(stored)) => Ok((stored.at, stored.message)),
+            _ => {
+                let id = self.published.borrow().eras.message_id(seq, n);
+                Err(StoreError::Damaged(format!("the log has no message {id}").into()))
+            }
+        });
+        Ok(found.collect())
+    }
+
+    /// Gives a delivery its message if it has none and there is one left. Says no if the message is damaged: then it is a
+    /// dead letter that says so, because nobody can be given what was sent.
+    pub(crate) fn put_in(&self, one: &mut Handed, letters: &mut impl Iterator<Item = Letter>) -> bool {
+        if one.message.is_some() {
+            return true;
+        }
+        match letters.next() {
+            None => true,
+            Some(Ok(letter)) => {
+                one.message = Some(letter);
+                true
+            }
+            Some(Err(why)) => {
+                let reason = format!("{why}; run `quorate verify`");
+                let nack = Nack { lease: self.lease_of(one), then: NackThen::Dead, reason };
+                self.submit(vec![Commit::new(Principal::System, vec![Op::Nack(nack)])]);
+                false
+            }
+        }
+    }
+
+    /// A delivery as its recipient sees it, once it has its message.
+    pub(crate) fn opened(&self, handed: Handed) -> Option<Delivery> {
         let lease = self.lease_of(&handed);
         let (seq, n) = place(&handed);
         let id = MessageRef::Durable(self.published.borrow().eras.message_id(seq, n));
-        let (sent_at, message) = match handed.message {
-            Some(sent) => sent,
-            None => {
-                let rows = self.engine.store.read(self.number, vec![Read::Message { seq, n }]).await?;
-                match rows.into_iter().next() {
-                    Some(Rows::Message(Some(stored))) => (stored.at, stored.message),
-                    _ => {
-                        return Err(StoreError::Damaged(format!("the log has no message {id}").into()).into());
-                    }
-                }
-            }
-        };
-        Ok(Delivery {
-            lease: Some(lease),
-            lease_ms: handed.lease_ms,
-            attempt: handed.attempt,
-            id,
-            sent_at,
-            message,
-        })
+        let Handed { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else { return None };
+        Some(Delivery { lease: Some(lease), lease_ms, attempt, id, sent_at, message })
     }
 
     /// Gives deliveries back untouched. Those whose lease is over meanwhile are somebody else's already.

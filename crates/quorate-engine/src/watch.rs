@@ -9,6 +9,7 @@ use quorate_store::{Published, StoreError};
 use tokio::sync::watch;
 
 use crate::error::Error;
+use crate::reads::{part_of, unreadable};
 use crate::space::Space;
 
 /// Records read at once.
@@ -96,9 +97,7 @@ impl Watch {
                 continue;
             }
             let content = match place {
-                Some((seq, part)) if seq == record.seq => {
-                    codec::part(record, part).map_err(|error| unreadable(record, &error))?
-                }
+                Some((seq, part)) if seq == record.seq => part_of(record, part)?,
                 // Brought back: the content lies where it was written first.
                 Some((seq, part)) => self.content(seq, part).await?,
                 None => None,
@@ -111,12 +110,8 @@ impl Watch {
 
     async fn content(&self, seq: Seq, part: u32) -> Result<Option<Payload>, Error> {
         match self.space.log(seq, 1).await?.first() {
-            Some(record) => codec::part(record, part).map_err(|error| unreadable(record, &error)),
+            Some(record) => part_of(record, part),
             None => Ok(None),
         }
     }
-}
-
-fn unreadable(record: &Record, error: &codec::Unreadable) -> Error {
-    StoreError::Damaged(format!("record {}: {error}", record.seq).into()).into()
 }

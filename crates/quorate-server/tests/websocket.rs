@@ -358,6 +358,24 @@ async fn d6_questions_are_asked_and_answered() {
     alice.refused("send", json!({"to": "bob", "payload": 1}), "INVALID").await;
 }
 
+// Fails under: `Consumer::at_hand` that reads a backlog message by message: each would have a frame of its own.
+#[tokio::test]
+async fn a_backlog_comes_in_full_frames() {
+    let served = Served::new().await;
+    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let mut alice = served.open(&alice).await;
+    let payloads: Vec<Value> = (0..100).map(|n| json!(n)).collect();
+    alice.send("bob", &payloads).await;
+    let mut bob = served.open(&bob).await;
+    bob.give(100, 1_000_000).await;
+    let mut frames = Vec::new();
+    while frames.iter().sum::<usize>() < 100 {
+        let told = bob.hear().await;
+        frames.extend(told["deliveries"].as_array().map(Vec::len));
+    }
+    assert_eq!(frames, [64, 36], "in frames of the size that the welcome says");
+}
+
 #[tokio::test]
 async fn i21_a_slow_reader_is_cut_without_harm_to_others() {
     let patience = Patience { reader: Duration::from_millis(500), ..Patience::default() };

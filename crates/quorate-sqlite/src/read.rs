@@ -3,15 +3,17 @@
 mod built;
 mod sessions;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
-    Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
+    Payload, Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
-use quorate_store::{DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
+use quorate_store::{
+    DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoreError, StoredMessage, When,
+};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
@@ -30,7 +32,7 @@ pub(crate) fn rows(
     // A transaction has its snapshot from its first read on.
     let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
     let tail = tails.pinned(space, what, pin)?;
-    let reading = Reading { connection: &snapshot, space, tail };
+    let reading = Reading { connection: &snapshot, space, tail, sent: RefCell::default() };
     what.iter().map(|one| reading.one(one)).collect()
 }
 
@@ -76,6 +78,8 @@ struct Reading<'c> {
     space: SpaceNo,
     /// What the tables do not know yet.
     tail: Tail,
+    /// The messages of the record that was read last: those of one record are often asked for together.
+    sent: RefCell<(Seq, Vec<StoredMessage>)>,
 }
 
 impl Reading<'_> {
@@ -134,7 +138,7 @@ impl Reading<'_> {
             .query_row((row, codec::parts_prefix(part)), |row| row.get(0))
             .optional()?;
         let Some(prefix) = prefix else { return Ok(None) };
-        let Some((begin, whole)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
+        let Some((begin, whole, digest)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
         let start = start.min(whole);
         let length = length.min(whole - start);
         // SQLite counts from 1.
@@ -143,7 +147,11 @@ impl Reading<'_> {
             .connection
             .prepare_cached("SELECT substr(payload, ?2, ?3), substr(salts, ?4, 16) FROM log WHERE id = ?1")?
             .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Some(PartBytes { bytes: bytes.into(), erased: salt == [0; 16] }))
+        let salt = salt.try_into().map_err(|_| ReadError::Damaged(StoreError::damaged_payload(seq)))?;
+        let payload = Payload { bytes: bytes.into(), salt, digest };
+        // The digest is of the whole: what is read in pieces is left to `quorate verify`.
+        let payload = if length == whole { intact(seq, payload)? } else { payload };
+        Ok(Some(PartBytes { erased: payload.is_erased(), bytes: payload.bytes }))
     }
 
     fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {
@@ -316,6 +324,8 @@ impl Reading<'_> {
             Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
             None => None,
         };
+        let content = content.map(|content| intact(version.place.map_or(head.seq, |(seq, _)| seq), content));
+        let content = content.transpose()?;
         Ok(Entry { key: key.clone(), version, content })
     }
 
@@ -327,24 +337,38 @@ impl Reading<'_> {
     }
 
     fn message(&self, seq: Seq, n: u32) -> Result<Option<StoredMessage>, ReadError> {
-        if seq.0 > LAST {
-            return Ok(None);
+        let mut sent = self.sent.borrow_mut();
+        if sent.0 != seq {
+            *sent = (seq, self.messages_of(seq)?);
         }
-        let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(None) };
+        match sent.1.get(n as usize) {
+            Some(found) if !found.message.payload.is_intact() => {
+                Err(ReadError::Damaged(StoreError::damaged_payload(seq)))
+            }
+            found => Ok(found.cloned()),
+        }
+    }
+
+    /// All messages that a record sent.
+    fn messages_of(&self, seq: Seq) -> Result<Vec<StoredMessage>, ReadError> {
+        if seq.0 > LAST {
+            return Ok(Vec::new());
+        }
+        let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(Vec::new()) };
         let effects = codec::read_body(&record)?.effects.into_iter();
         let sent = effects.filter_map(|effect| match effect {
             Effect::Sent { message, first, deliveries, .. } => Some((message, first, deliveries)),
             _ => None,
         });
-        let found = sent.skip(n as usize).map(|(message, first, deliveries)| StoredMessage {
+        let stored = (0..).zip(sent).map(|(n, (message, first, deliveries))| StoredMessage {
             seq,
             n,
             at: record.at,
-            message: Arc::clone(&message),
+            message,
             first,
             recipients: deliveries.iter().map(|delivery| delivery.to).collect(),
         });
-        Ok({ found }.next())
+        Ok(stored.collect())
     }
 
     fn delivery(&self, number: DeliveryNo) -> Result<Option<DeliveryState>, ReadError> {
@@ -426,6 +450,14 @@ impl Reading<'_> {
         let (record, body) = self.record(ended)?;
         let reason = reason_of(delivery, &body.effects);
         Ok(DeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
+    }
+}
+
+/// A payload that is what was written.
+fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
+    match payload.is_intact() {
+        true => Ok(payload),
+        false => Err(ReadError::Damaged(StoreError::damaged_payload(seq))),
     }
 }
 

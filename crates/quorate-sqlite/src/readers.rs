@@ -25,6 +25,8 @@ pub(crate) enum ReadError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
+    Damaged(StoreError),
+    #[error(transparent)]
     Unreadable(#[from] quorate_core::codec::Unreadable),
     #[error("{0}")]
     Other(String),
@@ -58,7 +60,10 @@ impl Readers {
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (answer, told) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let found = read(connection).map_err(|error| StoreError::Read(in_words(&error)));
+            let found = read(connection).map_err(|error| match error {
+                ReadError::Damaged(error) => error,
+                error => StoreError::Read(in_words(&error)),
+            });
             // Whoever asked may have gone.
             let _ = answer.send(found);
         });

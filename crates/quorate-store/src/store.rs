@@ -47,6 +47,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A payload of this record is not what was written: nobody may take it for what was sent.
+    #[must_use]
+    pub fn damaged_payload(seq: Seq) -> Self {
+        Self::Damaged(format!("a payload of record {seq} is not what was written").into())
+    }
+
     /// Whether it is certain that nothing was changed.
     #[must_use]
     pub fn nothing_applied(&self) -> bool {

@@ -125,7 +125,7 @@ async fn pools_of(call: &Call, letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo
             && !names.contains_key(&pool)
         {
             let id = call.space.published().eras.message_id(letter.seq, letter.n);
-            names.insert(pool, call.space.message(id).await?.message.to.to_string());
+            names.insert(pool, call.space.destination(id).await?.to_string());
         }
     }
     Ok(names)

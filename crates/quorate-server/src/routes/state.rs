@@ -1,13 +1,14 @@
 //! `GET /v1/state`: what is there after a record, to show it and to go on from with `GET /v1/events?from=SEQ+1`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use quorate_core::describe::{self, Names};
 use quorate_core::{
-    Agent, AgentNo, Agents, Code, Counts, Eras, Item, Refused, Seq, SpaceId, TaskCounts, Timestamp, World,
+    Agent, AgentId, AgentNo, Agents, Code, Counts, Eras, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts,
+    Timestamp, World,
 };
-use quorate_engine::{Error, Space};
+use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -24,6 +25,9 @@ const FOLDED_MAX: u64 = 1_000_000;
 const PAGE: usize = 1_000;
 /// How many of each noun are shown.
 const SHOWN_MAX: usize = 1_000;
+/// The nouns that are shown as effects tell of them.
+const SHOWN: [ItemKind; 5] =
+    [ItemKind::Session, ItemKind::Lock, ItemKind::Task, ItemKind::Procedure, ItemKind::Approval];
 /// Folding takes a core for a while: one at a time.
 static FOLDING: Semaphore = Semaphore::const_new(1);
 
@@ -31,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/state", "state.get", "What is there, now or after a record, to go on from with the events.")
             .query::<Wanted>()
-            .answers::<StateOut>(200, "At most 1,000 of each noun.")
+            .answers::<StateOut>(200, "At most 1,000 of each noun; `more` says of which there are more.")
             .to(state),
     ]
 }
@@ -51,16 +55,16 @@ struct State {
     eras: Arc<Eras>,
     counts: Counts,
     tasks: TaskCounts,
-    sessions: Vec<Item>,
-    locks: Vec<Item>,
+    /// Of each of [`SHOWN`] one more than is shown, if there are more.
+    items: HashMap<ItemKind, Vec<Item>>,
 }
 
 pub(crate) async fn state(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let head = call.space.published().head.seq;
     let state = match wanted.at {
-        None => at_the_head(&call.space).await?,
-        Some(at) if at == head.0 => at_the_head(&call.space).await?,
+        None => at_the_head(&call).await?,
+        Some(at) if at == head.0 => at_the_head(&call).await?,
         Some(at) if at == 0 || at > head.0 => {
             return Err(Refused::new(Code::NotFound, format!("there is no record {at} yet"))
                 .hint(format!("the newest one is {head}"))
@@ -71,12 +75,25 @@ pub(crate) async fn state(call: Call) -> Answer {
     ok(&shown(&state))
 }
 
-/// What is current. Sessions and locks may be newer than the record that is named: what is told of them again from there on
-/// is their whole state, so that nothing is counted twice.
-async fn at_the_head(space: &Space) -> Result<State, Error> {
-    let published = space.published();
-    let sessions = space.sessions(None, SHOWN_MAX).await?.into_iter().map(Item::Session).collect();
-    let locks = space.locks(None, SHOWN_MAX).await?.into_iter().map(Item::Lock).collect();
+/// What is current. Items may be newer than the record that is named: what is told of them again from there on is their whole
+/// state, so that nothing is counted twice.
+async fn at_the_head(call: &Call) -> Result<State, Error> {
+    let published = call.space.published();
+    let mut items = HashMap::new();
+    for kind in SHOWN {
+        let wanted = |item: Item| may_show(&item, call.by(), &published.agents).then_some(item);
+        let mut found = call.space.items(kind, None, SHOWN_MAX + 1, wanted).await?;
+        while found.items.len() <= SHOWN_MAX
+            && let Some(after) = found.cursor.take()
+        {
+            // It looked at many that are over.
+            let missing = SHOWN_MAX + 1 - found.items.len();
+            let more = call.space.items(kind, Some(after), missing, wanted).await?;
+            found.items.extend(more.items);
+            found.cursor = more.cursor;
+        }
+        items.insert(kind, found.items);
+    }
     Ok(State {
         seq: published.head.seq,
         at: published.head.at,
@@ -84,9 +101,22 @@ async fn at_the_head(space: &Space) -> Result<State, Error> {
         eras: Arc::clone(&published.eras),
         counts: published.counts,
         tasks: published.tasks,
-        sessions,
-        locks,
+        items,
     })
+}
+
+/// Whether it goes on, and concerns whoever looks.
+fn may_show(item: &Item, viewer: Option<&AgentId>, agents: &Agents) -> bool {
+    let is_open = match item {
+        Item::Task(task) => !task.status().is_over(),
+        Item::Procedure(procedure) => !procedure.status.is_over(),
+        Item::Approval(approval) => approval.state.over_since().is_none(),
+        _ => true,
+    };
+    is_open
+        && viewer.is_none_or(|viewer| {
+            effect::item_is_for_all(item) || effect::item_names(item, viewer, agents.number(viewer))
+        })
 }
 
 /// What was there after a record: everything since the first one, once more.
@@ -116,17 +146,19 @@ async fn folded(call: &Call, at: Seq) -> Result<State, Error> {
         .map_err(|_| Refused::new(Code::Unavailable, "the hub is stopping"))?
         .map_err(read)?;
     }
-    let of =
-        |is: fn(&Item) -> bool| world.items.values().filter(move |item| is(item)).take(SHOWN_MAX).cloned();
+    let agents = Arc::clone(world.working.agents());
+    let of = |kind: ItemKind| {
+        let all = world.items.iter().filter(|(key, _)| key.kind == kind).map(|(_, item)| item);
+        all.filter(|item| may_show(item, call.by(), &agents)).take(SHOWN_MAX + 1).cloned().collect()
+    };
     Ok(State {
         seq: at,
         at: when,
-        agents: Arc::clone(world.working.agents()),
         eras: Arc::clone(world.working.eras()),
         counts: world.working.counts(),
         tasks: world.working.task_counts(),
-        sessions: of(|item| matches!(item, Item::Session(_))).collect(),
-        locks: of(|item| matches!(item, Item::Lock(_))).collect(),
+        items: SHOWN.into_iter().map(|kind| (kind, of(kind))).collect(),
+        agents,
     })
 }
 
@@ -139,6 +171,7 @@ fn id_of(call: &Call) -> Result<SpaceId, Refused> {
 /// What is there after a record.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "State")]
+#[serde(rename_all = "camelCase")]
 struct StateOut {
     seq: u64,
     #[schemars(with = "words::Time")]
@@ -147,9 +180,17 @@ struct StateOut {
     deliveries: DeliveriesOut,
     /// How many tasks are in each state.
     tasks: BTreeMap<&'static str, u64>,
-    /// As the effects that change them tell.
+    /// As the effects that change them tell; so are those that follow.
     sessions: Vec<Map<String, Value>>,
     locks: Vec<Map<String, Value>>,
+    /// Those that are not over.
+    open_tasks: Vec<Map<String, Value>>,
+    /// Those that are not over.
+    running_procedures: Vec<Map<String, Value>>,
+    /// Those that nobody has decided; an agent sees those that concern it.
+    pending_approvals: Vec<Map<String, Value>>,
+    /// The lists that are longer than what is shown here: their own calls lead through them.
+    more: Vec<&'static str>,
 }
 
 /// An agent at a record.
@@ -172,22 +213,36 @@ struct AgentAtOut {
 fn shown(state: &State) -> StateOut {
     let name = |number: AgentNo| state.agents.get(number).map_or_else(String::new, |one| one.id.to_string());
     let names = Names { agents: &name, eras: &state.eras };
-    let items = |items: &[Item]| -> Vec<_> {
-        items.iter().map(|item| effect::fields(describe::item(item, &names))).collect()
-    };
-    let agents = { state.agents.iter() }
+    let mut more = Vec::new();
+    let mut agents: Vec<_> = { state.agents.iter() }
         .filter(|(_, agent)| !agent.removed)
-        .take(SHOWN_MAX)
+        .take(SHOWN_MAX + 1)
         .map(|(_, one)| agent(one))
         .collect();
+    if agents.len() > SHOWN_MAX {
+        agents.truncate(SHOWN_MAX);
+        more.push("agents");
+    }
+    let mut list = |kind, called| -> Vec<_> {
+        let items = state.items.get(&kind).map_or(&[][..], Vec::as_slice);
+        if items.len() > SHOWN_MAX {
+            more.push(called);
+        }
+        let shown = items.iter().take(SHOWN_MAX);
+        shown.map(|item| effect::fields(describe::item(item, &names))).collect()
+    };
     StateOut {
         seq: state.seq.0,
         at: time::shown(state.at),
         agents,
         deliveries: DeliveriesOut::new(&state.counts),
         tasks: task_counts(&state.tasks),
-        sessions: items(&state.sessions),
-        locks: items(&state.locks),
+        sessions: list(ItemKind::Session, "sessions"),
+        locks: list(ItemKind::Lock, "locks"),
+        open_tasks: list(ItemKind::Task, "openTasks"),
+        running_procedures: list(ItemKind::Procedure, "runningProcedures"),
+        pending_approvals: list(ItemKind::Approval, "pendingApprovals"),
+        more,
     }
 }
 

@@ -66,13 +66,18 @@ fn is_for_all(effect: &Effect) -> bool {
         Effect::SpaceCreated { .. } | Effect::Restored { .. } => true,
         Effect::AgentRegistered { .. } | Effect::AgentRemoved { .. } | Effect::AgentStatus { .. } => true,
         Effect::Written { .. } | Effect::Deleted { .. } | Effect::SessionAdded { .. } => true,
-        Effect::Changed { item, .. } => match item {
-            Item::Lock(_) | Item::Session(_) | Item::Task(_) | Item::Snapshot(_) => true,
-            Item::Policy(_) | Item::Pool(_) | Item::Procedure(_) => true,
-            Item::Budget(_) | Item::Subscription(_) | Item::Request(_) | Item::Token(_) => false,
-            Item::Approval(_) => false,
-        },
+        Effect::Changed { item, .. } => item_is_for_all(item),
         _ => false,
+    }
+}
+
+/// Whether everybody in a space may see it.
+pub(crate) fn item_is_for_all(item: &Item) -> bool {
+    match item {
+        Item::Lock(_) | Item::Session(_) | Item::Task(_) | Item::Snapshot(_) => true,
+        Item::Policy(_) | Item::Pool(_) | Item::Procedure(_) => true,
+        Item::Budget(_) | Item::Subscription(_) | Item::Request(_) | Item::Token(_) => false,
+        Item::Approval(_) => false,
     }
 }
 
@@ -95,29 +100,33 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
         Effect::Taken { agent: other, .. } | Effect::Brought { agent: other, .. } => is(*other),
         Effect::Returned { next: Next::Redirected(other), .. } if is(*other) => true,
         Effect::WaitAborted { cycle } => cycle.iter().any(|(other, _)| is(*other)),
-        Effect::Changed { item, .. } => match item {
-            Item::Budget(budget) => budget.owner.is_some_and(is),
-            Item::Subscription(subscription) => subscription.agent == *agent,
-            Item::Request(request) => {
-                is(request.from) || request.asked.iter().any(|one| one.to.agent_no().is_some_and(is))
-            }
-            Item::Token(token) => token.bearer.agent() == Some(agent),
-            Item::Lock(lock) => lock.grants.iter().any(|grant| is(grant.holder)),
-            Item::Session(session) => {
-                session.coordinator.as_ref() == Some(agent)
-                    || session.participants.iter().any(|one| one.agent == *agent)
-            }
-            Item::Task(task) => {
-                task.spec.agent.is_some_and(is) || task.lease().is_some_and(|lease| is(lease.by))
-            }
-            Item::Procedure(procedure) => procedure.driver.as_ref() == Some(agent),
-            Item::Approval(approval) => {
-                approval.agent.is_some_and(is) || approval.then.iter().any(|then| is(then.to))
-            }
-            Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
-        },
+        Effect::Changed { item, .. } => item_names(item, agent, number),
         // Whatever happens to a delivery happens to its recipient, also if time alone brought it about.
         other => other.origins().any(|(_, origin)| origin.to.agent_no().is_some_and(is)),
+    }
+}
+
+/// Whether an item names an agent as one whom it is about.
+pub(crate) fn item_names(item: &Item, agent: &AgentId, number: Option<AgentNo>) -> bool {
+    let is = |other: AgentNo| number == Some(other);
+    match item {
+        Item::Budget(budget) => budget.owner.is_some_and(is),
+        Item::Subscription(subscription) => subscription.agent == *agent,
+        Item::Request(request) => {
+            is(request.from) || request.asked.iter().any(|one| one.to.agent_no().is_some_and(is))
+        }
+        Item::Token(token) => token.bearer.agent() == Some(agent),
+        Item::Lock(lock) => lock.grants.iter().any(|grant| is(grant.holder)),
+        Item::Session(session) => {
+            session.coordinator.as_ref() == Some(agent)
+                || session.participants.iter().any(|one| one.agent == *agent)
+        }
+        Item::Task(task) => task.spec.agent.is_some_and(is) || task.lease().is_some_and(|lease| is(lease.by)),
+        Item::Procedure(procedure) => procedure.driver.as_ref() == Some(agent),
+        Item::Approval(approval) => {
+            approval.agent.is_some_and(is) || approval.then.iter().any(|then| is(then.to))
+        }
+        Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
     }
 }
 

@@ -211,9 +211,7 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
             Home::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
             Home::Pool(pool) => Some(match pools.entry(pool) {
                 Named::Occupied(name) => name.get().clone(),
-                Named::Vacant(place) => {
-                    place.insert(space.message(message).await?.message.to.to_string()).clone()
-                }
+                Named::Vacant(place) => place.insert(space.destination(message).await?.to_string()).clone(),
             }),
         };
         told.push(DeadLetter {
