@@ -8,7 +8,6 @@ mod looking;
 mod procedures;
 mod sessions;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -47,7 +46,6 @@ macro_rules! scenarios {
             topics_and_locks_work
             an_agent_that_stops_leaves_the_rest
             a_step_adds_to_a_session
-            a_list_is_as_long_as_it_is_wanted
             agents_and_their_letters_look_the_same
             dead_letters_and_rules_look_the_same
             tasks_are_looked_at_and_waited_for
@@ -321,21 +319,6 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
         (decisions[0].by.as_str(), decisions[0].rationale.as_str()),
         ("agent:alice", "no one is away")
     );
-}
-
-// Fails under: a list that ends with the first page of it, however many are wanted.
-pub(crate) async fn a_list_is_as_long_as_it_is_wanted(stage: &Stage) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    stage.hub.agent("bob").join().await.expect("he joins");
-    for _ in 0..5 {
-        let step = (0..250).fold(alice.commit(), |step, n| step.send("bob", "count", n));
-        step.commit().await.expect("sent");
-    }
-    let inbox = stage.hub.inbox("bob", 5_000).await.expect("a list");
-    let told: BTreeSet<_> = inbox.iter().map(|letter| letter.id).collect();
-    assert_eq!((inbox.len(), told.len()), (1_250, 1_250));
-    assert_eq!(stage.hub.inbox("bob", 1_100).await.expect("a list").len(), 1_100);
-    assert_eq!(stage.hub.inbox("bob", 7).await.expect("a list").len(), 7);
 }
 
 // Fails under: an agent that takes what it does not work on any more.
