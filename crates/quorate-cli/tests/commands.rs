@@ -113,7 +113,9 @@ fn messages_are_sent_looked_at_and_given_out_again() {
 fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_document() {
     let place = Place::with_hub();
     let agents = ["bob", "carol", "dave"];
-    agents.map(|agent| place.call("PUT", &format!("/v1/agents/{agent}"), "{}"));
+    for agent in agents {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
     place.call("POST", "/v1/messages", r#"{"to":["bob","carol","dave"],"payload":1}"#);
     let deliveries = agents.map(|agent| {
         let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
