@@ -186,4 +186,6 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
+mod broken_files;
+#[cfg(test)]
 mod tests;

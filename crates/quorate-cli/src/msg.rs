@@ -3,9 +3,10 @@
 mod list;
 
 use clap::{Args, Subcommand};
+use quorate_core::limits::OPS_MAX;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_FOUND, USAGE};
 use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, segment};
@@ -175,18 +176,29 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
 }
 
 async fn redeliver(hub: &Hub, shape: &Shape, id: &str, dry_run: DryRun) -> anyhow::Result<()> {
-    for delivery in deliveries(hub, id).await? {
-        let path = format!("/v1/dead-letters/{}/redrive", segment(&delivery));
+    if id.starts_with("dlv_") {
+        let path = format!("/v1/dead-letters/{}/redrive", segment(id));
         let answer = hub.change(dry_run, (Method::Post, &path), None).await?;
-        answer.iter().for_each(|answer| shape.done(answer, &format!("{delivery} is given out again")));
+        answer.iter().for_each(|answer| shape.done(answer, &format!("{id} is given out again")));
+        return Ok(());
+    }
+    // However many they are: one commit, all or none, and one answer.
+    let dead = dead_deliveries(hub, id).await?;
+    let given = &dead[..dead.len().min(OPS_MAX)];
+    let ops: Vec<Value> = given.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
+    let body = json!({ "ops": ops }).to_string();
+    let Some(answer) = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
+        return Ok(());
+    };
+    shape.done(&answer, &format!("given out again: {}", given.join(", ")));
+    if given.len() < dead.len() {
+        text::say(format!("{} more are dead: say it again", dead.len() - given.len()));
     }
     Ok(())
 }
 
-async fn deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
-    if id.starts_with("dlv_") {
-        return Ok(vec![id.to_owned()]);
-    }
+/// The deliveries of a message that were given up.
+async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
     let message = hub.look(&path_of(hub, id).await?, &[]).await?;
     let all = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice);
     let dead: Vec<String> =

@@ -102,11 +102,11 @@ impl Playbook {
     }
 
     /// The playbook in a text, as if it had been read there.
-    pub(crate) fn of(path: &Path, text: &str, input: Input<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn of(path: &Path, playbook: &str, input: Input<'_>) -> anyhow::Result<Self> {
         let place = Place(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
-            serde_saphyr::from_str_with_options(text, options).map_err(|error| place.wrong(&error))?;
+            serde_saphyr::from_str_with_options(playbook, options).map_err(|error| place.wrong(&error))?;
         if found.procedure.value != "deliberation" {
             let what = format!("procedure: there is no {:?}", found.procedure.value);
             return Err(place.ended(found.procedure.referenced.line(), &what, "procedure: deliberation"));
@@ -148,11 +148,8 @@ impl Playbook {
             .quorum
             .map(|quorum| if quorum as usize <= declared { quorum.min(asked) } else { quorum });
         spec.check().map_err(|wrong| {
-            Ended::new(
-                USAGE,
-                format!("{}: {wrong}", path.display()),
-                "docs/guides/deliberation.md has the settings",
-            )
+            let line = line_of(playbook, &wrong.path);
+            place.ended(line, &wrong.to_string(), "docs/guides/deliberation.md has the settings")
         })?;
         if let Some(approval) = &found.approval
             && let Err((what, hint)) = approval.value.check(&spec)
@@ -174,7 +171,15 @@ pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
+/// The line of the key at which a path begins; the first if it does not stand at the margin.
+fn line_of(playbook: &str, path: &str) -> u64 {
+    let key = path.split(['.', '[']).next().unwrap_or_default();
+    let says = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    playbook.lines().position(says).map_or(1, |at| at as u64 + 1)
+}
+
+/// A text file, bounded whatever it really is.
+pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
     let reading = || format!("failed to read {}", path.display());
@@ -186,7 +191,8 @@ fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let what = format!("{} is no text: byte {at} is not UTF-8", path.display());
+        let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+        let what = format!("{}:{line}: this is no text: byte {at} is not UTF-8", path.display());
         Ended::new(USAGE, what, "give plain text; a PDF or a document must be turned into text first").into()
     })
 }

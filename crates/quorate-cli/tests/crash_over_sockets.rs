@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -26,6 +27,10 @@ const CYCLES: u64 = 12;
 const HTTP_SENDERS: usize = 4;
 const WS_SENDERS: usize = 2;
 const WORKERS: usize = 2;
+/// A cycle takes a second or two; a machine that does other things as well may be much slower.
+const CYCLE_MAX: Duration = Duration::from_secs(120);
+/// As long as leases of a hub that was killed run again, and then some.
+const DRAIN_MAX: Duration = Duration::from_secs(120);
 
 /// What the clients know of their calls.
 #[derive(Default)]
@@ -107,10 +112,13 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
         // Now and then almost at once, so that the start is interrupted too.
         let answers =
             if next(&mut dice).is_multiple_of(5) { next(&mut dice) % 10 } else { 50 + next(&mut dice) % 400 };
-        history.after(answers).await;
+        let answered = tokio::time::timeout(CYCLE_MAX, history.after(answers)).await.is_ok();
+        let came = history.answers.load(Ordering::SeqCst);
+        assert!(answered, "cycle {cycle}: {came} of {answers} answers within {CYCLE_MAX:?}");
         hub.signal("-KILL");
         drop(hub);
-        ended(running).await;
+        let gone = tokio::time::timeout(CYCLE_MAX, ended(running)).await.is_ok();
+        assert!(gone, "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub is gone");
     }
     let hub = Hub::start(&data);
     repeat_unknown(&hub, &tokens, &history).await;
@@ -311,16 +319,26 @@ async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<Histo
         running.spawn(work(hub.address.clone(), name.clone(), token.clone(), false, Arc::clone(history)));
     }
     let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
-    loop {
-        let (_, stats) = http.call("GET", "/v1/admin/stats", None, &Value::Null).await.unwrap();
-        let open = |state: &str| stats["deliveries"][state].as_u64().unwrap();
-        if open("ready") + open("leased") + open("scheduled") == 0 {
-            assert_eq!(open("dead") + open("expired") + open("purged"), 0, "{stats}");
-            assert_eq!(open("acked"), history.calls().len() as u64, "{stats}");
-            break;
+    let (mut last, mut look) = (Value::Null, tokio::time::interval(Duration::from_millis(20)));
+    let drained = async {
+        loop {
+            look.tick().await;
+            let (_, stats) = http.call("GET", "/v1/admin/stats", None, &Value::Null).await.unwrap();
+            last.clone_from(&stats["deliveries"]);
+            let open = |state: &str| stats["deliveries"][state].as_u64().unwrap();
+            if open("ready") + open("leased") + open("scheduled") == 0 {
+                assert_eq!(open("dead") + open("expired") + open("purged"), 0, "{stats}");
+                assert_eq!(open("acked"), history.calls().len() as u64, "{stats}");
+                return;
+            }
+            // A worker that met something else than the end of its hub ends nothing any more.
+            if let Some(end) = running.try_join_next() {
+                panic!("a worker went away while its hub was there: {end:?}; {stats}");
+            }
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    let drained = tokio::time::timeout(DRAIN_MAX, drained).await.is_ok();
+    assert!(drained, "the backlog is not drained within {DRAIN_MAX:?}: {last}");
     running.shutdown().await;
 }
 

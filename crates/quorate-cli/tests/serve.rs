@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use support::{Hub, QUORATE, works_as_it_is_written};
+use support::{Hub, QUORATE, ended_in_time, works_as_it_is_written};
 
 fn register(hub: &Hub, id: &str) -> String {
     let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
@@ -170,6 +170,14 @@ fn what_cannot_be_served_ends_with_its_code() {
     assert_eq!(code, Some(64), "{said}");
     assert!(said.contains("help:"), "{said}");
     drop(hub);
+}
+
+// Fails under: a guide whose step goes wrong, and whose test waits for the hub that it left behind.
+#[test]
+fn a_script_that_goes_wrong_ends_with_all_that_it_started() {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "set -e\ntail -f /dev/null &\necho begun\n(exit 3)\necho never"]);
+    assert_eq!(ended_in_time(&mut shell), (Some(3), "begun\n".to_owned()));
 }
 
 #[test]

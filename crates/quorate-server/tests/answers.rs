@@ -3,6 +3,7 @@
 
 mod support;
 
+use quorate_core::limits::PAGE_BYTES_MAX;
 use serde_json::{Value, json};
 use support::Hub;
 
@@ -52,6 +53,39 @@ async fn d5_the_answers_of_several_are_read_as_they_come() {
     hub.get(&hub.admin, &path).await.ok(200);
     let ephemeral = json!({"to": "bob", "type": "query", "durability": "ephemeral"});
     hub.post(&alice, "/v1/requests", &ephemeral).await.refused(400, "INVALID");
+}
+
+// Fails under: a page of as many answers as there are, however large they are; a cursor that leaves one out.
+#[tokio::test]
+async fn i21_a_page_of_answers_ends_when_it_is_full() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let asked: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let mut tokens = Vec::new();
+    for agent in &asked {
+        tokens.push(hub.register(agent).await);
+    }
+    let question = json!({"id": "q", "to": asked, "type": "query", "payload": 1, "timeoutMs": 60_000});
+    hub.post(&alice, "/v1/requests", &question).await.ok(201);
+    let large = "x".repeat(500_000);
+    for (agent, token) in asked.iter().zip(&tokens) {
+        answer(&hub, agent, token, json!([agent, large])).await;
+    }
+    let (mut came, mut counts, mut cursor) = (Vec::new(), Vec::new(), "0".to_owned());
+    loop {
+        let page = hub.get(&alice, &format!("/v1/requests/q/answers?cursor={cursor}")).await;
+        assert!(page.text.len() < PAGE_BYTES_MAX + 600_000, "{} bytes", page.text.len());
+        let page = page.ok(200);
+        counts.push(payloads(&page).len());
+        came.extend(payloads(&page).iter().map(|one| one[0].as_str().expect("a name").to_owned()));
+        match page["cursor"].as_str() {
+            Some(next) => cursor = next.to_owned(),
+            None => break,
+        }
+        assert!(counts.len() < 20, "it has an end");
+    }
+    assert_eq!(came, asked);
+    assert_eq!(counts, [9, 3]);
 }
 
 // Fails under: a request that ends without saying why.

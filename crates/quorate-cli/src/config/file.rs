@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use anyhow::Context as _;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::keys::{Key, nearest};
 use super::{Level, Origin, Said, Surroundings};
 use crate::exit::{Ended, USAGE};
+use crate::playbook::read_text;
 
 /// The file of a project.
 pub(crate) const PROJECT_FILE: &str = "quorate.yaml";
@@ -61,10 +61,7 @@ fn lined<T: ToString>(key: Key, value: Option<Spanned<T>>) -> Lined {
 impl File {
     /// Reads a file. That of a project may have come from somebody else: it says less.
     pub(super) fn read(path: &Path, project: bool, around: &Surroundings) -> anyhow::Result<Self> {
-        let size = std::fs::metadata(path).map(|about| about.len()).unwrap_or(0);
-        anyhow::ensure!(size <= BYTES_MAX, "{} is larger than {BYTES_MAX} bytes", path.display());
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        let text = read_text(path, BYTES_MAX, "settings")?;
         let reading = Reading { path, project, around };
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found = serde_saphyr::from_str_with_options::<Option<FileIn>>(&text, options);

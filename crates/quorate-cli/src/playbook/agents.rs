@@ -85,7 +85,14 @@ impl Place<'_> {
             self.ended(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
         })?;
         let instructions = match &said.prompt {
-            Some(prompt) => read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt")?,
+            Some(prompt) => {
+                let read = read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt");
+                let line = prompt.referenced.line();
+                read.map_err(|error| {
+                    let what = format!("agents.{name}.prompt: {error:#}");
+                    self.ended(line, &what, "name a text file; the path begins where the playbook lies")
+                })?
+            }
             None => String::new(),
         };
         let tape = match (said.record, said.replay) {

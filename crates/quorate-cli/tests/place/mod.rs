@@ -87,6 +87,11 @@ impl Place {
         said(&output)
     }
 
+    /// A script for the shell, with an end in time: its code, and all that it said on both streams.
+    pub(crate) fn script(&self, script: &str) -> (Option<i32>, String) {
+        support::ended_in_time(self.command("bash").args(["-c", script]))
+    }
+
     /// A line for the shell on a terminal; both streams together.
     pub(crate) fn terminal(&self, line: &str) -> Said {
         let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";

@@ -5,10 +5,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+/// A guide takes seconds; a machine that does other things as well may be much slower.
+const SCRIPT_MAX: Duration = Duration::from_secs(180);
 
 /// The program.
 pub(crate) const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
@@ -182,9 +186,46 @@ pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
     let directory = tempfile::tempdir().expect("a directory");
     let binary = Path::new(QUORATE).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
-    let output =
-        Command::new("bash").arg("-c").arg(&script).env("PATH", path).current_dir(&directory).output();
-    let output = output.expect("bash runs");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.ends_with("all went well\n"), "{out}\n{err}");
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(&script).env("PATH", path).current_dir(&directory);
+    let (code, said) = ended_in_time(&mut shell);
+    assert!(code == Some(0) && said.ends_with("all went well\n"), "ended with {code:?}:\n{said}");
+}
+
+/// Runs a script to its end: its code, and all that it said. What it left behind is ended with it. When it takes too long
+/// it is ended too, and the code is `None`.
+#[track_caller]
+pub(crate) fn ended_in_time(script: &mut Command) -> (Option<i32>, String) {
+    use std::os::unix::process::CommandExt as _;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    let (mut read, write) = std::io::pipe().expect("a pipe");
+    // In a group of its own: a step that hangs, and a hub in the background, are ended by its number.
+    script.process_group(0).stdin(Stdio::null());
+    script.stdout(write.try_clone().expect("a pipe")).stderr(write);
+    let mut child = script.spawn().expect("it runs");
+    // Only the script holds the pipe now, so that its end is that of whoever speaks.
+    script.stdout(Stdio::null()).stderr(Stdio::null());
+    let group = child.id();
+    let end = move || drop(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).output());
+    let (tell, told) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let is_late = told.recv_timeout(SCRIPT_MAX) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            end();
+        }
+        is_late
+    });
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        read.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
+    });
+    let status = child.wait().expect("it ends");
+    drop(tell);
+    let is_late = watch.join().expect("it watches");
+    end();
+    let mut said = reader.join().expect("it reads").expect("what it said");
+    if is_late {
+        said.push_str(&format!("\nnot done within {SCRIPT_MAX:?}: the step after the last line hangs"));
+    }
+    (status.code().filter(|_| !is_late), said)
 }

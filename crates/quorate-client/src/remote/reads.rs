@@ -33,6 +33,9 @@ use crate::wire::{self, Text, all, time_out};
 /// How many a list shows at most.
 const LIMIT_MAX: usize = 1_000;
 
+/// Some of a list, and where it goes on.
+type Part<T> = (Vec<T>, Option<String>);
+
 #[derive(Deserialize)]
 struct SubscriptionsIn {
     subscriptions: Vec<TopicIn>,
@@ -125,28 +128,44 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 impl Connection {
-    /// Entries of a list, as many as wanted: the hub ends a page when it is full, and says where it goes on.
+    /// As much of a list as is wanted: the hub ends a page when it is full, however few it holds, and says where it goes on.
+    async fn listed<T>(
+        &self,
+        path: &str,
+        ask: impl Fn(Request) -> Request,
+        mut from: Option<String>,
+        limit: usize,
+        read: impl Fn(&str) -> Result<Part<T>, Error>,
+    ) -> Result<Part<T>, Error> {
+        let mut all = Vec::new();
+        loop {
+            let left = limit - all.len();
+            let ask = |call| with(limited(ask(call), left), "cursor", from.as_ref());
+            let answer = self.look(path, ask).await?;
+            let (came, rest) = read(text(&answer.body)?)?;
+            all.extend(came);
+            // A place that does not move would lead nowhere.
+            if all.len() >= limit || rest.is_none() || rest == from {
+                return Ok((all, rest));
+            }
+            from = rest;
+        }
+    }
+
+    /// Entries of a list, or versions of one.
     async fn entries_at(
         &self,
         path: &str,
         prefix: Option<&str>,
-        mut cursor: Option<String>,
+        from: Option<String>,
         limit: usize,
     ) -> Result<Vec<Entry>, Error> {
-        let mut all = Vec::new();
-        loop {
-            let ask = |call| with(limited(call, limit - all.len()), "prefix", prefix);
-            let answer = self.look(path, |call| with(ask(call), "cursor", cursor.as_ref())).await?;
-            let found: EntriesIn<'_> = wire::read(text(&answer.body)?)?;
-            let came = found.entries.len();
-            for entry in found.entries {
-                all.push(entry.read()?);
-            }
-            cursor = found.cursor;
-            if all.len() >= limit || came == 0 || cursor.is_none() {
-                return Ok(all);
-            }
-        }
+        let read = |body: &str| {
+            let found: EntriesIn<'_> = wire::read(body)?;
+            let entries = found.entries.into_iter().map(EntryIn::read).collect::<Result<_, _>>()?;
+            Ok((entries, found.cursor))
+        };
+        Ok(self.listed(path, |call| with(call, "prefix", prefix), from, limit, read).await?.0)
     }
 }
 
@@ -182,8 +201,11 @@ impl Reads for Connection {
 
     fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
         Box::pin(async move {
-            let found: SnapshotsIn = self.seen("/v1/context:snapshot", |call| limited(call, limit)).await?;
-            Ok(found.snapshots.into_iter().map(SnapshotIn::read).collect())
+            let read = |body: &str| {
+                let found: SnapshotsIn = wire::read(body)?;
+                Ok((found.snapshots.into_iter().map(SnapshotIn::read).collect(), found.cursor))
+            };
+            Ok(self.listed("/v1/context:snapshot", |call| call, None, limit, read).await?.0)
         })
     }
 
@@ -195,16 +217,19 @@ impl Reads for Connection {
         Box::pin(async move {
             let AgentFilter { id, capability, action, role, status } = filter;
             let ask = |call: Request| {
-                let call = limited(call, LIMIT_MAX);
                 let call = with(call, "capability", capability.as_ref());
                 let call = with(call, "action", action.as_ref());
                 let call = with(call, "role", role.map(|role| role.as_str()));
                 with(call, "status", status.map(|status| status.as_str()))
             };
-            let found: AgentsIn = self.seen("/v1/agents", ask).await?;
-            let found = found.agents.into_iter().map(AgentIn::read);
-            let is_meant = |agent: &AgentInfo| id.as_ref().is_none_or(|id| *id == agent.id);
-            found.filter(|agent| agent.as_ref().map_or(true, is_meant)).collect()
+            let read = |body: &str| {
+                let found: AgentsIn = wire::read(body)?;
+                let agents = found.agents.into_iter().map(AgentIn::read).collect::<Result<_, _>>()?;
+                Ok((agents, found.cursor))
+            };
+            let (mut agents, _) = self.listed("/v1/agents", ask, None, usize::MAX, read).await?;
+            agents.retain(|agent: &AgentInfo| id.as_ref().is_none_or(|id| *id == agent.id));
+            Ok(agents)
         })
     }
 
@@ -218,24 +243,22 @@ impl Reads for Connection {
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/subscriptions", segment(agent.as_str()));
-            let (mut patterns, mut cursor) = (Vec::new(), None);
-            loop {
-                let ask = |call| with(limited(call, LIMIT_MAX), "cursor", cursor.as_ref());
-                let found: SubscriptionsIn = self.seen(&path, ask).await?;
-                patterns.extend(all(found.subscriptions.into_iter().map(|one| one.topic).collect()));
-                cursor = found.cursor;
-                if cursor.is_none() {
-                    return Ok(patterns);
-                }
-            }
+            let read = |body: &str| {
+                let found: SubscriptionsIn = wire::read(body)?;
+                Ok((all(found.subscriptions.into_iter().map(|one| one.topic).collect()), found.cursor))
+            };
+            Ok(self.listed(&path, |call| call, None, usize::MAX, read).await?.0)
         })
     }
 
     fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/inbox", segment(agent.as_str()));
-            let found: InboxIn = self.seen(&path, |call| limited(call, limit)).await?;
-            Ok(found.deliveries.into_iter().map(LetterIn::read).collect())
+            let read = |body: &str| {
+                let found: InboxIn = wire::read(body)?;
+                Ok((found.deliveries.into_iter().map(LetterIn::read).collect(), found.cursor))
+            };
+            Ok(self.listed(&path, |call| call, None, limit, read).await?.0)
         })
     }
 
@@ -251,9 +274,12 @@ impl Reads for Connection {
 
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>> {
         Box::pin(async move {
-            let ask = |call| with(limited(call, limit), "agent", agent.as_ref());
-            let found: DeadLettersIn = self.seen("/v1/dead-letters", ask).await?;
-            Ok(found.dead_letters.into_iter().map(DeadIn::read).collect())
+            let ask = |call| with(call, "agent", agent.as_ref());
+            let read = |body: &str| {
+                let found: DeadLettersIn = wire::read(body)?;
+                Ok((found.dead_letters.into_iter().map(DeadIn::read).collect(), found.cursor))
+            };
+            Ok(self.listed("/v1/dead-letters", ask, None, limit, read).await?.0)
         })
     }
 
@@ -304,12 +330,17 @@ impl Reads for Connection {
     fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage> {
         Box::pin(async move {
             let ask = |call: Request| {
-                let call = with(limited(call, limit), "cursor", after.as_ref());
                 let call = with(call, "status", filter.status.map(|status| status.as_str()));
                 let call = with(call, "type", filter.task_type.as_ref());
                 with(call, "agent", filter.agent.as_ref())
             };
-            self.seen::<PageIn>("/v1/tasks", ask).await?.read()
+            let read = |body: &str| {
+                let page = wire::read::<PageIn>(body)?.read()?;
+                Ok((page.tasks, page.cursor.map(|id| id.to_string())))
+            };
+            let after = after.map(|id| id.to_string());
+            let (tasks, rest) = self.listed("/v1/tasks", ask, after, limit, read).await?;
+            Ok(TaskPage { tasks, cursor: rest.map(TaskId::new).transpose()? })
         })
     }
 
@@ -329,10 +360,13 @@ impl Reads for Connection {
 
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
         Box::pin(async move {
-            let ask = |call| with(limited(call, limit), "cursor", after.as_ref());
-            let answer = self.look("/v1/sessions", ask).await?;
-            let found: SessionsIn<'_> = wire::read(text(&answer.body)?)?;
-            found.sessions.into_iter().map(SessionIn::read).collect()
+            let read = |body: &str| {
+                let found: SessionsIn<'_> = wire::read(body)?;
+                let sessions = found.sessions.into_iter().map(SessionIn::read).collect::<Result<_, _>>()?;
+                Ok((sessions, found.cursor))
+            };
+            let after = after.map(|id| id.to_string());
+            Ok(self.listed("/v1/sessions", |call| call, after, limit, read).await?.0)
         })
     }
 
@@ -374,12 +408,14 @@ impl Reads for Connection {
         limit: usize,
     ) -> Promise<'_, ProcedurePage> {
         Box::pin(async move {
-            let ask = |call: Request| {
-                let call = with(limited(call, limit), "cursor", after.as_ref());
-                with(call, "status", status.map(ProcedureStatus::as_str))
+            let ask = |call| with(call, "status", status.map(ProcedureStatus::as_str));
+            let read = |body: &str| {
+                let page = wire::read::<ProceduresIn<'_>>(body)?.read()?;
+                Ok((page.procedures, page.cursor.map(|id| id.to_string())))
             };
-            let answer = self.look("/v1/procedures", ask).await?;
-            wire::read::<ProceduresIn<'_>>(text(&answer.body)?)?.read()
+            let after = after.map(|id| id.to_string());
+            let (procedures, rest) = self.listed("/v1/procedures", ask, after, limit, read).await?;
+            Ok(ProcedurePage { procedures, cursor: rest.map(ProcedureId::new).transpose()? })
         })
     }
 
@@ -397,11 +433,14 @@ impl Reads for Connection {
 
     fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
         Box::pin(async move {
-            let ask = |call: Request| {
-                with(limited(call.query("state", "pending"), limit), "cursor", after.as_ref())
+            let ask = |call: Request| call.query("state", "pending");
+            let read = |body: &str| {
+                let page = wire::read::<ApprovalsIn<'_>>(body)?.read()?;
+                Ok((page.approvals, page.cursor.map(|id| id.to_string())))
             };
-            let answer = self.look("/v1/approvals", ask).await?;
-            wire::read::<ApprovalsIn<'_>>(text(&answer.body)?)?.read()
+            let after = after.map(|id| id.to_string());
+            let (approvals, rest) = self.listed("/v1/approvals", ask, after, limit, read).await?;
+            Ok(ApprovalPage { approvals, cursor: rest.map(ApprovalId::new).transpose()? })
         })
     }
 
@@ -418,8 +457,12 @@ impl Reads for Connection {
 
     fn violations(&self) -> Promise<'_, Vec<Violation>> {
         Box::pin(async move {
-            let found: ViolationsIn = self.seen("/v1/violations", |call| limited(call, LIMIT_MAX)).await?;
-            found.violations.into_iter().map(ViolationIn::read).collect()
+            let read = |body: &str| {
+                let found: ViolationsIn = wire::read(body)?;
+                let violations = found.violations.into_iter().map(ViolationIn::read);
+                Ok((violations.collect::<Result<_, _>>()?, found.cursor))
+            };
+            Ok(self.listed("/v1/violations", |call| call, None, usize::MAX, read).await?.0)
         })
     }
 

@@ -13,6 +13,7 @@ use super::{At, Text, all, named, time_out};
 #[derive(Deserialize)]
 pub(crate) struct SnapshotsIn {
     pub(crate) snapshots: Vec<SnapshotIn>,
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -58,6 +58,7 @@ pub(crate) fn policy_out(policy: &Policy) -> Value {
 #[derive(Deserialize)]
 pub(crate) struct ViolationsIn {
     pub(crate) violations: Vec<ViolationIn>,
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -38,6 +38,7 @@ struct ParticipantIn {
 pub(crate) struct SessionsIn<'a> {
     #[serde(borrow)]
     pub(crate) sessions: Vec<SessionIn<'a>>,
+    pub(crate) cursor: Option<String>,
 }
 
 impl SessionIn<'_> {

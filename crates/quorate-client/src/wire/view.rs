@@ -46,6 +46,7 @@ struct LoadIn {
 #[derive(Deserialize)]
 pub(crate) struct AgentsIn {
     pub(crate) agents: Vec<AgentIn>,
+    pub(crate) cursor: Option<String>,
 }
 
 impl AgentIn {
@@ -79,6 +80,7 @@ impl AgentIn {
 #[derive(Deserialize)]
 pub(crate) struct InboxIn {
     pub(crate) deliveries: Vec<LetterIn>,
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +119,7 @@ pub(crate) struct SentIn {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DeadLettersIn {
     pub(crate) dead_letters: Vec<DeadIn>,
+    pub(crate) cursor: Option<String>,
 }
 
 #[derive(Deserialize)]

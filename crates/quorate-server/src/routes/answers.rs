@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{Code, Durability, MessageId, Op, OpResult, Refused, Request, RequestState, Seq};
 use quorate_engine::{Error, MessageRef};
 use schemars::JsonSchema;
@@ -17,7 +18,8 @@ use crate::api::{Route, get, post, words};
 use crate::call::{Answer, Call, answer, ok};
 use crate::wire::message::MessageOut;
 
-/// Answers that are told at once, but for those of the same record as the last.
+/// Answers that are told at once, if their payloads do not fill the page before; and those of the same record as the last,
+/// which one request brought.
 const ANSWERS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -93,13 +95,14 @@ pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> Answer {
         request = own(&call, &id).await?;
     }
     let came = newer(&request, after);
-    let (mut last, mut told) = (after, Vec::new());
+    let (mut last, mut told, mut bytes) = (after, Vec::new(), 0);
     for (seq, n) in &came {
-        if told.len() >= ANSWERS_MAX && *seq != last {
+        if (told.len() >= ANSWERS_MAX || bytes >= PAGE_BYTES_MAX) && *seq != last {
             break;
         }
         last = *seq;
         let view = call.space.message(call.space.published().eras.message_id(*seq, *n)).await?;
+        bytes += view.message.payload.bytes.len();
         told.push(MessageOut::new(view.id, view.at, &view.message));
     }
     let goes_on = request.state == RequestState::Waiting || told.len() < came.len();
