@@ -142,7 +142,7 @@ fn what(line: &Value) -> String {
         Some(verb) => {
             format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned()
         }
-        None => format!("{} {}", plain(&line["content"]), field(line, "rationale")).trim().to_owned(),
+        None => format!("{} {}", plain(&line["body"]), field(line, "rationale")).trim().to_owned(),
     }
 }
 

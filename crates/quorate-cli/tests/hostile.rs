@@ -95,7 +95,7 @@ fn filled() -> Place {
     call("PUT", "/v1/context/plan", json!({"content": corpus}));
     call("POST", "/v1/sessions", json!({"id": "s", "title": name, "coordinator": "bob", "task": all}));
     for text in corpus.iter().step_by(8) {
-        call("POST", "/v1/sessions/s/add", json!({"kind": "note", "content": text, "rationale": text}));
+        call("POST", "/v1/sessions/s/add", json!({"kind": "note", "body": text, "rationale": text}));
     }
     call("POST", "/v1/sessions/s/pause", json!({"reason": name}));
     call("POST", "/v1/tasks", json!({"id": "t", "type": "sum", "agent": "bob", "input": all}));

@@ -106,7 +106,7 @@ fn c9_json_that_no_program_holds_is_shown_as_it_came() {
     place.call("POST", "/v1/messages", &format!(r#"{{"id":"m","to":"bob","from":"bob","payload":{far}}}"#));
     place.call("POST", "/v1/tasks", &format!(r#"{{"id":"t","type":"sum","input":{far}}}"#));
     place.call("POST", "/v1/sessions", r#"{"id":"s","title":"S"}"#);
-    place.call("POST", "/v1/sessions/s/add", &format!(r#"{{"kind":"note","content":{far}}}"#));
+    place.call("POST", "/v1/sessions/s/add", &format!(r#"{{"kind":"note","body":{far}}}"#));
     let lines = [
         "memory list",
         "memory list --json",

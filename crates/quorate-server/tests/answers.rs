@@ -162,9 +162,9 @@ async fn a_timeline_is_looked_at_by_kind_and_from_its_end() {
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "Soup"})).await.ok(201);
     hub.post(&alice, "/v1/sessions/s1/join", &json!({"agent": "bob"})).await.ok(200);
     for n in 1..=3 {
-        hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "content": n})).await.ok(201);
+        hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "body": n})).await.ok(201);
     }
-    let raw = json!({"kind": "artifact", "content": "AQI=", "contentType": "image/png"});
+    let raw = json!({"kind": "artifact", "body": "AQI=", "contentType": "image/png"});
     hub.post(&alice, "/v1/sessions/s1/add", &raw).await.ok(201);
     let kinds = |page: &Value| -> Vec<String> {
         let lines = page["timeline"].as_array().expect("a list").iter();

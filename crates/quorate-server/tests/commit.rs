@@ -83,8 +83,8 @@ const SAME: &[(&str, &str, &str, &str)] = &[
     (
         "POST",
         "/v1/sessions/s0/add",
-        r#"{"kind":"note","content":1}"#,
-        r#"{"op":"session.add","session":"s0","kind":"note","content":1}"#,
+        r#"{"kind":"note","body":1}"#,
+        r#"{"op":"session.add","session":"s0","kind":"note","body":1}"#,
     ),
     (
         "POST",

@@ -432,7 +432,7 @@ async fn b4_the_shared_state_of_a_task() {
         (&session["title"], &session["added"]["decision"]),
         (&json!("Implement user authentication"), &json!(1))
     );
-    let note = json!({"kind": "note", "content": "Tokens last an hour"});
+    let note = json!({"kind": "note", "body": "Tokens last an hour"});
     hub.post(&front, "/v1/sessions/task_abc123/add", &note).await.ok(201);
     // Whoever did not read that writes over nothing.
     state["currentPhase"] = json!("5b");

@@ -244,7 +244,7 @@ async fn events_are_chosen_by_kind_agent_and_session() {
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1, "sessionId": "s1"})).await.ok(200);
     hub.put(&bob, "/v1/context/plan", &json!({"content": 1})).await;
-    hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "content": 1})).await.ok(201);
+    hub.post(&alice, "/v1/sessions/s1/add", &json!({"kind": "note", "body": 1})).await.ok(201);
     let last = head(&hub).await;
     let chosen = async |query: &str| Reader::open(&hub, &hub.admin, query, None).await.next().await;
     assert_eq!(effects(&[chosen("?from=1&kind=entry.written").await]), ["entry.written"]);

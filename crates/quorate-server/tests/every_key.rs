@@ -117,8 +117,8 @@ const CALLS: &[(&str, Ask, Ask)] = &[
     ),
     (
         "sessions.add",
-        ("/v1/sessions/s/add", r#"{"kind":"note","content":1}"#),
-        ("/v1/sessions/s/add", r#"{"kind":"note","content":2}"#),
+        ("/v1/sessions/s/add", r#"{"kind":"note","body":1}"#),
+        ("/v1/sessions/s/add", r#"{"kind":"note","body":2}"#),
     ),
     (
         "sessions.putState",

@@ -138,3 +138,29 @@ async fn i3_what_ends_something_answers_again_under_its_key() {
         assert!(delete("another").await.status >= 400, "{path}");
     }
 }
+
+// Fails under: an answer that names the record of the repetition, or none.
+#[tokio::test]
+async fn i3_an_ack_or_an_end_said_again_without_a_key_is_answered_alike() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.post(&alice, "/v1/messages", &json!([{"to": "bob"}, {"to": "bob"}])).await.ok(200);
+    let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({"max": 2})).await.ok(200);
+    let held: Vec<_> = claimed["deliveries"].as_array().expect("a list").iter().collect();
+    let lease = |n: usize| json!({"deliveryId": held[n]["deliveryId"], "leaseToken": held[n]["leaseToken"]});
+    hub.post(&alice, "/v1/tasks", &json!({"id": "t", "type": "x"})).await.ok(201);
+    let task = hub.post(&bob, "/v1/tasks/claim", &json!({"types": ["x"]})).await.ok(200);
+    let token = &task["tasks"][0]["leaseToken"];
+    let (first, second) = (lease(0), lease(1));
+    let ends = json!({"op": "task.complete", "task": "t", "leaseToken": token, "result": 1});
+    let acks = json!({"op": "ack", "deliveryId": second["deliveryId"], "leaseToken": second["leaseToken"]});
+    for (path, body) in [
+        ("/v1/agents/bob/inbox/ack", json!({"deliveries": [first]})),
+        ("/v1/commit", json!({"ops": [acks, ends]})),
+        ("/v1/tasks/t/complete", json!({"leaseToken": token, "result": 1})),
+    ] {
+        let said = hub.post(&bob, path, &body).await.ok(200);
+        hub.post(&alice, "/v1/messages", &json!({"to": "bob"})).await.ok(200);
+        assert_eq!(hub.post(&bob, path, &body).await.ok(200), said, "{path}");
+    }
+}

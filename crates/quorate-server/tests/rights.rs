@@ -68,7 +68,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("sessions.open", "/v1/sessions", r#"{"id":"s1","title":"S","coordinator":"ME"}"#),
     ("sessions.list", "/v1/sessions", ""),
     ("sessions.get", "/v1/sessions/s1", ""),
-    ("sessions.add", "/v1/sessions/s1/add", r#"{"kind":"note","content":1}"#),
+    ("sessions.add", "/v1/sessions/s1/add", r#"{"kind":"note","body":1}"#),
     ("sessions.timeline", "/v1/sessions/s1/timeline", ""),
     ("sessions.state", "/v1/sessions/s1/state", ""),
     ("sessions.putState", "/v1/sessions/task_abc123/state", include_str!("seeds/b4-state.json")),

@@ -73,8 +73,8 @@ async fn a_payload_comes_out_byte_for_byte() {
     holds(&send("POST", "/v1/tasks/t/complete", &before, "}").await, "result");
     send("POST", "/v1/sessions", r#"{"id":"s","title":"S","task":"#, "}").await.ok(201);
     holds(&hub.get(&alice, "/v1/sessions/s").await, "task");
-    send("POST", "/v1/sessions/s/add", r#"{"kind":"note","content":"#, "}").await.ok(201);
-    holds(&hub.get(&alice, "/v1/sessions/s/timeline").await, "content");
+    send("POST", "/v1/sessions/s/add", r#"{"kind":"note","body":"#, "}").await.ok(201);
+    holds(&hub.get(&alice, "/v1/sessions/s/timeline").await, "body");
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn d9_a_session_has_a_timeline() {
     hub.register("bob").await;
     let open = json!({"id": "s1", "title": "Review", "participants": ["bob"], "task": {"what": "all"}});
     hub.post(&alice, "/v1/sessions", &open).await.ok(201);
-    let add = json!({"kind": "decision", "content": "ship", "rationale": "all agree"});
+    let add = json!({"kind": "decision", "body": "ship", "rationale": "all agree"});
     assert_eq!(hub.post(&alice, "/v1/sessions/s1/add", &add).await.ok(201)["n"], 1);
     let paused = hub.post(&alice, "/v1/sessions/s1/pause", &json!({"reason": "lunch"})).await.ok(200);
     assert_eq!(paused["status"], "paused");

@@ -54,7 +54,7 @@ fn out(op: &Op, key: &str) -> Result<Box<RawValue>, Error> {
             named.insert("session".into(), add.session.to_string().into());
             named.insert("kind".into(), kind(add.kind).into());
             named.insert("rationale".into(), add.rationale.clone().into());
-            with(named, "content", Some(&add.body), add.content_type.as_deref())
+            with(named, "body", Some(&add.body), add.content_type.as_deref())
         }
         Op::StartProcedure(start) => {
             let mut named = json!({"op": "procedure.start", "kind": start.kind});

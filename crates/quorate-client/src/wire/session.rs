@@ -94,7 +94,7 @@ pub(crate) struct LineIn<'a> {
     reason: Option<String>,
     n: Option<u64>,
     #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    body: Option<&'a RawValue>,
     content_type: Option<String>,
     rationale: Option<String>,
 }
@@ -116,7 +116,7 @@ impl LineIn<'_> {
             kind => Happening::Added {
                 kind: named(&AddKind::ALL, AddKind::as_str, kind)?,
                 n: self.n.ok_or_else(missing)?,
-                body: payload(self.content, self.content_type.as_deref())?,
+                body: payload(self.body, self.content_type.as_deref())?,
                 content_type: self.content_type,
                 rationale: self.rationale.unwrap_or_default(),
             },

@@ -29,6 +29,17 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// The record in which it happened: its own, or, if it only says again what was done before, the one in which that was.
+    #[must_use]
+    pub fn happened_in(&self) -> Option<Seq> {
+        let mut named = self.results.iter().map(|result| match result {
+            OpResult::Acked { seq } | OpResult::TaskAccepted { seq, .. } => Some(*seq),
+            _ => None,
+        });
+        let first = named.next().flatten();
+        first.filter(|seq| named.all(|other| other == Some(*seq))).or(self.seq)
+    }
+
     /// Whether its key is used up. A claim that took nothing may be repeated under its key until it takes something, also
     /// if its record holds what was due besides: somebody who is back, somebody else who was served.
     #[must_use]

@@ -59,7 +59,7 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     for ((shown, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
         complete(shown, result, chosen, &drawn);
     }
-    ok(&ReceiptOut { seq: receipt.seq.map(|seq| seq.0), results })
+    ok(&ReceiptOut { seq: receipt.happened_in().map(|seq| seq.0), results })
 }
 
 /// The ids that whoever makes tasks chose for them.

@@ -296,7 +296,7 @@ pub(crate) struct AddIn<'a> {
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
     #[schemars(with = "Option<words::Any>")]
-    content: Option<&'a RawValue>,
+    body: Option<&'a RawValue>,
     #[schemars(length(max = 128))]
     content_type: Option<String>,
     #[serde(default)]
@@ -315,7 +315,7 @@ impl AddIn<'_> {
                 KindIn::Blocker => AddKind::Blocker,
                 KindIn::Note => AddKind::Note,
             },
-            body: sealing.payload(self.content, self.content_type.as_deref())?,
+            body: sealing.payload(self.body, self.content_type.as_deref())?,
             content_type: self.content_type,
             rationale: self.rationale,
         })
@@ -455,7 +455,7 @@ enum HappeningOut {
     Added {
         kind: &'static str,
         n: u64,
-        content: Raw,
+        body: Raw,
         #[serde(skip_serializing_if = "Option::is_none")]
         content_type: Option<String>,
         rationale: String,
@@ -479,7 +479,7 @@ impl LineOut {
             Happening::Added(added) => HappeningOut::Added {
                 kind: added.kind.as_str(),
                 n: added.n,
-                content: wire::shown(&added.body, added.content_type.as_deref()),
+                body: wire::shown(&added.body, added.content_type.as_deref()),
                 content_type: added.content_type.clone(),
                 rationale: added.rationale.clone(),
             },

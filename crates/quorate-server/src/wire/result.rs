@@ -18,7 +18,7 @@ pub(crate) struct Changed {
 
 impl Changed {
     pub(crate) fn of(receipt: &Receipt) -> Self {
-        Self { seq: receipt.seq.map(|seq| seq.0) }
+        Self { seq: receipt.happened_in().map(|seq| seq.0) }
     }
 }
 

@@ -141,7 +141,7 @@ pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
 /// What a commit came to.
 pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
     let results: Vec<_> = receipt.results.iter().map(|one| result::shown(space, one)).collect();
-    json!({"seq": receipt.seq.map(|seq| seq.0), "results": results})
+    json!({"seq": receipt.happened_in().map(|seq| seq.0), "results": results})
 }
 
 /// The answer to a request.

@@ -41,7 +41,7 @@ impl Talk {
                     What::Grant { .. } => return Ok(()),
                     What::Commit => frame::ok(n, &frame::committed(&self.session.space, &receipt)),
                     What::End { .. } | What::Extend => {
-                        frame::ok(n, &json!({"seq": receipt.seq.map(|seq| seq.0)}))
+                        frame::ok(n, &json!({"seq": receipt.happened_in().map(|seq| seq.0)}))
                     }
                 }
             }

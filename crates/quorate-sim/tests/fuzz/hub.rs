@@ -50,7 +50,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     r#"POST /v1/locks/db/release {"fence":1}"#,
     r#"GET /v1/locks?limit=3"#,
     r#"POST /v1/sessions {"id":"s1","title":"common work","coordinator":"alice","participants":["bob"],"task":{"goal":"x"}}"#,
-    r#"POST /v1/sessions/s1/add {"kind":"finding","content":{"text":"x"}}"#,
+    r#"POST /v1/sessions/s1/add {"kind":"finding","body":{"text":"x"}}"#,
     r#"POST /v1/sessions/s1/pause {}"#,
     r#"GET /v1/sessions/s1/timeline?limit=5"#,
     r#"POST /v1/tokens {"role":"viewer","name":"page","expiresAt":"2030-01-01T00:00:00Z"}"#,
