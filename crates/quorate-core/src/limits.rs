@@ -154,8 +154,12 @@ pub const REQUEST_SEVERAL_MS: u64 = 1_000;
 pub const REQUEST_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Agents that one request may ask.
 pub const REQUEST_ASKED_MAX: usize = 256;
+/// Calls that wait for the answers to one request at the same time: the first, and those that say it again.
+pub const REQUEST_LISTENERS_MAX: usize = 16;
 /// Requests of one agent that wait at the same time.
 pub const REQUESTS_OPEN_MAX: usize = 10_000;
+/// Bytes of a conduct flag: a place, and the words that show it.
+pub const FLAG_BYTES_MAX: usize = 64 * 1024;
 /// Tokens of one space.
 pub const TOKENS_MAX: usize = 10_000;
 /// Characters of the name of a token.

@@ -257,6 +257,15 @@ impl Call {
         &self,
         what: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Problem> {
+        self.waiting_with(what, |refused| refused).await
+    }
+
+    /// As [`Call::waiting`], for a call that has done something before it waits: what ends the wait must say so.
+    pub(crate) async fn waiting_with<T>(
+        &self,
+        what: impl Future<Output = Result<T, Error>>,
+        saying: impl Fn(Refused) -> Refused,
+    ) -> Result<T, Problem> {
         let mut life = self.life.clone();
         let stops = async {
             match &mut life {
@@ -272,10 +281,14 @@ impl Call {
         tokio::select! {
             biased;
             done = what => done.map_err(Problem::from),
-            () = revoked => Err(unknown("the token was revoked, or has expired, while the call waited").into()),
-            () = stops => Err(Refused::new(Code::Unavailable, "the hub stops, and the call only waited")
-                .hint("call again when the hub is back")
-                .into()),
+            () = revoked => {
+                Err(saying(unknown("the token was revoked, or has expired, while the call waited")).into())
+            }
+            () = stops => Err(saying(
+                Refused::new(Code::Unavailable, "the hub stops, and the call only waited")
+                    .hint("call again when the hub is back"),
+            )
+            .into()),
         }
     }
 

@@ -183,6 +183,7 @@ macro_rules! contract_tests {
                 d5_a_wait_ends_with_its_time,
                 d5_a_late_answer_is_on_record_only,
                 d4_a_request_is_called_off_by_whoever_made_it,
+                i3_whoever_asks_the_same_again_hears_the_same,
                 d4_a_request_outlives_a_restart,
                 d6_three_missed_heartbeats_are_offline,
                 d6_the_sender_says_what_becomes_of_it,

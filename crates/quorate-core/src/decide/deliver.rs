@@ -181,7 +181,7 @@ impl Draft<'_> {
         self.wait_no_longer(id);
         self.working.set_awaiting(id, None, self.now);
         for request in self.working.items().requests.of_listener(id) {
-            self.working.set_listener(request, None, self.now);
+            self.hang_up(request, id);
         }
         OpResult::Done
     }

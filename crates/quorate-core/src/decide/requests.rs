@@ -7,7 +7,7 @@ use crate::decide::{Draft, No};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{REQUEST_ASKED_MAX, REQUESTS_OPEN_MAX};
+use crate::limits::{REQUEST_ASKED_MAX, REQUEST_LISTENERS_MAX, REQUESTS_OPEN_MAX};
 use crate::message::{Message, MessageType};
 use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
@@ -59,7 +59,7 @@ impl Draft<'_> {
         };
         self.change_request(Verb::RequestMade, request);
         if let Some(waiter) = ask.waiting {
-            let listener = Listener { id: waiter, within: self.cause_in_hand(from, &ask.message) };
+            let listener = Listener { ids: vec![waiter], within: self.cause_in_hand(from, &ask.message) };
             self.working.set_listener(id, Some(listener), self.now);
         }
         if let Some(budget) = low {
@@ -95,11 +95,30 @@ impl Draft<'_> {
         self.change(verb, Item::Request(request));
     }
 
-    /// Whoever waits for the answers to a request waits no longer.
-    fn take_listener(&mut self, id: MessageId) -> Option<ConsumerId> {
-        let listener = self.working.items().requests.listener(id)?;
-        self.working.set_listener(id, None, self.now);
-        Some(listener.id)
+    /// Those who wait for the answers to a request wait no longer.
+    fn take_listener(&mut self, id: MessageId) -> Vec<ConsumerId> {
+        let waiters = self.listening(id);
+        if !waiters.is_empty() {
+            self.working.set_listener(id, None, self.now);
+        }
+        waiters
+    }
+
+    /// Those who wait for the answers to a request.
+    fn listening(&self, id: MessageId) -> Vec<ConsumerId> {
+        self.working.items().requests.listener(id).map_or_else(Vec::new, |listener| listener.ids.clone())
+    }
+
+    /// One of them waits no longer.
+    pub(super) fn hang_up(&mut self, id: MessageId, waiter: ConsumerId) {
+        let Some(mut listener) = self.working.items().requests.listener(id).cloned() else { return };
+        listener.ids.retain(|other| *other != waiter);
+        let left = Some(listener).filter(|listener| !listener.ids.is_empty());
+        self.working.set_listener(id, left, self.now);
+    }
+
+    fn tell_all(&mut self, waiters: Vec<ConsumerId>, told: &Told) {
+        self.told.extend(waiters.into_iter().map(|waiter| (waiter, told.clone())));
     }
 
     /// Who asks, if they may ask this many.
@@ -134,13 +153,20 @@ impl Draft<'_> {
         length_ms.min(wanted)
     }
 
-    /// The same question again: whoever asks waits on the request that there is. Says whether it is open.
+    /// The same question again: whoever asks waits on the request that there is, beside those who do already. Says whether it
+    /// is open.
     fn wait_again(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let requests = &self.working.items().requests;
         let is_open = requests.of_message(id.seq, id.n).is_some();
         if let (true, Some(waiter)) = (is_open, waiting) {
-            let within = requests.listener(id).and_then(|before| before.within);
-            self.working.set_listener(id, Some(Listener { id: waiter, within }), self.now);
+            let before = requests.listener(id).cloned();
+            let mut listener = before.unwrap_or(Listener { ids: Vec::new(), within: None });
+            listener.ids.push(waiter);
+            if listener.ids.len() > REQUEST_LISTENERS_MAX {
+                let oldest = listener.ids.remove(0);
+                self.told.push((oldest, Told::Refused(crowded_out(id))));
+            }
+            self.working.set_listener(id, Some(listener), self.now);
         }
         is_open
     }
@@ -265,11 +291,9 @@ impl Draft<'_> {
         state: RequestState,
         why: impl FnOnce() -> Refused,
     ) {
-        let waiter = self.take_listener(request.id);
+        let waiters = self.take_listener(request.id);
         self.change_request(verb, Request { state, ..request });
-        if let Some(waiter) = waiter {
-            self.told.push((waiter, Told::Refused(why())));
-        }
+        self.tell_all(waiters, &Told::Refused(why()));
     }
 
     /// A delivery was given up or withdrawn: if it was a question, its answer cannot come any more.
@@ -304,13 +328,10 @@ impl Draft<'_> {
             RequestState::Waiting => self.fail_request(request, code, reason),
             _ => {
                 let id = request.id;
-                let waiter = self.take_listener(id);
+                let waiters = self.take_listener(id);
                 self.change_request(Verb::RequestFailed, request);
-                if let Some(waiter) = waiter {
-                    let refused =
-                        Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
-                    self.told.push((waiter, Told::Refused(refused)));
-                }
+                let refused = Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
+                self.tell_all(waiters, &Told::Refused(refused));
             }
         }
     }
@@ -401,15 +422,13 @@ impl Draft<'_> {
             request.asked[index].to = request.asked[index].to.held_by(from);
             let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
-            let waiter = match is_last {
+            let waiters = match is_last {
                 true => self.take_listener(request.id),
-                false => self.working.items().requests.listener(request.id).map(|listener| listener.id),
+                false => self.listening(request.id),
             };
             self.change_request(Verb::RequestAnswered, request);
-            if let Some(waiter) = waiter {
-                let (at, message) = (self.now.wall, Arc::clone(message));
-                self.told.push((waiter, Told::Answered { id, at, message, is_last }));
-            }
+            let (at, message) = (self.now.wall, Arc::clone(message));
+            self.tell_all(waiters, &Told::Answered { id, at, message, is_last });
         }
         OpResult::Replied { id, late }
     }
@@ -426,4 +445,11 @@ impl Draft<'_> {
         let accepted = request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
         Ok(Some(OpResult::Replied { id, late: !accepted }))
     }
+}
+
+/// What the oldest of too many is told who wait for the same answer.
+fn crowded_out(id: MessageId) -> Refused {
+    Refused::new(Code::Conflict, format!("{REQUEST_LISTENERS_MAX} others wait for the answer to {id} since"))
+        .limit(REQUEST_LISTENERS_MAX as u64)
+        .hint("ask again under the same id or key: it is the same question, and waits for the same answer")
 }

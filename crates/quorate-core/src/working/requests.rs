@@ -11,11 +11,11 @@ use crate::working::{Map, Undo, Working};
 /// Which message: its record and its place in it.
 pub(super) type Place = (Seq, u32);
 
-/// Somebody who waits for the answers to a request. In memory only: after a restart whoever waited asks again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Those who wait for the answers to a request. In memory only: after a restart whoever waited asks again.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Listener {
-    /// Who is told.
-    pub(crate) id: ConsumerId,
+    /// Who is told: whoever asked, and whoever asked the same again while the first still waits. Oldest first.
+    pub(crate) ids: Vec<ConsumerId>,
     /// The delivery that the agent works on meanwhile: the one that caused the question.
     pub(crate) within: Option<DeliveryNo>,
 }
@@ -56,15 +56,15 @@ impl Requests {
     }
 
     pub(super) fn put_listener(&mut self, place: Place, new: Option<Listener>) -> Option<Listener> {
-        let old = match new {
-            Some(new) => self.listeners.insert(place, new),
-            None => self.listeners.remove(&place),
-        };
-        if let Some(old) = &old {
-            forget(&mut self.by_listener, &old.id, &place);
+        let old = self.listeners.remove(&place);
+        for id in old.iter().flat_map(|old| &old.ids) {
+            forget(&mut self.by_listener, id, &place);
         }
         if let Some(new) = new {
-            self.by_listener.entry(new.id).or_default().insert(place);
+            for id in &new.ids {
+                self.by_listener.entry(*id).or_default().insert(place);
+            }
+            self.listeners.insert(place, new);
         }
         old
     }
@@ -80,13 +80,13 @@ impl Requests {
     }
 
     /// Who waits for the answers to a request.
-    pub(crate) fn listener(&self, id: MessageId) -> Option<Listener> {
-        self.listeners.get(&(id.seq, id.n)).copied()
+    pub(crate) fn listener(&self, id: MessageId) -> Option<&Listener> {
+        self.listeners.get(&(id.seq, id.n))
     }
 
     /// The requests that somebody waits for.
-    pub(crate) fn listened(&self) -> impl Iterator<Item = (&Request, Listener)> {
-        self.listeners.iter().filter_map(|(place, listener)| Some((self.open.get(place)?, *listener)))
+    pub(crate) fn listened(&self) -> impl Iterator<Item = (&Request, &Listener)> {
+        self.listeners.iter().filter_map(|(place, listener)| Some((self.open.get(place)?, listener)))
     }
 
     pub(crate) fn is_listened(&self) -> bool {
@@ -116,12 +116,12 @@ impl Working {
     pub(crate) fn set_listener(&mut self, id: MessageId, new: Option<Listener>, now: Now) {
         let place = (id.seq, id.n);
         self.wait_begins(now.mono);
+        let was_listened = self.items.requests.listeners.contains_key(&place);
+        let hangs_up = was_listened && new.is_none();
         let before = self.items.requests.put_listener(place, new);
-        if before != new {
-            self.journal.push(Undo::Listener(place, before));
-        }
+        self.journal.push(Undo::Listener(place, before));
         // Whoever waited until now was there until now.
-        if let (Some(_), None, Some(request)) = (before, new, self.items.requests.open.get(&place)) {
+        if let (true, Some(request)) = (hangs_up, self.items.requests.open.get(&place)) {
             self.hear_of(request.from, now);
         }
     }

@@ -111,7 +111,9 @@ pub(crate) async fn request(call: Call) -> Answer {
     if named {
         asking.stays();
     }
-    let answer = call.waiting(asking.answer()).await?;
+    // The question stands, whatever becomes of the wait.
+    let question = asking.id();
+    let answer = call.waiting_with(asking.answer(), |refused| refused.asked(question)).await?;
     ok(&MessageOut::new(answer.id, answer.at, &answer.message))
 }
 

@@ -12,7 +12,7 @@ use super::inbox::checked_wait;
 use crate::api::{Route, get, post, words};
 use crate::body::{self, Fields};
 use crate::call::{Answer, Call, Listed, answer, ok, page};
-use crate::wire::task::{GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
+use crate::wire::task::{self, GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
 
 pub(crate) fn routes() -> Vec<Route> {
     let said = |path, id, about| {
@@ -78,10 +78,7 @@ struct TaskIdOut {
 /// One task or a graph: all of it or nothing.
 pub(crate) async fn create(call: Call) -> Answer {
     let fields: Fields<'_> = body::parse(&call.body)?;
-    let tasks = if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] };
-    let tasks = tasks.into_iter();
-    let times = call.times();
-    let tasks = tasks.map(|task: TaskIn<'_>| task.read(times)).collect::<Result<Vec<_>, _>>()?;
+    let tasks = task::new(fields, call.times())?;
     let commit = call.as_commit(vec![call.space.task_op(tasks)]);
     let ids = call.space.create_tasks(commit).await?;
     let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();

@@ -17,7 +17,7 @@ use super::agent::{AgentIn, HeartbeatIn, named};
 use super::delivery::{LeaseIn, Settle};
 use super::entry::{DeleteIn, EntryIn};
 use super::message::MessageIn;
-use super::task::{GraphIn, HolderIn, Say, TaskIn};
+use super::task::{self, GraphIn, HolderIn, Say, TaskIn};
 use crate::api::words;
 use crate::body::Fields;
 use crate::routes::admin::TokenIn;
@@ -67,7 +67,12 @@ macro_rules! known {
     };
 }
 
-/// All of them.
+/// One task or a graph.
+fn create(fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
+    Ok(reading.sealing.space.task_op(task::new(fields, &reading.sealing.times)?))
+}
+
+/// All of them; one that may be written in two ways stands here twice.
 const KNOWN: &[Known] = &[
     known!("send", MessageIn<'_>, |fields, reading| {
         Ok(Op::send(fields.read::<MessageIn<'_>>()?.read(reading.sealing, reading.by)?))
@@ -100,11 +105,8 @@ const KNOWN: &[Known] = &[
     known!("task.fail", HolderIn<'_>, |fields, reading| said(fields, reading, Say::Fail)),
     known!("task.release", HolderIn<'_>, |fields, reading| said(fields, reading, Say::Release)),
     known!("task.cancel", HolderIn<'_>, |fields, reading| said(fields, reading, Say::Cancel)),
-    known!("task.create", GraphIn<'_>, |fields, reading| {
-        let tasks = fields.read::<GraphIn<'_>>()?.tasks.into_iter();
-        let tasks = tasks.map(|task: TaskIn<'_>| task.read(&reading.sealing.times));
-        Ok(reading.sealing.space.task_op(tasks.collect::<Result<Vec<_>, _>>()?))
-    }),
+    known!("task.create", GraphIn<'_>, create),
+    known!("task.create", TaskIn<'_>, create),
     known!("lock.acquire", AcquireIn, |fields, reading| {
         let ask = fields.read::<AcquireIn>()?.without_wait()?.read(
             None,

@@ -18,6 +18,7 @@ use super::entry::FenceIn;
 use super::message::PriorityWord;
 use super::{Sealing, time};
 use crate::api::words;
+use crate::body::Fields;
 use crate::settings::Times;
 
 /// A graph of tasks: all of it or nothing.
@@ -28,6 +29,12 @@ pub(crate) struct GraphIn<'a> {
     #[serde(borrow)]
     #[schemars(length(min = 1, max = 10_000))]
     pub(crate) tasks: Vec<TaskIn<'a>>,
+}
+
+/// One task or a graph of them: which one it is is told by the field `tasks`.
+pub(crate) fn new(fields: Fields<'_>, times: &Times) -> Result<Vec<(NewTask, Option<Vec<u8>>)>, Refused> {
+    let tasks = if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] };
+    tasks.into_iter().map(|task: TaskIn<'_>| task.read(times)).collect()
 }
 
 /// A task as a caller writes it.

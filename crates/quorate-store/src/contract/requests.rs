@@ -123,6 +123,30 @@ pub async fn d4_a_request_is_called_off_by_whoever_made_it(bench: Bench) {
     assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "once or twice is the same");
 }
 
+pub async fn i3_whoever_asks_the_same_again_hears_the_same(bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let again = |request, told| vec![Op::AwaitRequest { request, waiting: ConsumerId(told) }];
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    for told in 2..=4 {
+        bench.ok(agent("alice"), again(question.id, told)).await;
+    }
+    bench.ok(Principal::System, vec![Op::Close { consumer: ConsumerId(3) }]).await;
+    bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42")]).await;
+    assert_eq!(heard(&bench), [1, 2, 4].map(|told| (told, Ok("42".to_owned()))));
+    // So many and no more; the oldest makes room, and knows it.
+    let most = limits::REQUEST_LISTENERS_MAX as u64;
+    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    for told in 2..=most {
+        bench.ok(agent("alice"), again(question.id, told)).await;
+    }
+    assert!(heard(&bench).is_empty());
+    bench.ok(agent("alice"), again(question.id, most + 1)).await;
+    assert_eq!(heard(&bench), [(1, Err(Code::Conflict))]);
+    bench.pass(30);
+    bench.sweep().await;
+    assert_eq!(heard(&bench), (2..=most + 1).map(|told| (told, Err(Code::Timeout))).collect::<Vec<_>>());
+}
+
 pub async fn d4_a_request_outlives_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;

@@ -61,7 +61,7 @@ impl Step<'_> {
         self.close_claim(id);
         self.space.consumers.retain(|one| one.id != id);
         for request in self.space.heard_by(id) {
-            self.hang_up(request);
+            self.stop_hearing(request, id);
         }
         self.stop_waiting_for_task(id);
         OpResult::Done

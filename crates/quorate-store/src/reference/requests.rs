@@ -13,16 +13,16 @@ use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
 /// Who is told of an open request, and what it works on meanwhile.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Listener {
-    pub(super) id: ConsumerId,
+    pub(super) ids: Vec<ConsumerId>,
     pub(super) within: Option<DeliveryNo>,
 }
 
 impl Space {
     /// The requests of which somebody is told.
     pub(super) fn heard_by(&self, id: ConsumerId) -> Vec<MessageId> {
-        self.waiters.iter().filter(|(_, one)| one.id == id).map(|(request, _)| *request).collect()
+        self.waiters.iter().filter(|(_, one)| one.ids.contains(&id)).map(|(request, _)| *request).collect()
     }
 
     pub(super) fn request(&self, id: MessageId) -> Option<Request> {
@@ -132,20 +132,35 @@ impl Step<'_> {
     fn wait_for(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let is_open = self.space.request(id).is_some_and(|request| request.is_open());
         if let (true, Some(consumer)) = (is_open, waiting) {
-            let before = self.space.waiters.get(&id).map(|listener| listener.within);
             self.look_from_now_on();
-            self.space.waiters.insert(id, Listener { id: consumer, within: before.flatten() });
+            let new = Listener { ids: Vec::new(), within: None };
+            let listener = self.space.waiters.entry(id).or_insert(new);
+            listener.ids.push(consumer);
+            if listener.ids.len() > limits::REQUEST_LISTENERS_MAX {
+                let oldest = listener.ids.remove(0);
+                let refused = Refused::new(Code::Conflict, "others wait for the same answer since");
+                self.told.push((oldest, Told::Refused(refused)));
+            }
         }
         is_open
     }
 
     /// Nobody is told of a request any more. Whoever waited until now was there until now.
-    pub(super) fn hang_up(&mut self, request: MessageId) -> Option<ConsumerId> {
-        let listener = self.space.waiters.remove(&request)?;
+    pub(super) fn hang_up(&mut self, request: MessageId) -> Vec<ConsumerId> {
+        let Some(listener) = self.space.waiters.remove(&request) else { return Vec::new() };
         if let Some(request) = self.space.request(request) {
             self.hear_of(request.from);
         }
-        Some(listener.id)
+        listener.ids
+    }
+
+    /// One of those who are told goes away.
+    pub(super) fn stop_hearing(&mut self, request: MessageId, id: ConsumerId) {
+        let Some(listener) = self.space.waiters.get_mut(&request) else { return };
+        listener.ids.retain(|other| *other != id);
+        if listener.ids.is_empty() {
+            self.hang_up(request);
+        }
     }
 
     /// The delivery that an agent works on and that brought what caused a message.
@@ -201,10 +216,10 @@ impl Step<'_> {
     /// Ends a wait without a further answer.
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
-        let waiter = self.hang_up(id);
+        let waiters = self.hang_up(id);
         self.set_item(Item::Request(Request { state, ..request }));
         self.space.deadlines.remove(&id);
-        if let Some(waiter) = waiter {
+        for waiter in waiters {
             self.told.push((waiter, Told::Refused(Refused::new(code, "no answer"))));
         }
     }
@@ -342,9 +357,9 @@ impl Step<'_> {
         }
         let question = request.id;
         self.set_item(Item::Request(request));
-        if let Some(waiter) = self.space.waiters.get(&question).map(|listener| listener.id) {
+        for waiter in self.space.waiters.get(&question).into_iter().flat_map(|listener| &listener.ids) {
             let (at, message) = (self.now.wall, Arc::clone(message));
-            self.told.push((waiter, Told::Answered { id, at, message, is_last }));
+            self.told.push((*waiter, Told::Answered { id, at, message, is_last }));
         }
         if is_last {
             self.hang_up(question);
