@@ -63,7 +63,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let tls = args.wall.tls(&journal)?;
     // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
     let door = Door::new(args.listen, tls, args.insecure_listen)?;
-    let engine = recover(&data, args.times.engine(), &clock, &journal)?;
+    let engines = recover(&data, args.times.engine(), &clock, &journal)?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
@@ -74,14 +74,15 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = Served::start(&data, engine, settings, door, &journal).await?;
+    let served = Served::start(&data, engines, settings, door, &journal).await?;
     text::print(served.ready.to_string());
     let said = ["http", "url"].map(|field| (field, served.ready[field].clone()));
     journal.say(Level::Info, "ready", &said);
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
-        failure = served.engine.failure() => Some(failure),
+        failure = served.engines.public.failure() => Some(failure),
+        failure = served.engines.private.failure() => Some(failure),
     };
     if let Some(failure) = failed {
         journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
@@ -114,7 +115,7 @@ impl Door {
 
 /// A hub of this process that listens.
 pub(crate) struct Served {
-    engine: Arc<Engine>,
+    engines: Engines,
     app: App,
     listening: Listening,
     found_by: FoundBy,
@@ -125,13 +126,14 @@ pub(crate) struct Served {
 impl Served {
     async fn start(
         data: &Path,
-        engine: Arc<Engine>,
+        engines: Engines,
         settings: Settings,
         door: Door,
         journal: &Journal,
     ) -> anyhow::Result<Self> {
-        let app = App::new(Arc::clone(&engine), settings).await?;
-        let space = engine.space("default".parse()?).await?;
+        let Engines { public, private } = &engines;
+        let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
+        let space = public.space("default".parse()?).await?;
         let token_file = admin::token_file(data, &space, journal).await?;
         let Door { reserved, scheme } = door;
         let listening = reserved.listen(app.clone()).map_err(in_words)?;
@@ -150,7 +152,7 @@ impl Served {
         }
         // For commands on this machine: they find the hub by its data directory.
         let found_by = FoundBy::write(data, &ready.to_string(), journal);
-        Ok(Self { engine, app, listening, found_by, ready })
+        Ok(Self { engines, app, listening, found_by, ready })
     }
 
     /// A hub for the time of a command, on this machine only: on the usual port, or on any that is free.
@@ -159,8 +161,8 @@ impl Served {
         let here = |port| Door::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, false);
         let door = here(PORT).or_else(|_| here(0))?;
         let (clock, silent) = (SystemClock::new(), Journal::default());
-        let engine = recover(data, quorate_engine::Options::default(), &clock, &silent)?;
-        Self::start(data, engine, Settings::default(), door, &silent).await
+        let engines = recover(data, quorate_engine::Options::default(), &clock, &silent)?;
+        Self::start(data, engines, Settings::default(), door, &silent).await
     }
 
     /// Where it listens.
@@ -173,7 +175,7 @@ impl Served {
         drop(self.found_by);
         self.listening.drain().await;
         self.app.settle().await;
-        self.engine.close().await;
+        self.engines.close().await;
     }
 }
 
@@ -182,26 +184,43 @@ pub(crate) fn close_to_others() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
+/// A hub's own engine, and the one that keeps its conduct flags.
+pub(crate) struct Engines {
+    pub(crate) public: Arc<Engine>,
+    private: Arc<Engine>,
+}
+
+impl Engines {
+    pub(crate) async fn close(&self) {
+        self.public.close().await;
+        self.private.close().await;
+    }
+}
+
 /// Opens the data directory, and says how long that took.
 pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
     clock: &Arc<SystemClock>,
     journal: &Journal,
-) -> anyhow::Result<Arc<Engine>> {
+) -> anyhow::Result<Engines> {
     let begun = clock.now();
     let version = env!("CARGO_PKG_VERSION");
     journal.say(Level::Info, "starting", &[("data", json!(data)), ("version", json!(version))]);
-    let engine = Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
-        Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
-    })?;
+    let start = |options, data: &Path| {
+        Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
+            Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
+        })
+    };
+    let public = start(options, data)?;
+    let private = start(quorate_engine::Options::default(), &quorate_sqlite::private_of(data))?;
     // One that was there before may have been open to others.
     fs::set_permissions(data, Permissions::from_mode(0o700))
         .with_context(|| format!("cannot close {} to others", data.display()))?;
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
-    let spaces = engine.store().spaces().len();
+    let spaces = public.store().spaces().len();
     journal.say(Level::Info, "recovered", &[("ms", json!(ms)), ("spaces", json!(spaces))]);
-    Ok(engine)
+    Ok(Engines { public, private })
 }
 
 /// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told

@@ -21,6 +21,10 @@ pub enum Deed {
     Work,
     /// Deciding what others propose.
     Approve,
+    /// Telling the moderators of a concern.
+    Report,
+    /// Reading and settling what the moderators were told.
+    Moderate,
     /// Making a commit, for whoever may change anything; what each of its operations needs is asked for each.
     Commit,
     /// Keeping the hub's work going.
@@ -31,26 +35,29 @@ pub enum Deed {
     Hub,
 }
 
-use Deed::{Approve, Hub, Look, Read, Review, Rule, Run, Work};
+use Deed::{Approve, Hub, Look, Moderate, Read, Report, Review, Rule, Run, Work};
 
 /// The table.
 fn deeds_of(principal: &Principal) -> &'static [Deed] {
     match principal {
-        Principal::System => &[Read, Look, Review, Work, Approve, Deed::Commit, Run, Rule, Hub],
+        Principal::System => {
+            &[Read, Look, Review, Work, Approve, Report, Moderate, Deed::Commit, Run, Rule, Hub]
+        }
         Principal::Agent(_) => OF_AGENTS,
         Principal::Holder { role, .. } => deeds_of_role(*role),
     }
 }
 
-const OF_AGENTS: &[Deed] = &[Read, Work, Deed::Commit];
+const OF_AGENTS: &[Deed] = &[Read, Work, Report, Deed::Commit];
 
 fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
     match role {
-        TokenRole::Admin => &[Read, Look, Review, Work, Approve, Deed::Commit, Run, Rule],
-        TokenRole::Operator => &[Read, Look, Review, Work, Deed::Commit, Run],
-        TokenRole::Moderator => &[Read, Look, Review],
-        TokenRole::Approver => &[Read, Look, Approve, Deed::Commit],
-        TokenRole::Viewer => &[Read, Look],
+        // Not even an admin reads flags: whoever shall makes a token of a moderator, and that is on record.
+        TokenRole::Admin => &[Read, Look, Review, Work, Approve, Report, Deed::Commit, Run, Rule],
+        TokenRole::Operator => &[Read, Look, Review, Work, Report, Deed::Commit, Run],
+        TokenRole::Moderator => &[Read, Look, Review, Report, Moderate],
+        TokenRole::Approver => &[Read, Look, Approve, Report, Deed::Commit],
+        TokenRole::Viewer => &[Read, Look, Report],
     }
 }
 

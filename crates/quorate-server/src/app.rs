@@ -1,14 +1,14 @@
 //! What all requests share: the engine with its spaces, and the table of routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use quorate_core::{IdempotencyKey, Principal, SpaceName};
-use quorate_engine::{Engine, Error, Space};
+use quorate_core::{IdempotencyKey, Principal, SpaceName, SpaceNo};
+use quorate_engine::{Engine, Error, Flags, Space};
 use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
@@ -30,6 +30,10 @@ pub struct App(Arc<Inner>);
 
 struct Inner {
     engine: Arc<Engine>,
+    /// Where conduct flags are kept: a store of its own, so that nothing of the other depends on them.
+    private: Arc<Engine>,
+    /// The flags of each space.
+    flags: RwLock<HashMap<SpaceNo, Flags>>,
     settings: Settings,
     /// Spaces that were asked for: opening one starts its sweep.
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
@@ -61,16 +65,18 @@ impl WeakApp {
 }
 
 impl App {
-    /// Serves the spaces of an engine. Those that exist are opened: their time goes on, whether anybody asks or not.
+    /// Serves the spaces of an engine, and keeps their conduct flags in another. Those that exist are opened: their time goes on, whether anybody asks or not.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn new(engine: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
+    pub async fn new(engine: Arc<Engine>, private: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let rates = Rates::new(settings.limits);
         let exporter =
             settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
         let app = Self(Arc::new(Inner {
             engine,
+            private,
+            flags: RwLock::default(),
             settings,
             spaces: RwLock::default(),
             seats: Seats::default(),
@@ -144,6 +150,11 @@ impl App {
         self.spaces().get(name).cloned()
     }
 
+    /// The flags of a space that exists.
+    pub(crate) fn flags(&self, space: SpaceNo) -> Option<Flags> {
+        self.0.flags.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
+    }
+
     /// All spaces, by name.
     pub(crate) fn spaces(&self) -> RwLockReadGuard<'_, BTreeMap<SpaceName, Space>> {
         self.0.spaces.read().unwrap_or_else(PoisonError::into_inner)
@@ -152,6 +163,9 @@ impl App {
     /// A space; made if there is none.
     pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
+        // With the space itself: that it is there says nothing.
+        let flags = Flags::kept_in(self.0.private.space(name.clone()).await?);
+        self.0.flags.write().unwrap_or_else(PoisonError::into_inner).insert(space.number(), flags);
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
         observe::begin(self, &name, &space);
         Ok(space)
@@ -183,10 +197,10 @@ impl App {
         routes::all().layer(guarded).layer(watched).with_state(self.clone())
     }
 
-    /// The engine underneath. For tests that start another server on it.
+    /// The engine underneath, and the one for flags. For tests that start another server on them.
     #[must_use]
-    pub fn engine_for_tests(&self) -> Arc<Engine> {
-        Arc::clone(self.engine())
+    pub fn engines_for_tests(&self) -> [Arc<Engine>; 2] {
+        [&self.0.engine, &self.0.private].map(Arc::clone)
     }
 
     /// Answers one request without a socket. For tests.

@@ -18,6 +18,7 @@ pub(crate) mod subscriptions;
 mod tasks;
 
 mod events;
+mod flags;
 mod state;
 
 mod sign_in;
@@ -110,6 +111,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         guidance::routes(),
         procedures::routes(),
         approvals::routes(),
+        flags::routes(),
     ]
     .into_iter()
     .flatten()

@@ -203,8 +203,8 @@ async fn d11_traces_outlive_a_restart_of_the_server() {
     let mut hub = Hub::new().await;
     conversation(&hub).await;
     let before = hub.get(&hub.admin, &format!("/v1/traces/{TRACE}")).await.ok(200);
-    let engine = hub.app.engine_for_tests();
-    hub.app = App::new(engine, Settings::default()).await.expect("an app");
+    let [engine, private] = hub.app.engines_for_tests();
+    hub.app = App::new(engine, private, Settings::default()).await.expect("an app");
     let after = hub.get(&hub.admin, &format!("/v1/traces/{TRACE}")).await.ok(200);
     assert_eq!(before["spans"], after["spans"]);
     // What happened before it was started is not counted as if it had happened since.

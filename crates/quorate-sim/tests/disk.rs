@@ -214,7 +214,9 @@ async fn i22_i27_over_http_a_full_disk_is_507_and_a_failed_one_is_unknown() {
         expires_at: None,
     };
     hub.space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
-    let app = App::new(Arc::clone(hub.space.engine()), Settings::default()).await.unwrap();
+    let private = aftermath::open(&hub.place.path().join("private"), Options::default()).await.unwrap();
+    let private = Arc::clone(private.engine());
+    let app = App::new(Arc::clone(hub.space.engine()), private, Settings::default()).await.unwrap();
     let large = format!("{{\"content\":\"{}\"}}", "x".repeat(3000));
     let put = || call(&app, &admin, "PUT", "/v1/context/k", &large);
     fill(&hub).await;

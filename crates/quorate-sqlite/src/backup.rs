@@ -9,7 +9,9 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::carry::Carry;
-use crate::directory::{OpenError, check_whole, database_of, make_private, private_file, sync_directory};
+use crate::directory::{
+    OpenError, check_whole, database_of, make_private, private_file, private_of, sync_directory,
+};
 use crate::disk::Disk;
 use crate::load::{self, LoadError};
 use crate::offline::{Offline, copy_file};
@@ -37,7 +39,13 @@ pub enum BackupError {
 /// # Errors
 /// When the data cannot be read, or the copy not written.
 pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    read_beside(from, to, |connection| write(connection, to))
+    let positions = read_beside(from, to, |connection| write(connection, to))?;
+    let (from, to) = (private_of(from), private_of(to));
+    if from.exists() {
+        // Where that stands is for moderators to know.
+        read_beside(&from, &to, |connection| write(connection, &to))?;
+    }
+    Ok(positions)
 }
 
 /// Looks what a backup made now would hold, and whether it could be made. Writes nothing.
@@ -149,6 +157,15 @@ pub enum RestoreError {
 /// # Errors
 /// When the backup is damaged or the directory is not empty. The backup itself is never changed.
 pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+    let positions = restore_one(from, to, now)?;
+    let (from, to) = (private_of(from), private_of(to));
+    if from.exists() {
+        restore_one(&from, &to, now)?;
+    }
+    Ok(positions)
+}
+
+fn restore_one(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     let io = io_error;
     check_restore(from, to)?;
     make_private(to).map_err(io("make", to))?;

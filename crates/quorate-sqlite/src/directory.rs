@@ -13,6 +13,7 @@ use crate::schema;
 const DATABASE: &str = "quorate.db";
 const CREATING: &str = "quorate.db-creating";
 const LOCK: &str = "quorate.lock";
+const PRIVATE: &str = "quorate.private";
 
 /// Why a data directory was not opened. Nothing was changed in it.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +158,12 @@ impl Directory {
         fs::rename(&creating, self.database()).map_err(io("name the new database in"))?;
         sync_directory(path).map_err(io("sync"))
     }
+}
+
+/// Where the conduct flags of a data directory are kept: a data directory of its own, inside.
+#[must_use]
+pub fn private_of(directory: &Path) -> PathBuf {
+    directory.join(PRIVATE)
 }
 
 pub(crate) fn database_of(directory: &Path) -> PathBuf {

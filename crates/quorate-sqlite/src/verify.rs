@@ -26,7 +26,7 @@ use std::path::Path;
 use quorate_core::{Seq, SpaceNo, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::directory::OpenError;
+use crate::directory::{OpenError, private_of};
 use crate::offline::Offline;
 use rows::SpaceRow;
 
@@ -135,6 +135,20 @@ pub struct Report {
 /// # Errors
 /// When the directory is in use, missing, not ours, newer, or so damaged that there is no log to walk.
 pub fn verify(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
+    let mut report = verify_one(dir, checkpoint)?;
+    let private = private_of(dir);
+    if private.exists() {
+        // Where that stands is for moderators to know, who verify it by itself; here it only must be whole.
+        let hidden = verify_one(&private, None)?;
+        report.ok &= hidden.ok;
+        report.seconds += hidden.seconds;
+        let inside = |bad: Bad| Bad { space: format!("quorate.private/{}", bad.space), ..bad };
+        report.first_bad = report.first_bad.or_else(|| hidden.first_bad.map(inside));
+    }
+    Ok(report)
+}
+
+fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
     let clock = SystemClock::new();
     let offline = Offline::open(dir)?;
     let failed = |source| offline.failed("read the spaces", source);

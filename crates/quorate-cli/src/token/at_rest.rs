@@ -25,9 +25,10 @@ pub(super) async fn create(
         return Ok(());
     }
     close_to_others();
-    let engine = recover(data, quorate_engine::Options::default(), &SystemClock::new(), &Journal::default())?;
-    let done = commit(&engine, space, args).await;
-    engine.close().await;
+    let engines =
+        recover(data, quorate_engine::Options::default(), &SystemClock::new(), &Journal::default())?;
+    let done = commit(&engines.public, space, args).await;
+    engines.close().await;
     made(args, &done?, shape)
 }
 

@@ -46,7 +46,9 @@ impl Served {
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
         let made = space.create_token(&Principal::System, admin, name, None).await;
         let (_, secret) = made.expect("a token");
-        let app = App::new(Arc::clone(space.engine()), Settings::default()).await.expect("an app");
+        let private = Library::open(directory.path().join("private")).await.expect("a hub");
+        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.expect("an app");
         let anywhere = ([127, 0, 0, 1], 0).into();
         let listening = match tls {
             Some(tls) => Listening::start_tls(app, anywhere, tls).await,

@@ -140,6 +140,10 @@ word!(
     Any => Schema::default()
 );
 word!(
+    /// Any JSON object that says something.
+    Object => json_schema!({"type": "object", "minProperties": 1})
+);
+word!(
     /// An id in a header: plain ASCII.
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
 );

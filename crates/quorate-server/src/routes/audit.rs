@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use quorate_core::chain::first_previous;
-use quorate_core::{Code, Deed, Record, Refused, Seq, SpaceId};
+use quorate_core::{Code, Deed, Head, Record, Refused, Seq, SpaceId};
 use quorate_engine::{Error, Space};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ struct Wanted {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Checkpoint")]
-struct CheckpointOut {
+pub(super) struct CheckpointOut {
     space: String,
     seq: u64,
     /// In hexadecimal.
@@ -138,13 +138,18 @@ pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer 
 /// Where the log stands: to be kept elsewhere, so that a history that is rewritten later shows.
 pub(crate) async fn checkpoint(call: Call) -> Answer {
     let (_, name) = space_of(&call)?;
-    let head = call.space.published().head;
-    let (hash, at) = (audit::hex(&head.hash), time::shown(head.at));
-    ok(&CheckpointOut { space: name, seq: head.seq.0, hash, at })
+    ok(&CheckpointOut::new(name, &call.space.published().head))
+}
+
+impl CheckpointOut {
+    pub(super) fn new(space: String, head: &Head) -> Self {
+        let (hash, at) = (audit::hex(&head.hash), time::shown(head.at));
+        Self { space, seq: head.seq.0, hash, at }
+    }
 }
 
 /// The identity and the name of the caller's space.
-fn space_of(call: &Call) -> Result<(SpaceId, String), Refused> {
+pub(super) fn space_of(call: &Call) -> Result<(SpaceId, String), Refused> {
     let spaces = call.app.engine().store().spaces();
     let found = spaces.into_iter().find(|info| info.number == call.space.number());
     let found = found.map(|info| (info.id, info.name.to_string()));

@@ -63,7 +63,7 @@ fn operation_of(method: &str, path: &str) -> Option<(&'static str, &'static Valu
     let mut all: Vec<_> =
         operations().filter(|(one, template, _)| *one == method && fits(template)).collect();
     // The one with the most plain words.
-    all.sort_by_key(|(_, template, _)| template.matches('{').count() * 1000 - template.len());
+    all.sort_by_key(|(_, template, _)| (template.matches('{').count(), usize::MAX - template.len()));
     all.first().map(|(_, template, told)| (*template, *told))
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod described;
 pub(crate) mod raw;
 pub(crate) mod socket;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -15,7 +16,7 @@ use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, Op, Policy, Principal, TokenName, TokenRole};
 use quorate_engine::Space;
 use quorate_server::{App, Settings};
-use quorate_store::{Clock, SystemClock};
+use quorate_store::{Chance, Clock, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -50,6 +51,11 @@ impl Answer {
     }
 }
 
+async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Library {
+    let opening = quorate::Settings { clock, chance, ..quorate::Settings::default() };
+    Library::open_with(directory, opening).await.expect("a hub")
+}
+
 impl Hub {
     pub(crate) async fn new() -> Self {
         Self::with(Settings::default()).await
@@ -61,14 +67,25 @@ impl Hub {
 
     /// A hub whose time is told by a clock.
     pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self::opened([Chance::system(), Chance::system()], clock, settings).await
+    }
+
+    /// A hub that does the same each time, if the same is asked of it.
+    pub(crate) async fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self::opened([Chance::seeded(seed), Chance::system()], clock, Settings::default()).await
+    }
+
+    async fn opened(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let opening = quorate::Settings { clock, ..quorate::Settings::default() };
-        let library = Library::open_with(directory.path().join("data"), opening).await.expect("a hub");
+        let [chance, private] = chances;
+        let library = opened(&directory.path().join("data"), Arc::clone(&clock), chance).await;
+        let private = opened(&directory.path().join("private"), clock, private).await;
         let space = library.space().expect("a hub in this process");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
         let made = space.create_token(&Principal::System, admin, name, None).await;
         let (_, secret) = made.expect("a token");
-        let app = App::new(Arc::clone(space.engine()), settings).await.expect("an app");
+        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let app = App::new(Arc::clone(space.engine()), private, settings).await.expect("an app");
         Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
     }
 

@@ -94,7 +94,9 @@ impl Hub {
             expires_at: None,
         };
         space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
-        let app = App::new(Arc::clone(space.engine()), Settings::default()).await.unwrap();
+        let private = Library::open(directory.path().join("private")).await.unwrap();
+        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.unwrap();
         Self { app, admin: secret.reveal().to_owned(), library, _directory: directory }
     }
 
