@@ -73,7 +73,7 @@ impl<'a> Pass<'a> {
         }
         let Some(Match { secret, judged }) = self.find(rule, stands) else { return };
         let judged = &self.bytes[judged];
-        if rule.check.passes(judged) && !self.scanner.placeholders.include(judged) {
+        if rule.check.passes(judged) && !self.scanner.placeholders.include(judged, rule.reach) {
             let end = self.end_of(rule, stands, &secret);
             add(self.hits, Hit { rule: number, start: secret.start, end });
         } else if secret.len() > LONG {

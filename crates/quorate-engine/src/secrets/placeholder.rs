@@ -2,6 +2,7 @@
 //! prints for everybody.
 
 use super::prefilter::{Go, Prefilter};
+use super::table::Reach;
 
 /// Words that stand where a secret will stand.
 const WORDS: &[&str] = &[
@@ -18,10 +19,21 @@ const WORDS: &[&str] = &[
     "notreal",
     "your",
     "fake",
+    "xxxx",
+    "hidden",
+    "masked",
+    "goes_here",
+    "goes-here",
+    "...",
+    "***",
+];
+
+/// Words that say so only of what is a secret by the name beside it. What has the very shape of a vendor's token is one, however
+/// its letters read: people type `ghp_0123456789abcdef…` in earnest, and a token may hold `test` by chance.
+const WORDS_BESIDE_A_NAME: &[&str] = &[
     "demo",
     "test",
     "todo",
-    "xxxx",
     "secret",
     "password",
     "passw0rd",
@@ -31,10 +43,6 @@ const WORDS: &[&str] = &[
     "api-key",
     "privatekey",
     "foobar",
-    "hidden",
-    "masked",
-    "goes_here",
-    "goes-here",
     "string",
     "1234567",
     "abcdef",
@@ -43,8 +51,6 @@ const WORDS: &[&str] = &[
     "process.",
     "config.",
     "settings.",
-    "...",
-    "***",
 ];
 
 /// Shorter words count near the beginning only: in a long random text any of them turns up in the end.
@@ -57,31 +63,35 @@ const TEMPLATES: &[&str] = &["${", "$(", "{", "<", "%(", "%{", "#{", "[", "@{"];
 /// Knows placeholders.
 pub(super) struct Placeholders {
     words: Prefilter,
+    words_beside_a_name: Prefilter,
     samples: Vec<&'static str>,
 }
 
 impl Placeholders {
     /// With these beginnings of samples.
     pub(super) fn new(samples: Vec<&'static str>) -> Self {
-        Self { words: Prefilter::new(WORDS), samples }
+        let words_beside_a_name = Prefilter::new(WORDS_BESIDE_A_NAME);
+        Self { words: Prefilter::new(WORDS), words_beside_a_name, samples }
     }
 
     /// Whether the text only stands for a secret.
-    pub(super) fn include(&self, text: &[u8]) -> bool {
-        is_template(text)
-            || in_a_row(text)
+    pub(super) fn include(&self, text: &[u8], reach: Reach) -> bool {
+        let stands_for_one = is_template(text)
+            || of_few_letters(text)
             || self.samples.iter().any(|sample| text.starts_with(sample.as_bytes()))
-            || self.says_so(text)
+            || say_so(&self.words, text);
+        let beside_a_name = || in_a_row(text) || say_so(&self.words_beside_a_name, text);
+        stands_for_one || reach != Reach::Token && beside_a_name()
     }
+}
 
-    fn says_so(&self, text: &[u8]) -> bool {
-        let mut says = false;
-        self.words.each(text, |word| {
-            says = word.length >= LONG_WORD || word.at < SHORT_WORDS_WITHIN;
-            if says { Go::Enough } else { Go::On }
-        });
-        says
-    }
+fn say_so(words: &Prefilter, text: &[u8]) -> bool {
+    let mut says = false;
+    words.each(text, |word| {
+        says = word.length >= LONG_WORD || word.at < SHORT_WORDS_WITHIN;
+        if says { Go::Enough } else { Go::On }
+    });
+    says
 }
 
 /// A template, or the name of a variable: `$NAME`.
@@ -91,11 +101,15 @@ fn is_template(text: &[u8]) -> bool {
     is_variable || TEMPLATES.iter().any(|sign| text.starts_with(sign.as_bytes()))
 }
 
-/// `aaaa`, `1234`, `abcd`: every other character is the neighbour of the one before, or there are hardly any.
-fn in_a_row(text: &[u8]) -> bool {
-    let steps = text.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
+/// `aaaa`, `xyxyxy`.
+fn of_few_letters(text: &[u8]) -> bool {
     let mut seen = [false; 256];
     text.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    let kinds = seen.iter().filter(|seen| **seen).count();
-    kinds < 4 || steps * 2 > text.len()
+    seen.iter().filter(|seen| **seen).count() < 4
+}
+
+/// `1234`, `abcd`: every other character is the neighbour of the one before.
+fn in_a_row(text: &[u8]) -> bool {
+    let steps = text.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
+    steps * 2 > text.len()
 }

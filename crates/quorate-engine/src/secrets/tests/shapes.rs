@@ -178,3 +178,19 @@ fn the_prefilter_finds_what_a_plain_search_finds() {
         assert_eq!(found, plain, "{text:?}");
     }
 }
+
+// Fails under: characters in a row, or a word such as `abcdef`, that excuse what has the very shape of a token.
+#[test]
+fn i18_a_token_that_somebody_typed_is_one() {
+    for (token, rule) in [
+        ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "github-token"),
+        ("ghp_aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789", "github-token"),
+        ("AKIAIOSFODNN7ABCDEFG", "aws-access-key-id"),
+        ("sk-1234567890abcdef1234567890abcdef", "openai-api-key"),
+    ] {
+        assert_eq!(scan(&format!("the key is {token}.")).map(|(rule, _)| rule), Some(rule), "{token}");
+    }
+    for sample in ["AKIAIOSFODNN7EXAMPLE", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ghp_YOUR_TOKEN"] {
+        assert_eq!(scan(&format!("the key is {sample}.")), None, "{sample}");
+    }
+}
