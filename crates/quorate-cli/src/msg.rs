@@ -233,7 +233,7 @@ fn facts(message: &Value) -> Facts {
         .add("to", text("to"))
         .add("type", text("type"))
         .add("action", text("action"))
-        .add("priority", text("priority"))
+        .add("priority", urgency(&message["priority"]))
         .add("session", text("sessionId"))
         .add("answers", text("inReplyTo"))
         .add("confidence", text("confidence"))
@@ -243,4 +243,11 @@ fn facts(message: &Value) -> Facts {
         .add("expires at", time(&message["expiresAt"]))
         .add("deliveries", states.collect::<Vec<_>>().join("\n"))
         .add("payload", payload(&message["payload"]))
+}
+
+/// How urgent a message is, in a word.
+pub(crate) fn urgency(level: &Value) -> String {
+    let words = ["low", "normal", "high", "urgent"];
+    let word = level.as_u64().and_then(|level| words.get(usize::try_from(level).ok()?));
+    word.map_or_else(|| level.to_string(), |word| (*word).to_owned())
 }

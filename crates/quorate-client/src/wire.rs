@@ -21,16 +21,18 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate::{Code, Error, Refused, Remote};
-use quorate_core::{Payload, Timestamp};
+use quorate_core::{Payload, Timestamp, is_json};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A payload on its way out: JSON as it is, anything else in base64.
+/// A payload on its way out: JSON as it is, a text in quotes, anything else in base64.
 pub(crate) fn raw(bytes: &[u8], content_type: Option<&str>) -> Result<Box<RawValue>, Error> {
-    let text = match content_type {
-        Some(_) => format!("\"{}\"", BASE64_STANDARD.encode(bytes)),
-        None => std::str::from_utf8(bytes).map_err(|_| no_json())?.to_owned(),
+    let text = match (content_type, std::str::from_utf8(bytes)) {
+        (kind, text) if is_json(kind) => text.map_err(|_| no_json())?.to_owned(),
+        (Some(kind), text) if is_text(kind) => Value::from(text.map_err(|_| no_text())?).to_string(),
+        _ => format!("\"{}\"", BASE64_STANDARD.encode(bytes)),
     };
     RawValue::from_string(text).map_err(|_| no_json().into())
 }
@@ -39,15 +41,25 @@ fn no_json() -> Refused {
     Refused::new(Code::Invalid, "the payload is no JSON").hint("give it a content type, or write it as JSON")
 }
 
+fn no_text() -> Refused {
+    Refused::new(Code::Invalid, "the payload is no text, as its content type says")
+        .hint("give it another content type: application/octet-stream is any bytes")
+}
+
+fn is_text(kind: &str) -> bool {
+    kind.starts_with("text/")
+}
+
 /// A payload as it came in.
 pub(crate) fn payload(raw: Option<&RawValue>, content_type: Option<&str>) -> Result<Payload, Error> {
     let raw = raw.map_or("null", RawValue::get);
+    let text = || serde_json::from_str::<String>(raw).map_err(|error| strange(&error));
     let bytes = match content_type {
-        None => Bytes::copy_from_slice(raw.as_bytes()),
-        Some(_) => {
-            let text: String = serde_json::from_str(raw).map_err(|error| strange(&error))?;
-            BASE64_STANDARD.decode(text).map(Bytes::from).map_err(|error| strange(&error))?
-        }
+        kind if is_json(kind) => Bytes::copy_from_slice(raw.as_bytes()),
+        // What was erased is neither.
+        _ if raw == "null" => Bytes::new(),
+        Some(kind) if is_text(kind) => Bytes::from(text()?),
+        _ => BASE64_STANDARD.decode(text()?).map(Bytes::from).map_err(|error| strange(&error))?,
     };
     Ok(Payload::unsealed(bytes))
 }

@@ -341,7 +341,11 @@ fn envelope(message: &Message, fields: &mut Fields) {
             add(name, text(word));
         }
     }
-    shown_priority(message.priority).into_iter().for_each(|(name, value)| add(name, value));
+    // A number, as in the envelope.
+    add("priority", number(message.priority.level));
+    if message.priority.rank > 0 {
+        add("rank", number(message.priority.rank));
+    }
     add("maxAttempts", number(message.attempts_max));
     let rest = [
         ("expiresAt", message.expires_at.map(time)),

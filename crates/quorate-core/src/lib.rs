@@ -71,7 +71,7 @@ pub use ids::{
 pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
 pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
-pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
+pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority, is_json};
 pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
 pub use pool::{Pool, Takers};
 pub use presence::{Health, Heartbeat, Presence, Status};

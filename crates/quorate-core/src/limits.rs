@@ -158,6 +158,8 @@ pub const REQUEST_ASKED_MAX: usize = 256;
 pub const REQUEST_LISTENERS_MAX: usize = 16;
 /// Requests of one agent that wait at the same time.
 pub const REQUESTS_OPEN_MAX: usize = 10_000;
+/// Records that are looked through for one look at the past.
+pub const PAST_RECORDS_MAX: u64 = 1_000_000;
 /// Bytes of a conduct flag: a place, and the words that show it.
 pub const FLAG_BYTES_MAX: usize = 64 * 1024;
 /// Tokens of one space.

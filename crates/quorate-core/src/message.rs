@@ -396,7 +396,8 @@ impl Message {
 }
 
 /// Whether a content type means JSON; saying nothing means it.
-pub(crate) fn is_json(content_type: Option<&str>) -> bool {
+#[must_use]
+pub fn is_json(content_type: Option<&str>) -> bool {
     content_type.is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
 }
 

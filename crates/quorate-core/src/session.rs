@@ -5,7 +5,7 @@ use crate::effect::Effect;
 use crate::ids::{AgentId, Generation, Seq, SessionId, SessionNo};
 use crate::item::{Item, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, TITLE_CHARS_MAX};
-use crate::message::{Payload, check_reason, check_word};
+use crate::message::{Payload, check_reason, check_word, is_json};
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
@@ -156,7 +156,7 @@ impl Session {
     }
 
     /// Something was added: it is the `n`-th of its kind.
-    pub(crate) fn take_in(&mut self, kind: AddKind, n: u64) {
+    pub fn take_in(&mut self, kind: AddKind, n: u64) {
         self.added[usize::from(kind.number())] = n;
     }
 
@@ -273,7 +273,7 @@ impl AddToSession {
     /// Whether the body is declared to be JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.content_type.as_deref().is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+        is_json(self.content_type.as_deref())
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {

@@ -21,6 +21,7 @@ mod line;
 mod lock;
 mod messages;
 mod once;
+mod past;
 mod policy;
 mod post;
 mod procedures;

@@ -261,7 +261,7 @@ impl Space {
     }
 }
 
-fn no_session(id: &SessionId) -> Error {
+pub(crate) fn no_session(id: &SessionId) -> Error {
     Refused::new(Code::NotFound, format!("there is no session {id}"))
         .hint("open it first, or check the id")
         .into()

@@ -225,6 +225,7 @@ impl Operation {
         let handler = on(method, handler).route_layer(Extension(Asked {
             who: self.who,
             itself: self.itself,
+            has_query: self.in_query.is_some(),
             id: self.id,
         }));
         Route { operations: vec![self], served_at, handler }
@@ -258,5 +259,7 @@ pub(crate) struct Asked {
     pub(crate) who: Who,
     /// Whether an agent may make it for itself only.
     pub(crate) itself: bool,
+    /// Whether anything may stand behind the question mark.
+    pub(crate) has_query: bool,
     pub(crate) id: &'static str,
 }

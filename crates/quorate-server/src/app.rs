@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::sign_in::Codes;
 use crate::wire::told::Before;
 use crate::ws::Seats;
-use crate::{guard, routes};
+use crate::{guard, routes, unread};
 
 /// A hub that answers requests.
 #[derive(Clone)]
@@ -194,7 +194,8 @@ impl App {
     pub(crate) fn router(&self) -> Router {
         let guarded = axum::middleware::from_fn_with_state(self.clone(), guard::check);
         let watched = axum::middleware::from_fn_with_state(self.clone(), observe::watch);
-        routes::all().layer(guarded).layer(watched).with_state(self.clone())
+        let settled = axum::middleware::from_fn(unread::settle);
+        routes::all().layer(guarded).layer(watched).layer(settled).with_state(self.clone())
     }
 
     /// The engine underneath, and the one for flags. For tests that start another server on them.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
+    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ use crate::listen::Life;
 use crate::observe;
 use crate::problem::Problem;
 use crate::settings::Times;
-use crate::wire::{Sealing, result};
+use crate::wire::{Sealing, result, time};
 
 /// Which start of an agent acts.
 const EPOCH: &str = "quorate-epoch";
@@ -82,6 +82,7 @@ impl FromRequest<App> for Call {
             if let (true, Some(by)) = (asked.itself, bearer.agent()) {
                 check_itself(by, asked.id, &mut head).await?;
             }
+            check_query(asked, &head.uri)?;
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
             let wrong = || {
@@ -107,6 +108,19 @@ impl FromRequest<App> for Call {
             life,
             trace,
         })
+    }
+}
+
+/// Refuses parameters of a call that has none: whoever sends one means something by it.
+fn check_query(asked: Asked, uri: &Uri) -> Result<(), Refused> {
+    match uri.query() {
+        Some(query) if !asked.has_query && !query.is_empty() => {
+            let name = query.split(['=', '&']).next().unwrap_or_default();
+            Err(Refused::new(Code::Invalid, format!("{} has no parameter {name:?}", asked.id)).hint(
+                "leave out what stands behind the question mark; GET /v1/openapi.json has every parameter",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -233,6 +247,21 @@ impl Call {
         self.bearer.agent()
     }
 
+    /// The space of this name, if whoever asks may act there.
+    pub(crate) fn space_named(&self, name: &str) -> Result<Space, Refused> {
+        let own = self
+            .app
+            .spaces()
+            .iter()
+            .find(|(_, space)| space.number() == self.home)
+            .map(|(name, _)| name.clone());
+        match own {
+            Some(own) if own.as_str() == name => Ok(self.pass.home().clone()),
+            Some(own) => other_space(&self.app, &own, &self.bearer, name),
+            None => Err(unknown("the space of the token is gone")),
+        }
+    }
+
     /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.
     pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
         match self.by() {
@@ -303,6 +332,33 @@ impl Call {
                 .hint("see GET /v1/openapi.json for every parameter")
         };
         Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
+    }
+
+    /// The record after which something is asked for: by its number, or as the newest one at a time.
+    pub(crate) async fn past(&self, at: Option<&str>, time: Option<&str>) -> Result<Option<Seq>, Error> {
+        let when = match (at, time) {
+            (None, None) => return Ok(None),
+            (Some(at), None) => {
+                at.parse().map_or_else(|_| time::read("at", at).map(Err), |seq| Ok(Ok(Seq(seq))))?
+            }
+            (None, Some(text)) => Err(time::read("time", text)?),
+            (Some(_), Some(_)) => {
+                return Err(Refused::new(Code::Invalid, "at and time exclude each other")
+                    .hint("keep one of them")
+                    .into());
+            }
+        };
+        let head = self.space.published().head.seq;
+        let seq = match when {
+            Ok(seq) => seq,
+            Err(time) => self.space.seq_at(time).await?.unwrap_or(Seq(0)),
+        };
+        if seq.0 == 0 || seq > head {
+            return Err(Refused::new(Code::NotFound, "there is no record then")
+                .hint(format!("the first one is 1, the newest one is {head}"))
+                .into());
+        }
+        Ok(Some(seq))
     }
 
     /// Commits in the name of whoever asks.

@@ -19,6 +19,7 @@ mod settings;
 mod sign_in;
 mod tls;
 mod turn_away;
+mod unread;
 mod wire;
 mod ws;
 

@@ -79,7 +79,7 @@ impl Problem {
             code: self.code.as_str(),
             hint: self.hint.clone(),
             // What was asked is asked twice if it is asked again.
-            retryable: facts.asked.is_none() && self.may_pass(),
+            retryable: self.may_pass(),
             applied: self.applied(),
             asked: facts.asked.clone(),
             op: facts.op,

@@ -51,6 +51,23 @@ pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
+/// What was does not change.
+pub(crate) fn waits_for_the_past() -> Refused {
+    Refused::new(Code::Invalid, "what was does not change: at and waitMs go not together")
+        .hint("leave one of them out")
+}
+
+/// As it is, or as it was.
+#[derive(Deserialize, Default, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Past {
+    /// The record after which, by its number; or a time.
+    at: Option<String>,
+    /// The newest record at a time.
+    #[schemars(with = "Option<words::Time>")]
+    time: Option<String>,
+}
+
 /// Which part of a list.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,6 +81,8 @@ pub(crate) struct Page {
 fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
     match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
+        0 => Err(Refused::new(Code::Invalid, "limit=0: a page of nothing")
+            .hint(format!("ask for 1 to {LIMIT_MAX} at a time, and go on with the cursor"))),
         limit => Err(Refused::new(Code::LimitExceeded, format!("limit={limit}"))
             .limit(LIMIT_MAX as u64)
             .hint(format!("ask for 1 to {LIMIT_MAX} at a time, and go on with the cursor"))),

@@ -17,11 +17,12 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use quorate_core::{Code, Payload, Refused};
+use quorate_core::{Code, Payload, Refused, is_json};
 use quorate_engine::Space;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::settings::Times;
@@ -36,7 +37,7 @@ pub(crate) struct Sealing<'a> {
 }
 
 impl Sealing<'_> {
-    /// JSON as it came; with another content type, the bytes that a text holds in base64.
+    /// JSON as it came; with another content type, a text as it is, or the bytes that it holds in base64.
     pub(crate) fn payload(
         &self,
         raw: Option<&RawValue>,
@@ -44,8 +45,9 @@ impl Sealing<'_> {
     ) -> Result<Payload, Refused> {
         let raw = raw.map_or("null", RawValue::get);
         let bytes = match content_type {
-            None => self.part(raw),
-            Some(_) => Bytes::from(decode(raw)?),
+            kind if is_json(kind) => self.part(raw),
+            Some(kind) if is_text(kind) => Bytes::from(text_in(raw)?),
+            _ => Bytes::from(decode(raw)?),
         };
         Ok(self.space.seal(bytes))
     }
@@ -59,6 +61,17 @@ impl Sealing<'_> {
     }
 }
 
+fn is_text(kind: &str) -> bool {
+    kind.starts_with("text/")
+}
+
+fn text_in(raw: &str) -> Result<String, Refused> {
+    serde_json::from_str(raw).map_err(|_| {
+        Refused::new(Code::Invalid, "the payload is a text by its contentType, and no text")
+            .hint("leave contentType out for JSON, or send a text in quotes")
+    })
+}
+
 fn decode(raw: &str) -> Result<Vec<u8>, Refused> {
     let wrong = || {
         Refused::new(Code::Invalid, "the payload is not JSON by its contentType, and no text in base64")
@@ -68,13 +81,15 @@ fn decode(raw: &str) -> Result<Vec<u8>, Refused> {
     BASE64_STANDARD.decode(text).map_err(|_| wrong())
 }
 
-/// Bytes on their way out: JSON as it came in, anything else in base64, `null` if they were erased.
+/// Bytes on their way out: JSON as it came in, texts as texts, anything else in base64, `null` if they were erased.
 pub(crate) fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
-    match content_type {
+    let text = std::str::from_utf8(&payload.bytes);
+    match (content_type, text) {
         _ if payload.is_erased() => Raw::NULL,
-        None if std::str::from_utf8(&payload.bytes).is_ok() => Raw(payload.bytes.clone()),
-        None => Raw::NULL,
-        Some(_) => Raw(format!("\"{}\"", BASE64_STANDARD.encode(&payload.bytes)).into()),
+        (kind, Ok(_)) if is_json(kind) => Raw(payload.bytes.clone()),
+        (kind, Err(_)) if is_json(kind) => Raw::NULL,
+        (Some(kind), Ok(text)) if is_text(kind) => Raw(Value::from(text).to_string().into()),
+        _ => Raw(format!("\"{}\"", BASE64_STANDARD.encode(&payload.bytes)).into()),
     }
 }
 

@@ -125,7 +125,7 @@ async fn i2_a_question_without_an_answer_was_asked() {
     );
     let told = told.refused(408, "TIMEOUT");
     let id = &came.ok(200)["deliveries"][0]["message"]["id"];
-    assert_eq!((&told["applied"], &told["retryable"], &told["asked"]), (&json!("yes"), &json!(false), id));
+    assert_eq!((&told["applied"], &told["retryable"], &told["asked"]), (&json!("yes"), &json!(true), id));
     let again = hub.keyed(&alice, "once", "/v1/request", &question).await.refused(408, "TIMEOUT");
     assert_eq!((&again["applied"], &again["asked"]), (&json!("yes"), id), "under its key it is the same");
     let nobody = json!({"to": "nobody", "type": "query"});

@@ -241,7 +241,8 @@ async fn i21_violations_and_subscriptions_have_pages_like_all_lists() {
     assert_eq!((counts, all.len()), (vec![2, 2, 1], 5));
     for path in ["/v1/violations", "/v1/agents/alice/subscriptions"] {
         hub.get(&hub.admin, &format!("{path}?nonsense=1")).await.refused(400, "INVALID");
-        hub.get(&hub.admin, &format!("{path}?limit=0")).await.refused(429, "LIMIT_EXCEEDED");
+        hub.get(&hub.admin, &format!("{path}?limit=0")).await.refused(400, "INVALID");
+        hub.get(&hub.admin, &format!("{path}?limit=1001")).await.refused(429, "LIMIT_EXCEEDED");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::msg::urgency;
 use crate::shape::{field, plain, shortened, time};
 
 /// How much of a text is shown.
@@ -49,7 +50,7 @@ pub(super) fn words(effect: &Value) -> String {
 
 fn message(effect: &Value) -> String {
     let from = Some(field(effect, "from")).filter(|from| !from.is_empty());
-    let priority = Some(field(effect, "priority")).filter(|word| word != "normal");
+    let priority = Some(urgency(&effect["priority"])).filter(|word| word != "normal");
     let count = effect["deliveries"].as_array().map_or(0, Vec::len);
     let count = if count > 1 { format!("to {count} agents") } else { String::new() };
     let what = [field(effect, "type"), field(effect, "action"), priority.unwrap_or_default(), count];
@@ -219,7 +220,7 @@ mod tests {
         for (effect, words_of_it) in [
             (
                 json!({"effect": "message.sent", "id": "msg_0-5-0", "from": "alice", "to": ["bob", "carol"], "type": "query",
-                       "action": "sum", "priority": "high", "deliveries": [held, held]}),
+                       "action": "sum", "priority": 2, "deliveries": [held, held]}),
                 "msg_0-5-0 from alice to bob, carol: query, sum, high, to 2 agents",
             ),
             (json!({"effect": "delivery.leased", "deliveries": [held]}), "msg_0-5-0 taken by bob"),

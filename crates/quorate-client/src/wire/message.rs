@@ -117,6 +117,14 @@ impl MessageOut {
     }
 }
 
+/// To whom a message went.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum To {
+    One(String),
+    List(Vec<String>),
+}
+
 /// A message as it is shown.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -124,14 +132,14 @@ pub(crate) struct MessageIn<'a> {
     id: String,
     timestamp: String,
     from: Option<String>,
-    to: Vec<String>,
+    to: To,
     #[serde(rename = "type")]
     kind: String,
     action: String,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
     content_type: Option<String>,
-    priority: String,
+    priority: u8,
     durability: String,
     max_attempts: u16,
     hops: u16,
@@ -158,9 +166,9 @@ impl MessageIn<'_> {
     pub(crate) fn read(self) -> Result<Answer, Error> {
         let id = ref_of(&self.id)?;
         let at = time_in(&self.timestamp)?;
-        let to = match self.to.as_slice() {
-            [one] => one.parse::<Destination>()?,
-            _ => Destination::of_texts(self.to)?,
+        let to = match self.to {
+            To::One(one) => one.parse::<Destination>()?,
+            To::List(list) => Destination::of_texts(list)?,
         };
         let bytes = payload(self.payload, self.content_type.as_deref())?;
         let mut message = Message::new(to, self.action, bytes);
@@ -168,7 +176,7 @@ impl MessageIn<'_> {
         message.client_id = self.client_id.map(ClientId::new).transpose()?;
         message.kind = kind_of(&self.kind)?;
         message.content_type = self.content_type;
-        message.priority = priority_of(&self.priority)?;
+        message.priority = Priority { level: self.priority, rank: 0 };
         if self.durability == "ephemeral" {
             message.durability = Durability::Ephemeral;
         }

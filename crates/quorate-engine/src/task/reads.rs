@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Task, TaskCounts,
-    TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
+    AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Seq, Task,
+    TaskCounts, TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
 };
 use quorate_store::{Read, Rows};
 
@@ -83,7 +83,37 @@ impl Space {
     pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
         let task = self.bare_task(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
-        let lease_until = task.lease_until(self.engine().clock().now().wall);
+        let now = self.engine().clock().now().wall;
+        self.task_view(task, blocked_on, now).await
+    }
+
+    /// A task as it was after a record.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, also if it was made later; or a failure of the storage.
+    pub async fn task_at(&self, id: &TaskId, at: Seq) -> Result<TaskView, Error> {
+        let key = |id: &TaskId| ItemKey::new(ItemKind::Task, id.to_shared());
+        let Some(Item::Task(task)) = self.item_at(&key(id), at).await? else { return Err(no_task(id)) };
+        let mut blocked_on = Vec::new();
+        if task.status() == TaskStatus::Blocked {
+            for needed in &task.spec.depends_on {
+                if let Some(Item::Task(other)) = self.item_at(&key(needed), at).await?
+                    && blocks(&task, &other)
+                {
+                    blocked_on.push(needed.clone());
+                }
+            }
+        }
+        self.task_view(task, blocked_on, self.time_of(at).await?).await
+    }
+
+    async fn task_view(
+        &self,
+        task: Task,
+        blocked_on: Vec<TaskId>,
+        now: Timestamp,
+    ) -> Result<TaskView, Error> {
+        let lease_until = task.lease_until(now);
         let input = match task.spec.input {
             Some(TaskInput { part, start, length }) => {
                 Some(self.part(task.spec.no.seq, part, (start, length)).await?.bytes)
@@ -167,9 +197,7 @@ impl Space {
     async fn bare_task(&self, id: &TaskId) -> Result<Task, Error> {
         match self.read_one(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).await? {
             Rows::Item(Some(Item::Task(task))) => Ok(task),
-            Rows::Item(_) => Err(Refused::new(Code::NotFound, format!("there is no task {id}"))
-                .hint("check the id; the list of tasks shows what there is")
-                .into()),
+            Rows::Item(_) => Err(no_task(id)),
             other => Err(unexpected(&other)),
         }
     }
@@ -182,14 +210,8 @@ impl Space {
         let needs = &task.spec.depends_on;
         let reads = needs.iter().map(|id| Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).collect();
         let rows = self.engine().store().read(self.number(), reads).await?;
-        let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
-        let blocks = |rows: &Rows| match rows {
-            Rows::Item(Some(Item::Task(needed))) => match needed.status() {
-                TaskStatus::Done => false,
-                status => waits || !status.is_over(),
-            },
-            _ => false,
-        };
+        let blocks =
+            |rows: &Rows| matches!(rows, Rows::Item(Some(Item::Task(needed))) if blocks(task, needed));
         Ok(needs.iter().zip(&rows).filter(|(_, rows)| blocks(rows)).map(|(id, _)| id.clone()).collect())
     }
 
@@ -212,4 +234,19 @@ impl TaskFilter {
             && self.task_type.as_deref().is_none_or(|word| *word == *task.spec.task_type)
             && agent.is_none_or(|agent| task.spec.agent == Some(agent) || holder == Some(agent))
     }
+}
+
+/// Whether a task waits for another one that it needs.
+fn blocks(task: &Task, needed: &Task) -> bool {
+    let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
+    match needed.status() {
+        TaskStatus::Done => false,
+        status => waits || !status.is_over(),
+    }
+}
+
+fn no_task(id: &TaskId) -> Error {
+    Refused::new(Code::NotFound, format!("there is no task {id}"))
+        .hint("check the id; the list of tasks shows what there is")
+        .into()
 }

@@ -108,6 +108,10 @@ word!(
     Urgency => one_of(&["low", "normal", "high", "urgent"])
 );
 word!(
+    /// The version of the envelope.
+    EnvelopeVersion => one_of(&["1.0"])
+);
+word!(
     /// The role of a token.
     TokenRoleWord => one_of(&["agent", "operator", "approver", "moderator", "viewer", "admin"])
 );

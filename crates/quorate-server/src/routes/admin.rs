@@ -19,9 +19,8 @@ use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        // Operators make tokens of agents, admins any: what the body asks for decides.
         post("/v1/tokens", "tokens.create", "Makes a token and shows it, this once.")
-            .is(Deed::Run)
+            .is(Deed::Rule)
             .body::<TokenIn>()
             .answers::<TokenMadeOut>(201, "The token.")
             .to(create_token),
@@ -82,19 +81,28 @@ pub(crate) struct TokenIn {
     /// For the role agent: which one.
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
-    /// What people call it; it stands in the log.
-    #[schemars(with = "words::TokenWord")]
-    name: String,
+    /// What people call it; it stands in the log. The agent or the role, if nothing is said.
+    #[schemars(with = "Option<words::TokenWord>")]
+    name: Option<String>,
+    /// In which space it is good; an admin of the hub may name another than its own.
+    #[schemars(with = "Option<words::Id>")]
+    space: Option<String>,
     #[schemars(with = "Option<words::Time>")]
     expires_at: Option<String>,
 }
 
 impl TokenIn {
+    /// The space that it names.
+    pub(crate) fn space(&self) -> Option<&str> {
+        self.space.as_deref()
+    }
+
     pub(crate) fn read(self, secret: &Secret) -> Result<CreateToken, Refused> {
+        let name = self.name.or_else(|| self.agent.clone()).unwrap_or_else(|| self.role.clone());
         Ok(CreateToken {
             digest: secret.digest(),
             bearer: Bearer::new(&self.role, self.agent.map(AgentId::new).transpose()?)?,
-            name: TokenName::new(self.name)?,
+            name: TokenName::new(name)?,
             expires_at: self.expires_at.map(|text| time::read("expiresAt", &text)).transpose()?,
         })
     }
@@ -109,9 +117,13 @@ struct TokenMadeOut {
 }
 
 /// Makes a token and shows it, this once.
-pub(crate) async fn create_token(call: Call) -> Answer {
+pub(crate) async fn create_token(mut call: Call) -> Answer {
     let secret = call.space.draw_secret();
-    let create = body::parse::<TokenIn>(&call.body)?.read(&secret)?;
+    let asked: TokenIn = body::parse(&call.body)?;
+    if let Some(name) = asked.space() {
+        call.space = call.space_named(name)?;
+    }
+    let create = asked.read(&secret)?;
     let digest = create.digest;
     let receipt = call.commit(vec![Op::CreateToken(create)]).await?;
     match receipt.results.first() {

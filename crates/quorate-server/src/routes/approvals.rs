@@ -13,12 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::checked_limit;
 use super::inbox::checked_wait;
 use super::requests::{WhyOut, why_shown};
+use super::{checked_limit, waits_for_the_past};
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
+use crate::problem::Problem;
 use crate::wire::message::PriorityIn;
 use crate::wire::{self, Raw, Sealing, time};
 
@@ -142,7 +143,8 @@ impl RequestIn<'_> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Decision")]
 pub(crate) struct DecisionIn<'a> {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     approval: Option<String>,
     decision: VerdictIn,
@@ -202,7 +204,7 @@ pub(crate) async fn request(call: Call) -> Answer {
     let receipt = call.commit(vec![Op::RequestApproval(Box::new(ask))]).await?;
     match receipt.results.first() {
         Some(OpResult::ApprovalRequested { id, .. }) => {
-            let approval = call.space.approval(id).await?;
+            let approval = after(&call, id, receipt.seq).await?;
             shown(&call, StatusCode::CREATED, approval).await
         }
         _ => Err(Refused::new(Code::Unavailable, "the approval was not answered").into()),
@@ -212,38 +214,43 @@ pub(crate) async fn request(call: Call) -> Answer {
 pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
     let decide = body::parse::<DecisionIn<'_>>(&call.body)?.read(&call.sealing(), Some(&id))?;
     let id = decide.approval.clone();
-    call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
-    let approval = call.space.approval(&id).await?;
+    let receipt = call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
+    let approval = after(&call, &id, receipt.seq).await?;
     shown(&call, StatusCode::OK, approval).await
+}
+
+/// As a record left it: asked again under the same key, the answer is the same.
+async fn after(call: &Call, id: &ApprovalId, at: Option<Seq>) -> Result<Approval, Problem> {
+    let approval = call.space.approval(id).await?;
+    Ok(match at {
+        Some(at) => approval.at(at).ok_or_else(|| missing(id))?,
+        None => approval,
+    })
 }
 
 /// As it is, as it will be, or as it was.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct When {
-    /// The record after which; the newest one if nothing is said.
-    #[schemars(with = "Option<words::Number>")]
-    at: Option<u64>,
+    /// The record after which, by its number; or a time. The newest one if nothing is said.
+    at: Option<String>,
+    /// The newest record at a time.
+    #[schemars(with = "Option<words::Time>")]
+    time: Option<String>,
     /// How long to wait until it is decided or expired; then it is shown as it is. Not together with `at`.
     #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let When { at, wait_ms } = call.query()?;
+    let When { at, time, wait_ms } = call.query()?;
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
     let wait = checked_wait(call.times(), wait_ms)?;
     let approval = seen(&call, &ApprovalId::new(id)?).await?;
     let id = approval.id.clone();
     let approval = match at {
-        Some(_) if wait_ms.is_some() => {
-            return Err(Refused::new(
-                Code::Invalid,
-                "what was does not change: at and waitMs go not together",
-            )
-            .hint("leave one of them out")
-            .into());
-        }
-        Some(at) => approval.at(Seq(at)).ok_or_else(|| missing(&id))?,
+        Some(_) if wait_ms.is_some() => return Err(waits_for_the_past().into()),
+        Some(at) => approval.at(at).ok_or_else(|| missing(&id))?,
         None if wait.is_zero() => approval,
         None => call.waiting(call.space.approval_over(&id, wait)).await?,
     };
@@ -256,7 +263,7 @@ pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
 }
 
 /// An approval that whoever asks may see; for others it is not there.
-async fn seen(call: &Call, id: &ApprovalId) -> Result<Approval, crate::problem::Problem> {
+async fn seen(call: &Call, id: &ApprovalId) -> Result<Approval, Problem> {
     let approval = call.space.approval(id).await?;
     if is_for(call, &approval) { Ok(approval) } else { Err(missing(id).into()) }
 }

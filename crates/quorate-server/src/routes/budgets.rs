@@ -33,7 +33,8 @@ pub(crate) fn routes() -> Vec<Route> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "NewBudget")]
 pub(crate) struct BudgetIn {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     budget: Option<String>,
     #[schemars(with = "words::Number")]

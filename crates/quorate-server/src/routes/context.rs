@@ -165,7 +165,7 @@ struct Filter {
     #[serde(default)]
     prefix: String,
     r#type: Option<String>,
-    /// `agent:ID`, `operator:NAME` and so on.
+    /// `agent:ID`, `operator:NAME` and so on; without a role it is an agent.
     author: Option<String>,
     #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
@@ -177,7 +177,8 @@ pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let limit = checked_limit(filter.limit)?;
     let after = filter.cursor.map(Key::new).transpose()?;
-    let (prefix, entry_type, author) = (filter.prefix, filter.r#type, filter.author);
+    let author = filter.author.map(|name| if name.contains(':') { name } else { format!("agent:{name}") });
+    let (prefix, entry_type) = (filter.prefix, filter.r#type);
     let wanted = Read::Entries { prefix, entry_type, author, after, limit };
     let (entries, more) = call.space.entries_page(wanted, limit).await?;
     let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());

@@ -17,6 +17,7 @@ use crate::dialect::entry::{self, EntrySaid};
 use crate::dialect::state::{self, LISTS, State};
 use crate::dialect::{Wrong, raw_of};
 use crate::problem::Problem;
+use crate::routes::Past;
 use crate::wire::{self, time};
 
 /// Items of one list that the shared state shows.
@@ -39,10 +40,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<ContextEntry>(200, "It has a new version.")
             .answers::<ContextEntry>(201, "It is new.")
             .answered_at(SERVED, put_entry),
-        get(STATE, "sessions.state", "A session as the orchestrator's shared state of a task.")
-            .path::<words::Id>("id")
-            .answers::<SharedState>(200, "The shared state.")
-            .to(show_state),
+        get(
+            STATE,
+            "sessions.state",
+            "A session as the orchestrator's shared state of a task, as it is or was.",
+        )
+        .path::<words::Id>("id")
+        .query::<Past>()
+        .answers::<SharedState>(200, "The shared state.")
+        .to(show_state),
         put(
             STATE,
             "sessions.putState",
@@ -148,14 +154,18 @@ fn rest_key(id: &SessionId) -> Result<Key, Refused> {
 }
 
 pub(crate) async fn show_state(Path(id): Path<String>, call: Call) -> Answer {
-    let id = SessionId::new(id)?;
-    let (state, _) = there(&call, &id).await?;
+    let (id, Past { at, time }) = (SessionId::new(id)?, call.query()?);
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    let (state, _) = there(&call, &id, at).await?;
     ok(&state.written(id.as_str()))
 }
 
 /// What a session and its entry say.
-async fn there(call: &Call, id: &SessionId) -> Result<(State, Option<Entry>), Problem> {
-    let session = call.space.session(id).await?;
+async fn there(call: &Call, id: &SessionId, at: Option<Seq>) -> Result<(State, Option<Entry>), Problem> {
+    let session = match at {
+        Some(at) => call.space.session_at(id, at).await?,
+        None => call.space.session(id).await?,
+    };
     let agents = session.participants.iter().filter(|one| one.left_at.is_none());
     let agents: serde_json::Map<_, _> =
         agents.map(|one| (one.agent.to_string(), serde_json::json!({"status": "in_progress"}))).collect();
@@ -166,9 +176,9 @@ async fn there(call: &Call, id: &SessionId) -> Result<(State, Option<Entry>), Pr
         agents: raw_of(&agents),
     };
     for ((_, kind), list) in LISTS.iter().zip(&mut state.lists) {
-        *list = items(call, id, *kind).await?;
+        *list = items(call, id, *kind, at).await?;
     }
-    let entry = call.space.entry(&rest_key(id)?, When::Now).await?;
+    let entry = call.space.entry(&rest_key(id)?, at.map_or(When::Now, When::Seq)).await?;
     if let Some(rest) = entry.as_ref().and_then(|entry| entry.content.as_ref()) {
         state.take_rest(&wire::shown(rest, None).parsed());
     }
@@ -180,6 +190,7 @@ async fn items(
     call: &Call,
     id: &SessionId,
     kind: quorate_core::AddKind,
+    at: Option<Seq>,
 ) -> Result<Vec<Box<RawValue>>, Problem> {
     let (mut items, mut after) = (Vec::new(), Seq(0));
     while items.len() < ITEMS_MAX {
@@ -187,7 +198,7 @@ async fn items(
         let (lines, _) = call.space.timeline(id, kinds, Span::After(after), 256).await?;
         let Some(last) = lines.last() else { break };
         after = last.seq;
-        for line in &lines {
+        for line in lines.iter().filter(|line| at.is_none_or(|at| line.seq <= at)) {
             let Happening::Added(added) = &line.what else { continue };
             let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
             let body = wire::shown(&added.body, added.content_type.as_deref()).parsed();
@@ -202,16 +213,20 @@ pub(crate) async fn put_state(Path(id): Path<String>, call: Call) -> Answer {
     let id = SessionId::new(id)?;
     let raw: &RawValue = body::parse(&call.body)?;
     let state = State::read(id.as_str(), raw).map_err(Refused::from)?;
-    if call.answered().await?.is_none() {
-        add_state(&call, &id, &state).await?;
-    }
-    let (state, _) = there(&call, &id).await?;
+    let at = match call.answered().await? {
+        Some(before) => before.seq,
+        None => {
+            add_state(&call, &id, &state).await?;
+            None
+        }
+    };
+    let (state, _) = there(&call, &id, at).await?;
     ok(&state.written(id.as_str()))
 }
 
 async fn add_state(call: &Call, id: &SessionId, state: &State) -> Result<(), Problem> {
     let mut ops = Vec::new();
-    let before = match there(call, id).await {
+    let before = match there(call, id, None).await {
         Ok(before) => Some(before),
         Err(problem) if problem.code() == Code::NotFound => None,
         Err(problem) => return Err(problem),

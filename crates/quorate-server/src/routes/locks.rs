@@ -59,6 +59,9 @@ pub(crate) struct AcquireIn {
     /// Whoever asks, if nothing is said.
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    /// In a commit; in a call of its own it stands in the path.
+    #[schemars(with = "Option<words::LongId>")]
+    name: Option<String>,
     /// More locks, to be had all at once.
     #[serde(default)]
     #[schemars(length(max = 15), with = "Vec<words::LongId>")]
@@ -87,7 +90,7 @@ impl AcquireIn {
     ) -> Result<AcquireLocks, Refused> {
         let named = self.agent.map(AgentId::new).transpose()?;
         let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say for which agent");
-        let names = path.into_iter().chain(self.names).map(LockName::new);
+        let names = path.or(self.name).into_iter().chain(self.names).map(LockName::new);
         Ok(AcquireLocks {
             agent: named.or_else(|| by.cloned()).ok_or_else(missing)?,
             names: names.collect::<Result<_, _>>()?,
@@ -171,13 +174,35 @@ fn fence_shown(lock: &FenceRef) -> FenceOut {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HeldLocks")]
 pub(crate) struct LocksIn {
-    #[schemars(length(min = 1, max = 16))]
+    #[serde(default)]
+    #[schemars(length(max = 16))]
     locks: Vec<FenceIn>,
+    /// One of them, with its fence beside.
+    #[schemars(with = "Option<words::LongId>")]
+    name: Option<String>,
+    fence: Option<u64>,
 }
 
 impl LocksIn {
     pub(crate) fn read(self) -> Result<Vec<FenceRef>, Refused> {
-        self.locks.into_iter().map(FenceIn::read).collect()
+        let one = match (self.name, self.fence) {
+            (Some(name), Some(fence)) => Some(FenceRef { lock: LockName::new(name)?, fence: Fence(fence) }),
+            (None, None) => None,
+            _ => {
+                return Err(Refused::new(Code::Invalid, "name and fence go together")
+                    .hint("say under which fence the lock is held, or give a list of locks"));
+            }
+        };
+        let all: Vec<_> = one
+            .into_iter()
+            .map(Ok)
+            .chain(self.locks.into_iter().map(FenceIn::read))
+            .collect::<Result<_, _>>()?;
+        if all.is_empty() {
+            return Err(Refused::new(Code::Invalid, "no lock is named")
+                .hint("give name and fence, or a list of locks"));
+        }
+        Ok(all)
     }
 }
 
@@ -186,8 +211,13 @@ impl LocksIn {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "LocksRenewal")]
 pub(crate) struct RenewIn {
-    #[schemars(length(min = 1, max = 16))]
+    #[serde(default)]
+    #[schemars(length(max = 16))]
     locks: Vec<FenceIn>,
+    /// One of them, with its fence beside.
+    #[schemars(with = "Option<words::LongId>")]
+    name: Option<String>,
+    fence: Option<u64>,
     /// How long they are held from now on; as long as they were given for if nothing is said.
     #[schemars(with = "Option<words::LeaseMs>")]
     ttl_ms: Option<u64>,
@@ -195,7 +225,7 @@ pub(crate) struct RenewIn {
 
 impl RenewIn {
     pub(crate) fn read(self) -> Result<RenewLocks, Refused> {
-        let locks = LocksIn { locks: self.locks }.read()?;
+        let locks = LocksIn { locks: self.locks, name: self.name, fence: self.fence }.read()?;
         Ok(RenewLocks { locks, ttl_ms: self.ttl_ms })
     }
 }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::checked_limit;
+use super::{Past, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, page};
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(list),
         get("/v1/procedures/{id}", "procedures.get", "A procedure with its state, as it is or was.")
             .path::<words::Id>("id")
-            .query::<At>()
+            .query::<Past>()
             .answers::<ProcedureOut>(200, "The procedure.")
             .to(show),
         post("/v1/procedures/{id}/step", "procedures.step", "Goes on with a procedure; for its driver.")
@@ -77,7 +77,8 @@ impl StartIn<'_> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ProcedureStep")]
 pub(crate) struct StepIn<'a> {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     procedure: Option<String>,
     /// The version that it has now.
@@ -135,7 +136,7 @@ pub(crate) async fn start(call: Call) -> Answer {
     let receipt = call.commit(vec![Op::StartProcedure(start)]).await?;
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => {
-            let procedure = call.space.procedure(id).await?;
+            let procedure = after(&call, id, receipt.seq).await?;
             shown(&call, StatusCode::CREATED, procedure).await
         }
         _ => Err(Refused::new(Code::Unavailable, "the procedure was not answered").into()),
@@ -145,28 +146,24 @@ pub(crate) async fn start(call: Call) -> Answer {
 pub(crate) async fn step(Path(id): Path<String>, call: Call) -> Answer {
     let step = body::parse::<StepIn<'_>>(&call.body)?.read(&call.sealing(), Some(&id))?;
     let id = step.procedure.clone();
-    call.commit(vec![Op::StepProcedure(step)]).await?;
-    let procedure = call.space.procedure(&id).await?;
+    let receipt = call.commit(vec![Op::StepProcedure(step)]).await?;
+    let procedure = after(&call, &id, receipt.seq).await?;
     shown(&call, StatusCode::OK, procedure).await
-}
-
-/// As it is, or as it was.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct At {
-    /// The record after which; the newest one if nothing is said.
-    #[schemars(with = "Option<words::Number>")]
-    at: Option<u64>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let At { at } = call.query()?;
-    let id = ProcedureId::new(id)?;
-    let procedure = match at {
-        Some(at) => call.space.procedure_at(&id, Seq(at)).await?,
-        None => call.space.procedure(&id).await?,
-    };
+    let Past { at, time } = call.query()?;
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    let procedure = after(&call, &ProcedureId::new(id)?, at).await?;
     shown(&call, StatusCode::OK, procedure).await
+}
+
+/// As it was after a record; after a change as its record left it, so that the same key has the same answer.
+async fn after(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Result<Procedure, Error> {
+    match at {
+        Some(at) => call.space.procedure_at(id, at).await,
+        None => call.space.procedure(id).await,
+    }
 }
 
 async fn shown(call: &Call, status: StatusCode, procedure: Procedure) -> Answer {

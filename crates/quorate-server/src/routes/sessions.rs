@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::messages::visible;
-use super::{Page, checked_limit, number_in};
+use super::{Page, Past, checked_limit, number_in};
 use crate::api::{Operation, Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
@@ -37,8 +37,9 @@ pub(crate) fn routes() -> Vec<Route> {
             .query::<Page>()
             .lists::<SessionFields>("sessions")
             .to(list),
-        get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do.")
+        get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do, as it is or as it was.")
             .path::<words::Id>("id")
+            .query::<Past>()
             .answers::<SessionOut>(200, "The session.")
             .to(show),
         post(
@@ -78,8 +79,9 @@ pub(crate) struct OpenIn<'a> {
     #[serde(default)]
     #[schemars(length(max = 1000), with = "Vec<words::Id>")]
     participants: Vec<String>,
+    /// What people call it; its id if nothing is said.
     #[schemars(length(min = 1, max = 200))]
-    title: String,
+    title: Option<String>,
     /// What is to be done: any JSON, kept byte for byte.
     #[serde(borrow)]
     #[schemars(with = "Option<words::Any>")]
@@ -89,11 +91,12 @@ pub(crate) struct OpenIn<'a> {
 impl OpenIn<'_> {
     pub(crate) fn read(self, sealing: &Sealing<'_>, by: Option<&AgentId>) -> Result<OpenSession, Refused> {
         let named = self.coordinator.map(AgentId::new).transpose()?;
+        let title = self.title.or_else(|| self.id.clone());
         Ok(OpenSession {
             id: self.id.map(SessionId::new).transpose()?,
             coordinator: named.or_else(|| by.cloned()),
             participants: self.participants.into_iter().map(AgentId::new).collect::<Result<_, _>>()?,
-            title: self.title,
+            title: title.unwrap_or_else(|| "untitled".into()),
             task: self.task.map(|raw| sealing.payload(Some(raw), None)).transpose()?,
         })
     }
@@ -103,17 +106,23 @@ pub(crate) async fn open(call: Call) -> Answer {
     let open = body::parse::<OpenIn<'_>>(&call.body)?.read(&call.sealing(), call.by())?;
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
-        Some(OpResult::SessionOpened { id }) => shown(&call, StatusCode::CREATED, id).await,
+        Some(OpResult::SessionOpened { id }) => shown(&call, StatusCode::CREATED, id, receipt.seq).await,
         _ => Err(Refused::new(Code::Unavailable, "the session was not answered").into()),
     }
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    shown(&call, StatusCode::OK, &SessionId::new(id)?).await
+    let Past { at, time } = call.query()?;
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    shown(&call, StatusCode::OK, &SessionId::new(id)?, at).await
 }
 
-async fn shown(call: &Call, status: StatusCode, id: &SessionId) -> Answer {
-    let session = call.space.session(id).await?;
+/// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
+async fn shown(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> Answer {
+    let session = match at {
+        Some(at) => call.space.session_at(id, at).await?,
+        None => call.space.session(id).await?,
+    };
     let task = call.space.session_task(&session).await?;
     let task = task.map(|task| wire::shown(&task, None));
     answer(status, &SessionOut { session: of(&session), task })
@@ -194,7 +203,8 @@ pub(crate) async fn list(call: Call) -> Answer {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SessionChange")]
 pub(crate) struct ChangeIn {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     session: Option<String>,
     #[serde(default)]
@@ -280,8 +290,8 @@ pub(crate) async fn leave(Path(id): Path<String>, call: Call) -> Answer {
 async fn change(id: &str, call: &Call, verb: Verb) -> Answer {
     let change = body::parse::<ChangeIn>(&call.body)?.read(verb, Some(id), call.by())?;
     let session = change.session.clone();
-    call.commit(vec![Op::ChangeSession(change)]).await?;
-    shown(call, StatusCode::OK, &session).await
+    let receipt = call.commit(vec![Op::ChangeSession(change)]).await?;
+    shown(call, StatusCode::OK, &session, receipt.seq).await
 }
 
 /// Something that is added to a session.
@@ -289,7 +299,8 @@ async fn change(id: &str, call: &Call, verb: Verb) -> Answer {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SessionAddition")]
 pub(crate) struct AddIn<'a> {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     session: Option<String>,
     kind: KindIn,

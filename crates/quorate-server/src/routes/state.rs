@@ -44,7 +44,10 @@ pub(crate) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct Wanted {
     /// The record; the newest one if nothing is said.
-    at: Option<u64>,
+    at: Option<String>,
+    /// The newest record at a time.
+    #[schemars(with = "Option<words::Time>")]
+    time: Option<String>,
 }
 
 /// What is there, whatever the way it was found.
@@ -62,15 +65,10 @@ struct State {
 pub(crate) async fn state(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let head = call.space.published().head.seq;
-    let state = match wanted.at {
+    let state = match call.past(wanted.at.as_deref(), wanted.time.as_deref()).await? {
         None => at_the_head(&call).await?,
-        Some(at) if at == head.0 => at_the_head(&call).await?,
-        Some(at) if at == 0 || at > head.0 => {
-            return Err(Refused::new(Code::NotFound, format!("there is no record {at} yet"))
-                .hint(format!("the newest one is {head}"))
-                .into());
-        }
-        Some(at) => folded(&call, Seq(at)).await?,
+        Some(at) if at == head => at_the_head(&call).await?,
+        Some(at) => folded(&call, at).await?,
     };
     ok(&shown(&state))
 }

@@ -111,12 +111,17 @@ impl TopicIn {
     pub(crate) fn read(self, by: Option<&AgentId>) -> Result<(AgentId, Pattern), Refused> {
         let named = self.agent.map(AgentId::new).transpose()?;
         let missing = || Refused::new(Code::Invalid, "agent is missing").hint("say for which agent");
-        Ok((named.or_else(|| by.cloned()).ok_or_else(missing)?, self.topic.parse()?))
+        Ok((named.or_else(|| by.cloned()).ok_or_else(missing)?, pattern_of(&self.topic)?))
     }
 }
 
+/// A pattern, also as the destination that messages to it name: `topic:findings.*`.
+fn pattern_of(text: &str) -> Result<Pattern, Refused> {
+    text.strip_prefix("topic:").unwrap_or(text).parse()
+}
+
 pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
-    let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<Pattern>()?);
+    let (agent, pattern) = (AgentId::new(id)?, pattern_of(&pattern)?);
     let history = body::parse::<SubscribeIn>(&call.body)?.read()?;
     let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
     let since = call.space.subscribe_once(&|ops| call.as_commit(ops), asked).await?;
@@ -124,7 +129,7 @@ pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call:
 }
 
 pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
-    let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<Pattern>()?);
+    let (agent, pattern) = (AgentId::new(id)?, pattern_of(&pattern)?);
     let op = Op::Unsubscribe { agent: agent.clone(), pattern: pattern.clone() };
     call.commit(vec![op]).await?;
     ok(&UnsubscribedOut { agent: agent.to_string(), topic: pattern.to_string() })

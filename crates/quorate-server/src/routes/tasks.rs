@@ -2,15 +2,15 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_core::{AgentId, Code, Refused, TaskId, TaskStatus};
+use quorate_core::{AgentId, Code, Refused, Seq, TaskId, TaskStatus};
 use quorate_engine::{TaskClaim, TaskFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checked_limit;
 use super::inbox::checked_wait;
+use super::{checked_limit, waits_for_the_past};
 use crate::api::{Route, get, post, words};
-use crate::body::{self, Fields};
+use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok, page};
 use crate::wire::task::{self, GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
 
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(claim),
         get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
             .path::<words::Id>("id")
-            .query::<Until>()
+            .query::<When>()
             .answers::<TaskOut>(200, "The task.")
             .to(show),
         said(
@@ -60,6 +60,7 @@ pub(crate) fn routes() -> Vec<Route> {
 enum Tasks<'a> {
     One(Box<TaskIn<'a>>),
     Graph(GraphIn<'a>),
+    List(Vec<TaskIn<'a>>),
 }
 
 /// The tasks that were made, in their order.
@@ -77,8 +78,11 @@ struct TaskIdOut {
 
 /// One task or a graph: all of it or nothing.
 pub(crate) async fn create(call: Call) -> Answer {
-    let fields: Fields<'_> = body::parse(&call.body)?;
-    let tasks = task::new(fields, call.times())?;
+    let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let tasks = match is_list {
+        true => task::all(body::parse(&call.body)?, call.times())?,
+        false => task::new(body::parse(&call.body)?, call.times())?,
+    };
     let commit = call.as_commit(vec![call.space.task_op(tasks)]);
     let ids = call.space.create_tasks(commit).await?;
     let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();
@@ -153,24 +157,33 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
 
 async fn say(id: &str, call: &Call, what: Say) -> Answer {
     let op = body::parse::<HolderIn<'_>>(&call.body)?.read(what, &call.sealing(), Some(id))?;
-    call.commit(vec![op]).await?;
-    whole(call, &TaskId::new(id)?).await
+    let receipt = call.commit(vec![op]).await?;
+    whole(call, &TaskId::new(id)?, receipt.seq).await
 }
 
-/// Whether to wait for the end of a task.
+/// As it was, or as it will be in the end.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Until {
+struct When {
+    /// The record after which, by its number; or a time. The newest one if nothing is said.
+    at: Option<String>,
+    /// The newest record at a time.
+    #[schemars(with = "Option<words::Time>")]
+    time: Option<String>,
     /// How long to wait until it is over; then it is shown as it is. An agent waits in the sense of `DEADLOCK` meanwhile.
     #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let asked: Until = call.query()?;
-    let (id, wait) = (TaskId::new(id)?, checked_wait(call.times(), asked.wait_ms)?);
+    let When { at, time, wait_ms } = call.query()?;
+    let (id, wait) = (TaskId::new(id)?, checked_wait(call.times(), wait_ms)?);
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    if at.is_some() && !wait.is_zero() {
+        return Err(waits_for_the_past().into());
+    }
     if wait.is_zero() {
-        return whole(&call, &id).await;
+        return whole(&call, &id, at).await;
     }
     let over = async {
         let Some(by) = call.by() else { return call.space.task_over(&id, wait).await };
@@ -183,8 +196,12 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&TaskOut::whole(&call.space.published().agents, &view))
 }
 
-async fn whole(call: &Call, id: &TaskId) -> Answer {
-    let view = call.space.task(id).await?;
+/// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
+async fn whole(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
+    let view = match at {
+        Some(at) => call.space.task_at(id, at).await?,
+        None => call.space.task(id).await?,
+    };
     ok(&TaskOut::whole(&call.space.published().agents, &view))
 }
 
@@ -192,6 +209,7 @@ async fn whole(call: &Call, id: &TaskId) -> Answer {
 #[serde(deny_unknown_fields)]
 struct Filter {
     #[schemars(with = "Option<words::TaskWord>")]
+    #[serde(alias = "state")]
     status: Option<String>,
     r#type: Option<String>,
     #[schemars(with = "Option<words::Id>")]

@@ -14,7 +14,8 @@ use crate::settings::{Times, whole_ms};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "AgentDescription")]
 pub(crate) struct AgentIn {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
     /// What people call it; its id if nothing is said.
@@ -69,7 +70,8 @@ pub(crate) fn named(path: Option<&AgentId>, body: Option<String>) -> Result<Agen
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "Heartbeat")]
 pub(crate) struct HeartbeatIn {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
     #[serde(default)]

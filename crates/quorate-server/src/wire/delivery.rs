@@ -48,7 +48,7 @@ pub(crate) enum Settle {
 }
 
 impl LeaseIn {
-    fn lease(&self) -> Result<LeaseRef, Refused> {
+    pub(crate) fn lease(&self) -> Result<LeaseRef, Refused> {
         let delivery: DeliveryId = self.delivery_id.parse()?;
         Ok(LeaseRef { delivery, token: Token(self.lease_token) })
     }

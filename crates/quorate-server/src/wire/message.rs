@@ -21,6 +21,12 @@ pub(crate) struct MessageIn<'a> {
     /// The caller's own id: sent again with the same content it is one message.
     #[schemars(with = "Option<words::Id>")]
     id: Option<String>,
+    /// Of the envelope: 1.0.
+    #[schemars(with = "Option<words::EnvelopeVersion>")]
+    version: Option<String>,
+    /// When the sender wrote it. The hub's own time is the one that is told.
+    #[schemars(with = "Option<words::Time>")]
+    timestamp: Option<String>,
     /// The token's agent if nothing is said; operators and admins may name one.
     #[schemars(with = "Option<words::Id>")]
     from: Option<String>,
@@ -31,7 +37,7 @@ pub(crate) struct MessageIn<'a> {
     #[serde(default)]
     #[schemars(length(max = 128))]
     action: String,
-    /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
+    /// Any JSON, kept byte for byte; with a `contentType` that is not JSON, a text: as it is for `text/…`, else in base64.
     #[serde(borrow)]
     #[schemars(with = "Option<words::Any>")]
     payload: Option<&'a RawValue>,
@@ -131,7 +137,7 @@ enum IfUnavailableIn {
     Fail,
 }
 
-/// How urgent something is: a word, or seed D's number from 0 to 3.
+/// How urgent something is: a word (`medium` is `normal`), or seed D's number from 0 to 3.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "low, normal, high, urgent, or a number from 0 to 3")]
 #[schemars(rename = "Priority")]
@@ -146,6 +152,7 @@ pub(crate) enum PriorityIn {
 pub(crate) enum PriorityWord {
     Low,
     Normal,
+    Medium,
     High,
     Urgent,
 }
@@ -154,7 +161,7 @@ impl PriorityWord {
     pub(crate) fn read(&self) -> Priority {
         match self {
             Self::Low => Priority::LOW,
-            Self::Normal => Priority::NORMAL,
+            Self::Normal | Self::Medium => Priority::NORMAL,
             Self::High => Priority::HIGH,
             Self::Urgent => Priority::URGENT,
         }
@@ -175,6 +182,11 @@ impl PriorityIn {
 impl MessageIn<'_> {
     /// The message, from this agent unless it names one itself, which the kernel allows only to those who may.
     pub(crate) fn read(self, sealing: &Sealing<'_>, from: Option<&AgentId>) -> Result<Message, Refused> {
+        if let Some(other) = self.version.filter(|version| version != "1.0") {
+            return Err(Refused::new(Code::Invalid, format!("version: {other:?} is not known here"))
+                .hint("the version of the envelope is 1.0"));
+        }
+        self.timestamp.map(|text| time::read("timestamp", &text)).transpose()?;
         let to = match self.to {
             OneOrList::One(to) => to.parse()?,
             OneOrList::List(list) => Destination::of_texts(list)?,
@@ -228,15 +240,16 @@ pub(crate) struct MessageOut {
     timestamp: String,
     /// `null`: the hub itself.
     from: Option<String>,
-    to: Vec<String>,
+    to: ToOut,
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["command", "query", "event", "response"]))]
     kind: &'static str,
     action: String,
     /// As it came in; `null` if it was erased.
     payload: Raw,
-    #[schemars(with = "words::Urgency")]
-    priority: &'static str,
+    /// From 0, low, to 3, urgent.
+    #[schemars(range(max = 3))]
+    priority: u8,
     #[schemars(extend("enum" = ["durable", "ephemeral"]))]
     durability: &'static str,
     max_attempts: u16,
@@ -244,6 +257,15 @@ pub(crate) struct MessageOut {
     if_unavailable: &'static str,
     #[serde(flatten)]
     more: MoreOut,
+}
+
+/// To whom: a text, or the list that it was sent to.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "SentTo")]
+enum ToOut {
+    One(String),
+    List(Vec<String>),
 }
 
 /// What most messages leave out.
@@ -288,9 +310,9 @@ impl MessageOut {
     pub(crate) fn new(id: impl Into<MessageRef>, at: quorate_core::Timestamp, message: &Message) -> Self {
         let id = id.into();
         let text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
-        let to = match message.to.agents() {
-            [] => vec![message.to.to_string()],
-            agents => agents.iter().map(ToString::to_string).collect(),
+        let to = match &message.to {
+            Destination::Agents(agents) => ToOut::List(agents.iter().map(ToString::to_string).collect()),
+            one => ToOut::One(one.to_string()),
         };
         // Whoever gets it goes on from its own span; one in memory only has none.
         let context = match id {
@@ -307,7 +329,7 @@ impl MessageOut {
             kind: message.kind.as_str(),
             action: message.action.clone(),
             payload: shown(&message.payload, message.content_type.as_deref()),
-            priority: message.priority.as_str(),
+            priority: message.priority.level,
             durability: match message.durability {
                 Durability::Durable => "durable",
                 Durability::Ephemeral => "ephemeral",

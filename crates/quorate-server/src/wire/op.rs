@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use quorate_core::limits::OPS_MAX;
+use quorate_core::limits::{ACKS_MAX, OPS_MAX};
 use quorate_core::{
     AgentId, Code, DeliveryId, ErasePayload, Op, Refused, Secret, Seq, SnapshotName, Subscribe,
 };
@@ -80,6 +80,12 @@ const KNOWN: &[Known] = &[
     known!("ack", LeaseIn, |fields, reading| held(fields, reading, Settle::Ack)),
     known!("nack", LeaseIn, |fields, reading| held(fields, reading, Settle::Nack)),
     known!("extend", LeaseIn, |fields, reading| held(fields, reading, Settle::Extend)),
+    known!("ack", ListIn, |fields, _| {
+        let list = fields.read::<ListIn>()?.deliveries;
+        Ok(Op::AckMany(list.iter().map(LeaseIn::lease).collect::<Result<_, _>>()?))
+    }),
+    known!("nack", OneIn, |fields, reading| held_one(fields, reading, Settle::Nack)),
+    known!("extend", OneIn, |fields, reading| held_one(fields, reading, Settle::Extend)),
     known!("put", EntryIn<'_>, |fields, reading| {
         Ok(Op::Put(fields.read::<EntryIn<'_>>()?.read(reading.sealing, None)?))
     }),
@@ -149,7 +155,15 @@ const KNOWN: &[Known] = &[
             Refused::new(Code::Invalid, "a token is not made here").hint("make it with a call over HTTP")
         })?;
         let secret = reading.sealing.space.draw_secret();
-        let create = fields.read::<TokenIn>()?.read(&secret)?;
+        let asked = fields.read::<TokenIn>()?;
+        if asked.space().is_some() {
+            return Err(Refused::new(
+                Code::Invalid,
+                "space: a commit is in one space, and so is what it makes",
+            )
+            .hint("leave space out, or make the token with a call of its own"));
+        }
+        let create = asked.read(&secret)?;
         drawn.borrow_mut().push(secret);
         Ok(Op::CreateToken(create))
     }),
@@ -183,12 +197,36 @@ fn held(fields: Fields<'_>, reading: &Reading<'_>, what: Settle) -> Result<Op, R
     fields.read::<LeaseIn>()?.read(what, &reading.sealing.times)
 }
 
+/// As its own call has it: a list, which in a commit has one item, so that every operation has one result.
+fn held_one(fields: Fields<'_>, reading: &Reading<'_>, what: Settle) -> Result<Op, Refused> {
+    match <[LeaseIn; 1]>::try_from(fields.read::<OneIn>()?.deliveries) {
+        Ok([one]) => one.read(what, &reading.sealing.times),
+        Err(list) => Err(Refused::new(Code::Invalid, format!("deliveries has {} items", list.len()))
+            .hint("name one delivery in each nack or extend of a commit; an ack may name many")),
+    }
+}
+
 fn said(fields: Fields<'_>, reading: &Reading<'_>, say: Say) -> Result<Op, Refused> {
     fields.read::<HolderIn<'_>>()?.read(say, reading.sealing, None)
 }
 
 fn changed(fields: Fields<'_>, reading: &Reading<'_>, verb: Verb) -> Result<Op, Refused> {
     Ok(Op::ChangeSession(fields.read::<ChangeIn>()?.read(verb, None, reading.by)?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "HeldDeliveries")]
+struct ListIn {
+    #[schemars(length(min = 1, max = ACKS_MAX))]
+    deliveries: Vec<LeaseIn>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OneIn {
+    #[schemars(length(min = 1, max = 1))]
+    deliveries: Vec<LeaseIn>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -215,6 +253,7 @@ struct RequestOnly {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AgentOnly {
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
 }
@@ -253,7 +292,9 @@ pub(crate) fn read_drawing(
 
 fn read_with(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
     let name = fields.take_text("op")?;
-    match KNOWN.iter().find(|known| known.name == name) {
+    // Of those that may be written in two ways, the one whose list is there.
+    let as_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.has("deliveries");
+    match KNOWN.iter().filter(|known| known.name == name).nth(usize::from(as_list)) {
         Some(known) => (known.read)(fields, reading),
         None => Err(Refused::new(Code::Invalid, format!("there is no operation {name:?}"))
             .hint("see GET /v1/openapi.json for what a commit may hold")),

@@ -33,8 +33,12 @@ pub(crate) struct GraphIn<'a> {
 
 /// One task or a graph of them: which one it is is told by the field `tasks`.
 pub(crate) fn new(fields: Fields<'_>, times: &Times) -> Result<Vec<(NewTask, Option<Vec<u8>>)>, Refused> {
-    let tasks = if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] };
-    tasks.into_iter().map(|task: TaskIn<'_>| task.read(times)).collect()
+    all(if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] }, times)
+}
+
+/// The tasks of a graph.
+pub(crate) fn all(tasks: Vec<TaskIn<'_>>, times: &Times) -> Result<Vec<(NewTask, Option<Vec<u8>>)>, Refused> {
+    tasks.into_iter().map(|task| task.read(times)).collect()
 }
 
 /// A task as a caller writes it.
@@ -154,7 +158,8 @@ impl TaskIn<'_> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SaidOfTask")]
 pub(crate) struct HolderIn<'a> {
-    /// In a commit; in a call of its own it stands in the path.
+    /// In a commit, also as `id`; in a call of its own it stands in the path.
+    #[serde(alias = "id")]
     #[schemars(with = "Option<words::Id>")]
     task: Option<String>,
     /// As the claim told. Needed by all but `cancel`.

@@ -1,0 +1,106 @@
+//! What was: which record was the newest at a time, and an item as a record left it. An effect that changes an item holds its
+//! whole state, so it is enough to go back to the last one.
+
+use quorate_core::limits::PAST_RECORDS_MAX;
+use quorate_core::{
+    Code, Effect, Item, ItemKey, ItemKind, Record, Refused, Seq, Session, SessionId, Timestamp, codec,
+};
+use quorate_store::StoreError;
+
+use crate::error::Error;
+use crate::sessions::no_session;
+use crate::space::Space;
+
+/// Records read at once: few at first, since most of what is asked for is near.
+const AT_ONCE_MIN: u64 = 1;
+const AT_ONCE_MAX: u64 = 1_000;
+
+impl Space {
+    /// The newest record at a time; `None` if there was none yet.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn seq_at(&self, time: Timestamp) -> Result<Option<Seq>, Error> {
+        // Times never go back within a space: the records up to `low` are old enough, those from `high` on too young.
+        let (mut low, mut high) = (0, self.published().head.seq.0 + 1);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.record_of(Seq(middle)).await?.at <= time { low = middle } else { high = middle }
+        }
+        Ok(Some(Seq(low)).filter(|seq| seq.0 > 0))
+    }
+
+    /// When a record was written.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub async fn time_of(&self, seq: Seq) -> Result<Timestamp, Error> {
+        Ok(self.record_of(seq).await?.at)
+    }
+
+    /// A session as it was after a record.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, also if it was opened later; or a failure of the storage.
+    pub async fn session_at(&self, id: &SessionId, at: Seq) -> Result<Session, Error> {
+        match self.item_at(&ItemKey::new(ItemKind::Session, id.as_str()), at).await? {
+            Some(Item::Session(session)) => Ok(session),
+            _ => Err(no_session(id)),
+        }
+    }
+
+    /// An item as it was after a record; `None` if it was not there.
+    pub(crate) async fn item_at(&self, key: &ItemKey, at: Seq) -> Result<Option<Item>, Error> {
+        // What was added to a session since it was changed last, newest first.
+        let mut added = Vec::new();
+        let (mut end, mut at_once) = (at.0, AT_ONCE_MIN);
+        while end > 0 {
+            if at.0 - end >= PAST_RECORDS_MAX {
+                return Err(too_far(at).into());
+            }
+            let begin = end.saturating_sub(at_once) + 1;
+            let records = self.bodies(Seq(begin), (end - begin + 1) as usize).await?;
+            for record in records.iter().rev() {
+                let body = codec::read_bare(record).map_err(|why| damaged(record, &why.to_string()))?;
+                for effect in body.effects.into_iter().rev() {
+                    match effect {
+                        Effect::Changed { item, .. } if item.key() == *key => {
+                            return Ok(Some(with_additions(item, added)));
+                        }
+                        Effect::SessionAdded { session, kind, n, .. }
+                            if key.kind == ItemKind::Session && session.as_str() == &*key.id =>
+                        {
+                            added.push((kind, n));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            end = begin - 1;
+            at_once = (at_once * 10).min(AT_ONCE_MAX);
+        }
+        Ok(None)
+    }
+
+    async fn record_of(&self, seq: Seq) -> Result<Record, Error> {
+        let found = self.bodies(seq, 1).await?.into_iter().next().filter(|record| record.seq == seq);
+        found.ok_or_else(|| StoreError::Damaged(format!("record {seq} is missing").into()).into())
+    }
+}
+
+fn with_additions(mut item: Item, added: Vec<(quorate_core::AddKind, u64)>) -> Item {
+    if let Item::Session(session) = &mut item {
+        added.into_iter().rev().for_each(|(kind, n)| session.take_in(kind, n));
+    }
+    item
+}
+
+fn too_far(at: Seq) -> Refused {
+    Refused::new(Code::LimitExceeded, format!("it did not change in {PAST_RECORDS_MAX} records before {at}"))
+        .limit(PAST_RECORDS_MAX)
+        .hint("ask for a later record, or look into the audit")
+}
+
+fn damaged(record: &Record, why: &str) -> StoreError {
+    StoreError::Damaged(format!("record {}: {why}", record.seq).into())
+}
