@@ -13,6 +13,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod explain;
+mod flag;
 mod hex;
 mod hub;
 mod init;
@@ -85,6 +86,8 @@ enum Command {
     Deliberate(deliberate::DeliberateArgs),
     /// Deliberations: what was decided, who voted how, what other rules would have decided. [ro]
     Deliberation(deliberation::DeliberationArgs),
+    /// Flags: tell the moderators of a concern, and nobody else. [rw]
+    Flag(flag::FlagArgs),
     /// Tokens: who is let in. [rw]
     Token(token::TokenArgs),
     /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
@@ -163,6 +166,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => run::run(args).await,
         Command::Deliberate(args) => deliberate::run(args).await,
         Command::Deliberation(args) => deliberation::run(args).await,
+        Command::Flag(args) => flag::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,

@@ -115,6 +115,11 @@ fn filled() -> Place {
         })
         .collect();
     call("POST", "/v1/agents/bob/inbox/nack", json!({"deliveries": nacks}));
+    call("POST", "/v1/flags", json!({"what": all, "severity": corpus[1], "location": corpus[9]}));
+    call("POST", "/v1/flags", json!({"list": corpus}));
+    let moderator = call("POST", "/v1/tokens", json!({"role": "moderator", "name": "mo"}));
+    let secret = moderator["token"].as_str().expect("a token");
+    std::fs::write(place.work().join("mo.token"), secret).expect("written");
     place
 }
 
@@ -147,6 +152,8 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
         "doctor",
         "msg list --limit 1000",
         "audit log --limit 1000",
+        "flag list --token-file mo.token",
+        "flag show @last --token-file mo.token",
     ];
     for line in lines {
         for format in ["table", "json", "jsonl", "md", "compact"] {
@@ -179,9 +186,16 @@ fn c9_hostile_texts_come_back_in_json_as_they_were() {
 fn c9_hostile_words_of_the_command_line_are_told_harmlessly() {
     let place = Place::with_hub();
     for text in corpus().iter().step_by(7).filter(|text| !text.contains('\0')) {
-        for line in
-            ["agent show", "msg show", "memory get", "task show", "session show", "explain", "memory delete"]
-        {
+        for line in [
+            "agent show",
+            "msg show",
+            "memory get",
+            "task show",
+            "session show",
+            "explain",
+            "memory delete",
+            "flag show",
+        ] {
             let output =
                 place.command("quorate").args(line.split(' ')).arg("--").arg(text).output().expect("it runs");
             assert!(!output.status.success(), "{line} {text:?}");

@@ -27,6 +27,7 @@ pub(crate) enum Noun {
     Token,
     Approval,
     Deliberation,
+    Flag,
     /// Known by its messages.
     Trace,
 }
@@ -42,6 +43,7 @@ impl Noun {
             Self::Token => "token",
             Self::Approval => "approval",
             Self::Deliberation => "deliberation",
+            Self::Flag => "flag",
             Self::Trace => "trace",
         }
     }
@@ -56,6 +58,7 @@ impl Noun {
             Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
             Self::Approval => ("approval", "/v1/approvals", "approvals", "askedAt"),
             Self::Deliberation => ("deliberation", "/v1/procedures", "procedures", "startedAt"),
+            Self::Flag => ("flag", "/v1/flags", "flags", "raisedAt"),
             Self::Trace => ("trace", "/v1/messages", "messages", "timestamp"),
         }
     }

@@ -45,8 +45,13 @@ impl Place {
     }
 
     pub(crate) fn start(&mut self, listen: &str) {
+        self.start_with(&["--listen", listen], Stdio::null());
+    }
+
+    /// With flags of its own, and with what it says on stderr going somewhere.
+    pub(crate) fn start_with(&mut self, flags: &[&str], stderr: impl Into<Stdio>) {
         let mut command = self.command("quorate");
-        command.args(["serve", "--listen", listen]).stderr(Stdio::null());
+        command.arg("serve").args(flags).stderr(stderr);
         let hub = Hub::of(command);
         self.address.clone_from(&hub.address);
         self.hub = Some(hub);
@@ -55,6 +60,11 @@ impl Place {
     /// SIGKILL: no time to tidy up.
     pub(crate) fn kill(&mut self) {
         self.hub = None;
+    }
+
+    /// SIGTERM: it ends when it has.
+    pub(crate) fn end(&mut self) {
+        self.hub.take().expect("a hub runs").end();
     }
 
     /// Where commands run.
@@ -126,6 +136,7 @@ impl Place {
         let text = mask(&text, "dddd-dd-ddTdd:dd:dd.ddd", "2026-01-01T00:00:00.000");
         let text = mask(&text, "dd:dd:dd", "00:00:00");
         let text = mask(&text, &format!("qrt_{}", "a".repeat(49)), "qrt_SECRET");
+        let text = mask(&text, &format!("flg_{}", "x".repeat(28)), &format!("flg_{}", "0".repeat(28)));
         let text = mask(&text, &"x".repeat(64), "HASH");
         let text = mask(&text, &"x".repeat(32), "HASH");
         mask(&text, &format!("00-HASH-{}-01", "x".repeat(16)), "00-TRACE-SPAN-01")
