@@ -8,6 +8,7 @@
 
 mod approval;
 mod budget;
+mod cause;
 pub mod chain;
 pub mod codec;
 mod commit;
@@ -52,6 +53,7 @@ pub use approval::{
     ActionDigest, Approval, ApprovalState, DecideApproval, Decision, RequestApproval, Then, Verdict,
 };
 pub use budget::{Budget, SetBudget};
+pub use cause::Cause;
 pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Locked, Nack, NackThen, Op, OpResult, Principal,
     PutEntry, Receipt, RegisterAgent, Told, Waiting,

@@ -279,12 +279,14 @@ impl Message {
         chain.filter(|_| led_to && self.kind != MessageType::Response)
     }
 
-    /// Refuses a message that too many others led to.
+    /// Refuses a message that too many others led to. A response may be one hop further, so that what was asked at the
+    /// limit can be answered.
     ///
     /// # Errors
     /// `LOOP_REFUSED` with the limit.
     pub fn check_hops(&self) -> Result<(), Refused> {
-        if self.hops <= HOPS_MAX {
+        let answers = u16::from(self.kind == MessageType::Response);
+        if self.hops <= HOPS_MAX + answers {
             return Ok(());
         }
         Err(Refused::new(Code::LoopRefused, format!("{} messages led to this one", self.hops))

@@ -8,6 +8,7 @@ use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
 use crate::alarm::Alarms;
+use crate::causes::Causes;
 use crate::consistency::Checks;
 use crate::door::{Door, Options};
 use crate::error::Error;
@@ -36,6 +37,7 @@ pub struct Engine {
     sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
     pub(crate) checks: Checks,
     pub(crate) lines: Lines,
+    pub(crate) causes: Causes,
 }
 
 impl Engine {
@@ -72,8 +74,8 @@ impl Engine {
         let store = open(wiring)?;
         let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
-        let (sweeps, lines) = (Mutex::default(), Lines::default());
-        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines }))
+        let (sweeps, lines, causes) = (Mutex::default(), Lines::default(), Causes::default());
+        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines, causes }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.

@@ -7,6 +7,7 @@
 mod alarm;
 mod approvals;
 mod budget;
+mod causes;
 mod check;
 mod consistency;
 mod dependencies;

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
-use crate::post::{Consumer, Delivery, Letter, Mail, MessageRef, Post, place};
+use crate::post::{Consumer, Delivery, Letter, Mail, Post, place};
 use crate::signs::Signs;
 
 /// A space of a hub. Cheap to clone.
@@ -89,6 +89,7 @@ impl Space {
     pub async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
         let principal = commit.principal.clone();
         self.work_out(&mut commit).await?;
+        self.continue_chains(&mut commit).await?;
         let policy = Arc::clone(&self.published.borrow().policy);
         let admitted = self.engine.door.admit(commit, policy).await?;
         let commit = self.noting(&principal, admitted)?;
@@ -275,9 +276,10 @@ impl Space {
     pub(crate) fn opened(&self, handed: Handed) -> Option<Delivery> {
         let lease = self.lease_of(&handed);
         let (seq, n) = place(&handed);
-        let id = MessageRef::Durable(self.published.borrow().eras.message_id(seq, n));
+        let id = self.published.borrow().eras.message_id(seq, n);
         let Handed { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else { return None };
-        Some(Delivery { lease: Some(lease), lease_ms, attempt, id, sent_at, message })
+        self.engine.causes.note(self.number, id, &message);
+        Some(Delivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
     }
 
     /// Gives deliveries back untouched. Those whose lease is over meanwhile are somebody else's already.

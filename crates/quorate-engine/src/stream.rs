@@ -32,8 +32,9 @@ impl Space {
     ///
     /// # Errors
     /// The refusal, if it does not even get there.
-    pub async fn enqueue(&self, commit: Commit) -> Result<Pending, Error> {
+    pub async fn enqueue(&self, mut commit: Commit) -> Result<Pending, Error> {
         let principal = commit.principal.clone();
+        self.continue_chains(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().door.admit(commit, policy).await?;
         let commit = self.noting(&principal, admitted)?;

@@ -193,6 +193,7 @@ impl Talk {
         let timeout_ms = fields.take_number("timeoutMs")?;
         let mut letter = self.letter(fields.read()?, bytes)?;
         observe::one_continued(&self.session.app, &self.session.space, &mut letter, None).await;
+        self.session.space.recall_cause(&letter).await;
         let is_large = letter.payload.bytes.len() > LARGE_BYTES;
         let session = Arc::clone(&self.session);
         if is_large && letter.durability == Durability::Durable {

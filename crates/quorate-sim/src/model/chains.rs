@@ -55,7 +55,7 @@ impl fmt::Display for Spend {
 /// Mostly none, so that plans get somewhere.
 pub(super) fn chain() -> BoxedStrategy<Chain> {
     let none = Chain { correlation: None, caused: false, hops: 0, answer: false, budget: None };
-    let hops = prop_oneof![4 => 0..3u16, 1 => Just(32), 1 => Just(33)];
+    let hops = prop_oneof![8 => 0..3u16, 2 => Just(32), 2 => Just(33), 1 => Just(34)];
     let some = (weighted(0.8, 0..2u8), proptest::bool::ANY, hops, proptest::bool::weighted(0.1), budget());
     let some = some.prop_map(|(correlation, caused, hops, answer, budget)| Chain {
         correlation,

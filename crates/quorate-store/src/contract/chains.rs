@@ -42,6 +42,11 @@ pub async fn a_chain_has_at_most_32_hops(bench: Bench) {
     let one_more = send("alice", led_to("bob", "{}", limits::HOPS_MAX + 1));
     let refused = bench.refused(agent("alice"), vec![one_more]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(32)));
+    // What was asked at the limit may be answered, the answer not.
+    let answer =
+        |hops| Message { kind: MessageType::Response, ..led_to("bob", "{}", limits::HOPS_MAX + hops) };
+    bench.send_as("alice", answer(1)).await;
+    bench.refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", answer(2))]).await;
 }
 
 pub async fn the_same_message_three_times_in_a_chain_is_refused(bench: Bench) {

@@ -11,9 +11,13 @@ use quorate_core::{
 use crate::reference::step::Step;
 
 impl Step<'_> {
-    /// Too many messages led to it, or it was said twice already in its chain.
+    /// Too many messages led to it, or it was said twice already in its chain. The last question may be answered.
     pub(super) fn check_chain(&self, message: &Message) -> Result<(), Refused> {
-        if message.hops > limits::HOPS_MAX {
+        let max = match message.kind {
+            MessageType::Response => limits::HOPS_MAX + 1,
+            _ => limits::HOPS_MAX,
+        };
+        if message.hops > max {
             return Err(Refused::new(Code::LoopRefused, "too long").limit(u64::from(limits::HOPS_MAX)));
         }
         let same = |said: &&Message| {
