@@ -29,8 +29,8 @@ use std::sync::Arc;
 
 use crate::chain::{self, Header};
 use crate::codec;
-use crate::commit::{Commit, Op, OpResult, Receipt, Told};
-use crate::effect::{Effect, EndState, Record, RecordKind};
+use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
+use crate::effect::{Effect, EndState, Record, RecordKind, ReturnCause};
 use crate::entry::EntryHead;
 use crate::ids::{
     AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
@@ -128,21 +128,34 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
 #[must_use]
 pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Record, Effect) {
     let effect = Effect::SpaceCreated { name, id: working.id, generation: Generation(0) };
-    mark(working, RecordKind::Genesis, effect, now)
-}
-
-/// The first record after a restore: from here on numbers are above all that the lost history may have given out.
-#[must_use]
-pub fn restored(working: &mut Working, generation: Generation, now: Timestamp) -> (Record, Effect) {
-    mark(working, RecordKind::Restore, Effect::Restored { generation }, now)
-}
-
-fn mark(working: &mut Working, kind: RecordKind, effect: Effect, now: Timestamp) -> (Record, Effect) {
     let wall = now.max(working.head.at);
-    let seq = Seq(working.head.seq.0 + 1);
-    working.apply(&effect, seq, &mut 0, Now { wall, ..Now::default() });
+    working.apply(&effect, Seq(1), &mut 0, Now { wall, ..Now::default() });
+    let kind = RecordKind::Genesis;
     let record = append(working, kind, "system".into(), wall, &[], std::slice::from_ref(&effect));
     (record, effect)
+}
+
+/// The first record after a restore: from here on numbers are above all that the lost history may have given out, and
+/// whatever was held when the backup was made comes back. The lost history may have given it to somebody else, so nobody
+/// may end it under what it was told before.
+///
+/// # Errors
+/// A failed look-up.
+pub fn restored(
+    working: &mut Working,
+    rows: &dyn Rows,
+    generation: Generation,
+    now: Timestamp,
+) -> Result<Decided, No> {
+    let now = Now { wall: now.max(working.head.at), ..Now::default() };
+    let commit = Commit::new(Principal::System, Vec::new());
+    working.begin(now);
+    let mut draft = Draft::new(working, rows, &commit, now);
+    draft.emit(Effect::Restored { generation });
+    for number in 1..=draft.working.agents().len() as u64 {
+        draft.release_all_of(AgentNo(number), ReturnCause::Restored)?;
+    }
+    Ok(draft.conclude_as(RecordKind::Restore, Vec::new()))
 }
 
 /// Makes the next record and moves the head to it.
@@ -386,6 +399,12 @@ impl<'a> Draft<'a> {
     }
 
     fn conclude(self, results: Vec<OpResult>) -> Decided {
+        let sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
+        let kind = if sweep { RecordKind::Sweep } else { RecordKind::Commit };
+        self.conclude_as(kind, results)
+    }
+
+    fn conclude_as(self, kind: RecordKind, results: Vec<OpResult>) -> Decided {
         let at = self.now.wall;
         if self.effects.is_empty() {
             return Decided {
@@ -399,8 +418,6 @@ impl<'a> Draft<'a> {
         for effect in &self.effects {
             self.working.count_end(effect);
         }
-        let sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
-        let kind = if sweep { RecordKind::Sweep } else { RecordKind::Commit };
         let principal = self.commit.principal.to_text();
         let record = append(self.working, kind, principal, at, &self.parts, &self.effects);
         Decided {

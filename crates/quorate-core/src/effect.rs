@@ -151,6 +151,8 @@ pub enum ReturnCause {
     Released,
     /// Its recipient is offline; also of a delivery that nobody held yet.
     Offline,
+    /// The space goes on from a backup: whoever held it may have ended it, or lost it, in the history after that.
+    Restored,
 }
 
 impl ReturnCause {
@@ -163,6 +165,7 @@ impl ReturnCause {
             Self::EpochEnded => "epoch ended",
             Self::Released => "released",
             Self::Offline => "offline",
+            Self::Restored => "restored",
         }
     }
 }

@@ -68,15 +68,22 @@ impl Lock {
         self.grants.iter().find(|grant| grant.fence == fence)
     }
 
-    /// Whether a write may name this fence: its hold is not over, or nobody was given a higher one since.
+    /// Whether a write may name this fence: its hold is not over, or nobody was given a higher one since. Of the history
+    /// that a restore undid nobody knows that, so none of its fences is good.
     #[must_use]
-    pub fn accepts(&self, fence: Fence) -> bool {
-        self.grant(fence).is_some() || (fence == self.last_fence && fence.0 > 0)
+    pub fn accepts(&self, fence: Fence, generation: Generation) -> bool {
+        let newest = fence == self.last_fence && fence.0 > 0;
+        self.grant(fence).is_some() || (newest && fence >= Self::first_fence(generation))
+    }
+
+    /// No fence that was given out before this generation began is as high.
+    pub(crate) fn first_fence(generation: Generation) -> Fence {
+        Fence(generation.0 << 24)
     }
 
     /// The next fence: greater than every earlier one, also those of a history that a restore undid.
     pub(crate) fn next_fence(&self, generation: Generation) -> Fence {
-        Fence((self.last_fence.0 + 1).max(generation.0 << 24))
+        Fence(self.last_fence.0 + 1).max(Self::first_fence(generation))
     }
 
     /// Each hold ends after its time, unless it is renewed.

@@ -1,8 +1,10 @@
 //! Backup while work goes on, and restore with a new generation.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use quorate_core::codec::fingerprint;
 use quorate_core::{Generation, Now, Seq, SpaceName, Timestamp, restored};
 use quorate_store::Position;
 use rusqlite::backup::{Backup, StepResult};
@@ -14,9 +16,11 @@ use crate::directory::{
 };
 use crate::disk::Disk;
 use crate::load::{self, LoadError};
+use crate::lookup::Lookups;
 use crate::offline::{Offline, copy_file};
 use crate::open::connect;
 use crate::readers::ReadError;
+use crate::tail::{Tail, Tails};
 use crate::write::Writes;
 
 /// Why a backup was not made.
@@ -149,10 +153,13 @@ pub enum RestoreError {
     /// SQLite does not let us.
     #[error("failed to mark the restored data")]
     Sqlite(#[from] rusqlite::Error),
+    /// What was held cannot be given back.
+    #[error("failed to end what was held when the backup was made: {0}")]
+    Decide(String),
 }
 
 /// Copies a backup into a new data directory and begins a new generation in every space, so that tokens, fences and
-/// versions go up, never back.
+/// versions go up, never back. What was held when the backup was made is held by nobody any more.
 ///
 /// # Errors
 /// When the backup is damaged or the directory is not empty. The backup itself is never changed.
@@ -223,18 +230,29 @@ fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let mut writes = Writes::prepare(&connection)?;
     let mut carry = Carry::prepare(&connection)?;
+    let lookups = Lookups::prepare(&connection, Tails::new(BTreeMap::new()))?;
     for (number, space) in &mut spaces {
         let working = &mut space.working;
+        // The tables first reach the end of the backup: what the new record does is looked up in them.
         carry.over(*number, working, &space.tail, space.first_new)?;
+        let first_new = working.kept().next_delivery;
         let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));
-        let (record, _) = restored(working, generation, now);
-        writes.record(*number, &record)?;
+        lookups.space.set(*number);
+        let decided = restored(working, &lookups, generation, now);
+        let decided = decided.map_err(|no| RestoreError::Decide(no.to_string()))?;
+        let mut tail = Tail::default();
+        if let Some(record) = &decided.record {
+            writes.record(*number, record)?;
+            let what = (&decided.effects[..], &decided.ended[..]);
+            tail.take_in(working, record, what, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
+        }
         writes.new_era(*number, working)?;
         writes.head(*number, working)?;
-        carry.in_space(*number).reach(working)?;
-        positions.push(Position { space: space.name.clone(), seq: record.seq, hash: record.hash });
+        carry.over(*number, working, &tail, first_new)?;
+        let head = working.head;
+        positions.push(Position { space: space.name.clone(), seq: head.seq, hash: head.hash });
     }
-    drop((writes, carry));
+    drop((writes, carry, lookups));
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(positions)

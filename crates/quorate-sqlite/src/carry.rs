@@ -115,7 +115,7 @@ impl<'c> Carry<'c> {
     }
 
     /// Says up to which record the tables reach from now on.
-    pub(crate) fn reach(&mut self, working: &Working) -> rusqlite::Result<()> {
+    fn reach(&mut self, working: &Working) -> rusqlite::Result<()> {
         let kept = working.kept();
         let Counts { acked, dead, expired, purged, .. } = kept.counts;
         let number = self.space.0;
@@ -131,12 +131,6 @@ impl<'c> Carry<'c> {
             purged,
         ))?;
         Ok(())
-    }
-
-    /// Names the space of the next [`Carry::reach`].
-    pub(crate) fn in_space(&mut self, space: SpaceNo) -> &mut Self {
-        self.space = space;
-        self
     }
 
     fn row(&self, number: u64) -> i64 {

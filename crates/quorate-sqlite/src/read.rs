@@ -479,6 +479,7 @@ fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
         Some((ReturnCause::Lapsed, _)) => "its last lease ran out".into(),
         Some((ReturnCause::EpochEnded, _)) => "its holder was started again during the last try".into(),
         Some((ReturnCause::Offline, _)) => "its holder went offline during the last try".into(),
+        Some((ReturnCause::Restored, _)) => "a backup was restored during the last try".into(),
         Some((ReturnCause::Nacked | ReturnCause::Released, _)) | None => {
             "given back after the last try".into()
         }

@@ -36,6 +36,8 @@ pub mod requests;
 #[allow(missing_docs)]
 pub mod restart;
 #[allow(missing_docs)]
+pub mod restore;
+#[allow(missing_docs)]
 pub mod rollback;
 #[allow(missing_docs)]
 pub mod sending;
@@ -53,7 +55,7 @@ pub mod tokens;
 pub mod topics;
 #[allow(missing_docs)]
 pub mod waiting;
-pub use bench::{Bench, Open};
+pub use bench::{Bench, From, Open};
 
 /// Runs one case on a fresh store.
 ///
@@ -367,6 +369,12 @@ macro_rules! contract_tests {
                 i3_keyed_commits_of_tasks_are_repeated,
                 c4_at_most_256_claims_of_an_agent_wait,
                 i16_tasks_are_of_one_space,
+            }
+            restore {
+                i8_a_restore_ends_every_lease,
+                i12_a_restore_ends_every_hold_and_no_earlier_fence_is_good,
+                i24_a_restore_counts_the_try_that_it_ended,
+                i24_numbers_go_up_with_every_restore,
             }
             rollback {
                 i11_a_rollback_is_a_new_version,

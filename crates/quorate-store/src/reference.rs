@@ -8,6 +8,7 @@
 mod agents;
 mod approvals;
 mod chains;
+mod eras;
 mod inbox;
 mod inspect;
 mod leases;
@@ -66,6 +67,16 @@ impl Reference {
         let now = self.wiring.clock.now();
         for room in self.rooms().iter_mut() {
             room.space.restart(now);
+            room.publish();
+        }
+    }
+
+    /// What a restore from a backup made now does, besides a restart.
+    pub fn restore(&self) {
+        let now = self.wiring.clock.now();
+        for room in self.rooms().iter_mut() {
+            room.space.restart(now);
+            room.space.restore(now);
             room.publish();
         }
     }

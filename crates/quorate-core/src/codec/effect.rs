@@ -402,6 +402,7 @@ fn cause_number(cause: ReturnCause) -> u64 {
         ReturnCause::EpochEnded => 2,
         ReturnCause::Released => 3,
         ReturnCause::Offline => 4,
+        ReturnCause::Restored => 5,
     }
 }
 
@@ -413,6 +414,7 @@ fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
         ReturnCause::EpochEnded,
         ReturnCause::Released,
         ReturnCause::Offline,
+        ReturnCause::Restored,
     ];
     all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("a cause"), Ok)
 }

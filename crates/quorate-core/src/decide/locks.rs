@@ -154,7 +154,10 @@ impl Draft<'_> {
     pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), No> {
         let Some(named) = fence else { return Ok(()) };
         let lock = self.lock(&named.lock)?.ok_or_else(|| not_found(&named.lock))?;
-        if lock.accepts(named.fence) { Ok(()) } else { Err(stale_fence(&lock, named.fence).into()) }
+        if lock.accepts(named.fence, self.working.head.generation) {
+            return Ok(());
+        }
+        Err(stale_fence(&lock, named.fence).into())
     }
 
     /// The time of a hold is over.
@@ -289,6 +292,9 @@ fn not_in_time(lock: &Lock) -> Refused {
 fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
     let detail = if fence > lock.last_fence {
         format!("{} never gave out fence {fence}", named(&lock.name))
+    } else if fence == lock.last_fence {
+        // Nobody was given a higher one here: the hold itself has ended, or a restore ended it.
+        format!("fence {fence} of {} is over", named(&lock.name))
     } else {
         format!("fence {fence} of {} is over; the newest is {}", named(&lock.name), lock.last_fence)
     };

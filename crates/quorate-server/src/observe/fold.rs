@@ -29,18 +29,19 @@ pub(super) struct Counted {
     pub(super) queue_ms: [Histogram; 4],
     pub(super) leased: u64,
     /// By cause, as in [`CAUSES`].
-    pub(super) returned: [u64; 5],
+    pub(super) returned: [u64; CAUSES.len()],
     /// By end, as in [`ENDS`].
     pub(super) ended: [u64; 4],
 }
 
 /// Why deliveries come back.
-pub(super) const CAUSES: [ReturnCause; 5] = [
+pub(super) const CAUSES: [ReturnCause; 6] = [
     ReturnCause::Nacked,
     ReturnCause::Lapsed,
     ReturnCause::EpochEnded,
     ReturnCause::Released,
     ReturnCause::Offline,
+    ReturnCause::Restored,
 ];
 /// How deliveries end.
 pub(super) const ENDS: [(EndState, &str); 4] = [

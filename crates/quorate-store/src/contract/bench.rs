@@ -14,7 +14,16 @@ use crate::{
 };
 
 /// Opens the store under test. Called again, it opens the same store again: what was kept must be there.
-pub type Open = Box<dyn Fn(Wiring) -> Arc<dyn Store> + Send>;
+pub type Open = Box<dyn Fn(Wiring, From) -> Arc<dyn Store> + Send>;
+
+/// What a store is opened from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// What it holds itself.
+    Itself,
+    /// A backup of it, restored to another place.
+    Backup,
+}
 
 /// A store under test.
 pub struct Bench {
@@ -53,7 +62,7 @@ impl Bench {
             Arc::new(move |one| handed.lock().unwrap_or_else(PoisonError::into_inner).push(one))
         };
         let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
-        let store = open(wiring.clone());
+        let store = open(wiring.clone(), From::Itself);
         let name = SpaceName::new("default").expect("a good name");
         let space = store.space(name).await.expect("a space can be made");
         Self { clock, space, store: Some(store), wiring, handed, open }
@@ -61,10 +70,19 @@ impl Bench {
 
     /// Closes the store and opens it again.
     pub(super) async fn reopen(&mut self) {
+        self.open_from(From::Itself).await;
+    }
+
+    /// Closes the store, and goes on with what is restored from a backup of it.
+    pub(super) async fn restore(&mut self) {
+        self.open_from(From::Backup).await;
+    }
+
+    async fn open_from(&mut self, from: From) {
         self.store().close().await;
         // A store that locks its files lets go of them before it is opened again.
         self.store = None;
-        self.store = Some((self.open)(self.wiring.clone()));
+        self.store = Some((self.open)(self.wiring.clone(), from));
     }
 
     /// The store itself.

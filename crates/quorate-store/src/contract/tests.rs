@@ -2,15 +2,18 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::Open;
+use super::{From, Open};
 use crate::{Reference, Store};
 
 /// Opened again, the model is restarted: it has nowhere else to keep anything.
 fn reference() -> Open {
     let made: OnceLock<Arc<Reference>> = OnceLock::new();
-    Box::new(move |wiring| -> Arc<dyn Store> {
+    Box::new(move |wiring, from| -> Arc<dyn Store> {
         if let Some(reference) = made.get() {
-            reference.restart();
+            match from {
+                From::Itself => reference.restart(),
+                From::Backup => reference.restore(),
+            }
         }
         made.get_or_init(|| Reference::new(wiring)).clone()
     })
@@ -36,6 +39,7 @@ fn every_case_is_in_the_list() {
         include_str!("spaces.rs"),
         include_str!("log.rs"),
         include_str!("restart.rs"),
+        include_str!("restore.rs"),
         include_str!("limits.rs"),
         include_str!("locks.rs"),
         include_str!("tasks.rs"),

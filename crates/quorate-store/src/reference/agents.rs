@@ -139,7 +139,7 @@ impl Step<'_> {
     /// Above every epoch that anybody ever had here, removed agents included.
     fn next_epoch(&self) -> Epoch {
         let highest = self.space.agents.iter().map(|agent| agent.epoch.0).max().unwrap_or(0);
-        Epoch((highest + 1).max(self.seq.0))
+        Epoch((highest + 1).max(self.seq.0).max(self.space.lowest_number()))
     }
 
     /// Sends away whoever waits for an agent.

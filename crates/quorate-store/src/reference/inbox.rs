@@ -89,7 +89,7 @@ impl Step<'_> {
     }
 
     pub(super) fn next_token(&mut self) -> Token {
-        self.space.last_token += 1;
+        self.space.last_token = (self.space.last_token + 1).max(self.space.lowest_number());
         Token(self.space.last_token)
     }
 

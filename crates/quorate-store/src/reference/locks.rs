@@ -155,7 +155,7 @@ impl Step<'_> {
             if lock.grants.is_empty() {
                 lock.capacity = waiter.capacity.unwrap_or(lock.capacity);
             }
-            let fence = Fence(lock.last_fence.0 + 1);
+            let fence = Fence((lock.last_fence.0 + 1).max(self.space.lowest_number()));
             lock.last_fence = fence;
             lock.grants.push(Grant {
                 fence,
@@ -223,12 +223,14 @@ impl Step<'_> {
         }
     }
 
-    /// A fence is good while it is held, and as long as nobody was given a higher one.
+    /// A fence is good while it is held, and as long as nobody was given a higher one: after a restore nobody knows that
+    /// of the fences before it.
     pub(super) fn check_fence(&self, named: Option<&FenceRef>) -> Result<(), Refused> {
         let Some(named) = named else { return Ok(()) };
         let lock = self.space.lock(&named.lock).ok_or_else(|| no_lock(&named.lock))?;
         let held = lock.grants.iter().any(|grant| grant.fence == named.fence);
-        if held || named.fence == lock.last_fence { Ok(()) } else { Err(stale(lock.last_fence)) }
+        let newest = named.fence == lock.last_fence && named.fence.0 >= self.space.lowest_number();
+        if held || newest { Ok(()) } else { Err(stale(lock.last_fence)) }
     }
 
     pub(super) fn expire_holds(&mut self) {

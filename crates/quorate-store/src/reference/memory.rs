@@ -96,8 +96,11 @@ impl Step<'_> {
     /// One more than any version before, tombstones included.
     pub(super) fn next_head(&self, key: &Key, deleted: bool) -> EntryHead {
         let newest = self.space.entries.get(key).and_then(|versions| versions.last());
-        let version = Version(newest.map_or(0, |newest| newest.head.version.0) + 1);
-        EntryHead { version, generation: Generation(0), seq: self.seq, deleted }
+        let next = newest.map_or(0, |newest| newest.head.version.0) + 1;
+        let generation = self.space.generation();
+        let same = newest.map_or(Generation(0), |newest| newest.head.generation) == generation;
+        let version = Version(if same { next } else { next.max(self.space.lowest_number()) });
+        EntryHead { version, generation, seq: self.seq, deleted }
     }
 
     pub(super) fn write(&mut self, key: &Key, version: EntryVersion) -> OpResult {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Generation, Home, Item, ItemKey, ItemKind,
-    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState,
-    Told, limits,
+    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Home, Item, ItemKey, ItemKind, Message,
+    MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState, Told,
+    limits,
 };
 
 use crate::reference::agents::unknown;
@@ -93,7 +93,7 @@ impl Step<'_> {
         if let Some(expires_at) = ask.message.expires_at {
             length_ms = length_ms.min(expires_at.0.saturating_sub(self.now.wall.0));
         }
-        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let mut message = (*ask.message).clone();
         message.expires_at = Some(self.now.wall.plus_ms(length_ms));
         let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
@@ -319,7 +319,7 @@ impl Step<'_> {
                 sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == question)
             };
             let sent = sent.find(named)?;
-            Some(MessageId { generation: Generation(0), seq: sent.seq, n: sent.n })
+            Some(MessageId { generation: self.space.generation_of(sent.seq), seq: sent.seq, n: sent.n })
         })?;
         let request = self.space.request(id)?;
         let [to] = recipients else { return None };
@@ -338,7 +338,7 @@ impl Step<'_> {
         fingerprint: &[u8; 32],
         Answer { mut request, index, from }: Answer,
     ) -> OpResult {
-        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
         let result = OpResult::Replied { id, late };
         self.post(message, *fingerprint, Vec::new());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    ClientId, Code, DeliveryNo, Durability, Generation, Handed, LineKind, Message, MessageId, OpResult,
-    Principal, Recipient, Refused, limits,
+    ClientId, Code, DeliveryNo, Durability, Handed, LineKind, Message, MessageId, OpResult, Principal,
+    Recipient, Refused, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -65,7 +65,7 @@ impl Step<'_> {
         recipients: Vec<Recipient>,
     ) -> OpResult {
         self.say(message);
-        let id = MessageId { generation: Generation(0), seq: self.seq, n: self.messages };
+        let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
         let mut made = Vec::new();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryId, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
-    OpResult, Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName,
-    Timestamp, Token, Wake,
+    Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryNo, EndState, EntryVersion, Era, Eras, Generation,
+    Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now, OpResult,
+    Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token,
+    Wake,
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
@@ -39,6 +39,8 @@ pub(super) struct Space {
     pub(super) consumers: Vec<Consumer>,
     /// Inboxes where something can be handed out, in the order in which that came about.
     pub(super) stirred: Vec<Home>,
+    /// One for each restore, after the first.
+    pub(super) eras: Vec<Era>,
     pub(super) last_token: u64,
     /// Every item that has a row.
     pub(super) items: BTreeMap<ItemKey, Item>,
@@ -226,6 +228,7 @@ impl Space {
             waiters: BTreeMap::new(),
             task_waiters: Vec::new(),
             turns: 0,
+            eras: vec![Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) }],
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
@@ -292,11 +295,6 @@ impl Space {
 
     pub(super) fn delivery_mut(&mut self, number: DeliveryNo) -> &mut Delivery {
         &mut self.deliveries[number.0 as usize - 1]
-    }
-
-    /// The delivery that an id names, if it is of this history: the model never saw another generation than 0.
-    pub(super) fn resolve(&self, id: DeliveryId) -> Option<DeliveryNo> {
-        (id.generation == Generation(0)).then_some(id.number)
     }
 
     /// What an agent holds, in the order of the numbers.
@@ -393,11 +391,11 @@ impl Space {
     }
 
     pub(super) fn published(&self) -> Published {
-        let era = Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
+        let (seq, at) = (self.newest(), self.newest_at());
         Published {
-            head: Head { seq: self.newest(), hash: [0; 32], at: self.newest_at(), generation: Generation(0) },
+            head: Head { seq, hash: [0; 32], at, generation: self.generation() },
             agents: Arc::new(self.agents.iter().cloned().collect()),
-            eras: Arc::new(Eras(vec![era])),
+            eras: Arc::new(Eras(self.eras.clone())),
             counts: self.counts(),
             ready_by_level: self.ready_by_level(),
             tasks: self.task_counts(),

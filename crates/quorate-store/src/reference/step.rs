@@ -69,7 +69,7 @@ impl Space {
     }
 
     /// What is scheduled becomes ready by time alone, whatever becomes of the commit.
-    fn let_time_pass(&mut self, now: Timestamp) {
+    pub(super) fn let_time_pass(&mut self, now: Timestamp) {
         let due = |space: &Self, number: DeliveryNo| match space.delivery(number).map(|one| &one.place) {
             Some(Place::Scheduled { due }) => *due,
             _ => Timestamp(u64::MAX),
@@ -103,7 +103,7 @@ impl Space {
 }
 
 impl<'a> Step<'a> {
-    fn new(space: &'a mut Space, commit: &'a Commit, now: Now) -> Self {
+    pub(super) fn new(space: &'a mut Space, commit: &'a Commit, now: Now) -> Self {
         let seq = Seq(space.newest().0 + 1);
         Self {
             space,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessToken, AgentId, Bearer, Code, CreateToken, Generation, Item, ItemKey, ItemKind, Op, OpResult,
-    Principal, Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
+    AccessToken, AgentId, Bearer, Code, CreateToken, Item, ItemKey, ItemKind, Op, OpResult, Principal,
+    Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -71,7 +71,7 @@ impl Step<'_> {
         if self.space.tokens().count() >= limits::TOKENS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many tokens").limit(limits::TOKENS_MAX as u64));
         }
-        let id = TokenId { generation: Generation(0), seq: self.seq, n: self.tokens };
+        let id = TokenId { generation: self.space.generation(), seq: self.seq, n: self.tokens };
         self.tokens += 1;
         self.set_item(Item::Token(Arc::new(AccessToken {
             id,

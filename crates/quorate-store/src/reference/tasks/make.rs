@@ -28,7 +28,7 @@ impl Step<'_> {
         }
         create.tasks.iter().try_for_each(|new| self.may_give(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
-        let ids = ids(create, first);
+        let ids = ids(create, first, self.space.generation());
         for (index, id) in ids.iter().enumerate() {
             if ids[..index].contains(id) || self.space.task(id).is_some() {
                 return Err(used());
@@ -60,7 +60,7 @@ impl Step<'_> {
             self.look_at_once(&spec);
         }
         Ok(OpResult::TasksCreated {
-            generation: Generation(0),
+            generation: self.space.generation(),
             seq: first.seq,
             first: first.n,
             count: count as u32,
@@ -135,7 +135,7 @@ impl Step<'_> {
     /// The very same operation again has the answer that it had.
     fn the_same_again(&self, create: &CreateTasks, found: TaskNo, index: u32) -> Option<OpResult> {
         let first = TaskNo { n: found.n.checked_sub(index)?, ..found };
-        let ids = ids(create, first);
+        let ids = ids(create, first, self.space.generation_of(first.seq));
         let mut part = None;
         for (index, new) in create.tasks.iter().enumerate() {
             let task = self.space.task(&ids[index])?;
@@ -158,14 +158,15 @@ impl Step<'_> {
             }
         }
         let count = create.tasks.len() as u32;
-        Some(OpResult::TasksCreated { generation: Generation(0), seq: first.seq, first: first.n, count })
+        let generation = self.space.generation_of(first.seq);
+        Some(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count })
     }
 }
 
-fn ids(create: &CreateTasks, first: TaskNo) -> Vec<TaskId> {
+fn ids(create: &CreateTasks, first: TaskNo, generation: Generation) -> Vec<TaskId> {
     let id = |(index, new): (usize, &NewTask)| match &new.id {
         Some(id) => id.clone(),
-        None => TaskId::made_by_hub(Generation(0), first.seq, first.n + index as u32),
+        None => TaskId::made_by_hub(generation, first.seq, first.n + index as u32),
     };
     create.tasks.iter().enumerate().map(id).collect()
 }

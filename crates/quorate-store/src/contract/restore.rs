@@ -1,0 +1,140 @@
+//! What a restore from a backup does: nobody holds anything any more, and no number is given out twice.
+
+use quorate_core::{
+    AcquireLocks, ClaimTasks, Code, CompleteTask, CreateTasks, EndState, Fence, FenceRef, HeartbeatTask,
+    LockName, Message, NewTask, Op, OpResult, Priority, PutEntry, RenewLocks, TaskHanded, Version, Waiting,
+    limits,
+};
+
+use super::bench::Bench;
+use super::words::{ack, agent, deliver_to, extend, id, put, retry};
+use crate::DeliveryState;
+
+async fn take_lock(bench: &Bench, who: &str) -> FenceRef {
+    let ask = AcquireLocks {
+        agent: id(who),
+        names: vec![LockName::new("l").expect("a good name")],
+        ttl_ms: limits::LEASE_MS_DEFAULT,
+        priority: Priority::NORMAL,
+        capacity: None,
+        waiting: Waiting::No,
+        within: None,
+    };
+    match bench.ok(agent(who), vec![Op::AcquireLocks(ask)]).await.results.remove(0) {
+        OpResult::Locked(mut locked) => locked.locks.remove(0),
+        other => panic!("not given: {other:?}"),
+    }
+}
+
+async fn take_task(bench: &Bench, who: &str) -> TaskHanded {
+    let claim = ClaimTasks {
+        agent: id(who),
+        types: vec!["work".into()],
+        max: 1,
+        lease_ms: None,
+        waiting: Waiting::No,
+    };
+    match bench.ok(agent(who), vec![Op::ClaimTasks(claim)]).await.results.remove(0) {
+        OpResult::TasksClaimed(mut taken) => taken.remove(0),
+        other => panic!("not a claim: {other:?}"),
+    }
+}
+
+fn put_under(fence: &FenceRef) -> Op {
+    Op::Put(PutEntry { fence: Some(fence.clone()), ..put("k", "1") })
+}
+
+async fn make_task(bench: &Bench, who: &str) {
+    let create = CreateTasks { tasks: vec![NewTask::new("work")], inputs: None };
+    bench.ok(agent(who), vec![Op::CreateTasks(create)]).await;
+}
+
+fn done(held: &TaskHanded) -> Op {
+    Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
+}
+
+// Fails under: a restore that keeps the leases of the backup, or that only gives later ones higher tokens.
+pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.send("alice", "bob").await;
+    let letter = bench.claim_one("bob").await;
+    make_task(&bench, "alice").await;
+    let task = take_task(&bench, "bob").await;
+    let before = bench.published();
+    bench.restore().await;
+    let after = bench.published();
+    assert_eq!(after.head.seq.0, before.head.seq.0 + 1, "all of it is one record");
+    assert_eq!((after.counts.leased, after.counts.ready), (0, 1));
+    let beat = Op::HeartbeatTask(HeartbeatTask { lease: task.lease_ref(), partial: None });
+    for stale in [ack(&letter), retry(&letter), extend(&letter, 60_000), done(&task), beat] {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
+    }
+    let again = bench.claim_one("bob").await;
+    assert_eq!((again.delivery, again.attempt), (letter.delivery, 2));
+    let taken = take_task(&bench, "carol").await;
+    assert_eq!((&taken.task.spec.id, taken.task.attempt), (&task.task.spec.id, 2));
+    assert!(again.token > letter.token && taken.lease_ref().token > task.lease_ref().token);
+    for stale in [ack(&letter), done(&task)] {
+        bench.refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
+    }
+    bench.ok(agent("bob"), vec![ack(&again)]).await;
+    bench.ok(agent("carol"), vec![done(&taken)]).await;
+    bench.reopen().await;
+    bench.refused_with(Code::StaleLease, agent("bob"), vec![done(&task)]).await;
+}
+
+// Fails under: a restore that keeps the holds of the backup, or a `Lock::accepts` that does not know the generation.
+pub async fn i12_a_restore_ends_every_hold_and_no_earlier_fence_is_good(mut bench: Bench) {
+    bench.start_all(&["bob", "carol"]).await;
+    let old = take_lock(&bench, "bob").await;
+    bench.ok(agent("bob"), vec![put_under(&old)]).await;
+    bench.restore().await;
+    bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+    let renew = Op::RenewLocks(RenewLocks::again(vec![old.clone()]));
+    bench.refused_with(Code::StaleFence, agent("bob"), vec![renew]).await;
+    bench.refused_with(Code::StaleFence, agent("bob"), vec![Op::ReleaseLocks(vec![old.clone()])]).await;
+    let new = take_lock(&bench, "carol").await;
+    assert!(new.fence > Fence(old.fence.0 + 1), "it jumps over what the lost history may have given out");
+    bench.ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.ok(agent("carol"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
+    bench.ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.reopen().await;
+    bench.ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+}
+
+// Fails under: a restore that gives a delivery back for ever, so that one which kills its holder never ends.
+pub async fn i24_a_restore_counts_the_try_that_it_ended(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let sent = bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
+    bench.claim_one("bob").await;
+    bench.restore().await;
+    assert_eq!(bench.claim("bob", 1).await, vec![]);
+    assert_eq!(bench.published().counts.dead, 1);
+    let state = bench.state(sent.first).await;
+    assert!(matches!(state, Some(DeliveryState::Ended { state: EndState::Dead, .. })), "{state:?}");
+    let letters = bench.dead_letters().await;
+    assert_eq!(letters[0].reason, "a backup was restored during the last try");
+}
+
+// Fails under: a restore that begins the generation of the one before.
+pub async fn i24_numbers_go_up_with_every_restore(mut bench: Bench) {
+    bench.start_all(&["bob"]).await;
+    bench.ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    let mut last = (Version(0), Fence(0), bench.published().head.generation);
+    for _ in 0..2 {
+        let old = take_lock(&bench, "bob").await;
+        bench.pass(60);
+        bench.restore().await;
+        let version = match bench.ok(agent("bob"), vec![Op::Put(put("k", "2"))]).await.results[0] {
+            OpResult::Written { version } => version,
+            ref other => panic!("not written: {other:?}"),
+        };
+        let new = take_lock(&bench, "bob").await;
+        let generation = bench.published().head.generation;
+        assert!(new.fence > old.fence && version > last.0 && new.fence > last.1 && generation > last.2);
+        bench.ok(agent("bob"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
+        bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+        last = (version, new.fence, generation);
+    }
+}

@@ -1,0 +1,57 @@
+//! What a restore begins: numbers that no earlier history gave out, and nobody who holds anything.
+
+use quorate_core::{
+    AgentNo, Commit, DeliveryId, DeliveryNo, Era, Generation, Now, Principal, RecordKind, Seq,
+};
+
+use crate::reference::decided_at;
+use crate::reference::space::{Noted, Space};
+use crate::reference::step::Step;
+
+impl Space {
+    /// The generation of what is made now.
+    pub(super) fn generation(&self) -> Generation {
+        self.eras.last().map_or(Generation(0), |era| era.generation)
+    }
+
+    /// The generation of what a record made.
+    pub(super) fn generation_of(&self, seq: Seq) -> Generation {
+        let before = self.eras.iter().filter(|era| era.first_seq <= seq);
+        before.last().map_or(Generation(0), |era| era.generation)
+    }
+
+    /// No number below this one is given out in this generation.
+    pub(super) fn lowest_number(&self) -> u64 {
+        self.generation().0 << 24
+    }
+
+    /// The delivery that an id names, if it is of this history.
+    pub(super) fn resolve(&self, id: DeliveryId) -> Option<DeliveryNo> {
+        let before = self.eras.iter().filter(|era| era.first_delivery <= id.number);
+        let made_in = before.last().map_or(Generation(0), |era| era.generation);
+        (id.generation == made_in).then_some(id.number)
+    }
+
+    /// The space goes on from a backup. Whoever held something may have lost it in the history after that, so it comes back.
+    pub(super) fn restore(&mut self, now: Now) {
+        let now = decided_at(now, self.newest_at());
+        self.let_time_pass(now.wall);
+        let era = Era {
+            generation: Generation(self.generation().0 + 1),
+            first_seq: Seq(self.newest().0 + 1),
+            first_delivery: DeliveryNo(self.deliveries.len() as u64 + 1),
+        };
+        self.eras.push(era);
+        let nothing = Commit::new(Principal::System, Vec::new());
+        let mut step = Step::new(self, &nothing, now);
+        for number in (1..=step.space.agents.len() as u64).map(AgentNo) {
+            for delivery in step.space.held_by(number) {
+                step.come_back(delivery, "a backup was restored during the last try");
+            }
+            step.let_go(number);
+        }
+        let parts = std::mem::take(&mut step.parts);
+        let (at, principal) = (now.wall, "system".into());
+        self.records.push(Noted { at, kind: RecordKind::Restore, principal, parts });
+    }
+}
