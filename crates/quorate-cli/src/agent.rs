@@ -9,7 +9,8 @@ use clap::{Args, Subcommand};
 use quorate_core::limits::PURGE_MAX;
 use serde_json::{Value, json};
 
-use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, Page, segment};
+use crate::exit::{CONFLICT, Ended};
+use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
 use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::text;
 
@@ -33,11 +34,11 @@ enum AgentVerb {
         /// Only those who can do this.
         #[arg(long, value_name = "CAPABILITY")]
         capability: Option<String>,
-        /// Only those with this role: coordinator, worker, specialist, observer.
-        #[arg(long, value_name = "ROLE")]
+        /// Only those with this role.
+        #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
-        /// Only those who are: idle, working, waiting, offline.
-        #[arg(long, value_name = "STATUS")]
+        /// Only those who are like this.
+        #[arg(long, value_name = "STATUS", value_parser = ["idle", "working", "waiting", "offline"])]
         status: Option<String>,
         #[command(flatten)]
         page: Page,
@@ -52,15 +53,15 @@ enum AgentVerb {
     #[command(after_help = "Example: quorate agent add bob --can sum > bob.token
 
 The token is alone on stdout; what was done is told on stderr. An agent that is
-there already is changed, starts anew (another epoch), and gets no other token.")]
+there already is left as it is: exit code 5.")]
     Add {
         /// Its id.
         id: String,
         /// A name for people.
         #[arg(long)]
         name: Option<String>,
-        /// Its role: coordinator, worker, specialist, observer.
-        #[arg(long, value_name = "ROLE")]
+        /// Its role.
+        #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
         /// What it can do; may be given several times.
         #[arg(long, value_name = "CAPABILITY")]
@@ -147,24 +148,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 .maybe("role", role)?
                 .list("capabilities", &can)?
                 .list("supportedActions", &action)?;
-            let path = format!("/v1/agents/{}", segment(&id));
-            let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
-            let Some(answer) = answer else { return Ok(()) };
-            let made = read(&answer)?;
-            match made["token"].as_str() {
-                Some(token) => {
-                    let done = format!("agent {id} is known; its token is on stdout, this once");
-                    shape.made(&answer, token, &done);
-                    text::say(
-                        "keep it in a file that others cannot read; the agent sends it with every call",
-                    );
-                }
-                None => {
-                    let epoch = &made["epoch"];
-                    shape.done(&answer, &format!("agent {id} was there; it is now as given, epoch {epoch}"));
-                }
-            }
-            Ok(())
+            add(&hub, &id, body, dry_run, &shape).await
         }
         AgentVerb::Set(args) => set::run(&hub, args, &shape).await,
         AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
@@ -187,6 +171,35 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Lets one in that is not there yet. To the hub, saying it again is a new start of the agent, under what is said now; whoever
+/// types it again wants neither, and may have sent the token's file to its end already.
+async fn add(hub: &Hub, id: &str, body: Fields, dry_run: DryRun, shape: &Shape) -> anyhow::Result<()> {
+    let path = format!("/v1/agents/{}", segment(id));
+    // Whoever may not look is told so by the call itself.
+    if hub.get(&path, &[]).await.is_ok() {
+        return Err(there_already(id).into());
+    }
+    let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
+    let Some(answer) = answer else { return Ok(()) };
+    // Somebody else was faster.
+    let made = read(&answer)?;
+    let token = made["token"].as_str().ok_or_else(|| there_already(id))?;
+    let done = format!("agent {id} is known; its token is on stdout, this once");
+    let again = format!("agent {id} is known, its token is lost; make another: {}", token_for(id));
+    shape.made_once(&answer, token, &done, &again)?;
+    text::say("keep it in a file that others cannot read; the agent sends it with every call");
+    Ok(())
+}
+
+fn there_already(id: &str) -> Ended {
+    let hint = format!("to change it: quorate agent set {id}\nto get a token for it: {}", token_for(id));
+    Ended::new(CONFLICT, format!("agent {id} is there already; nothing was changed"), hint)
+}
+
+fn token_for(id: &str) -> String {
+    format!("quorate token create --role agent --agent {id} --name {id}")
 }
 
 fn facts(agent: &Value) -> Facts {

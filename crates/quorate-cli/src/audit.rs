@@ -5,7 +5,7 @@ mod erase;
 mod live;
 mod proof;
 
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use quorate_sqlite::{ExportError, ExportLine};
 use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
-use crate::hub::HubArgs;
+use crate::hub::{HubArgs, runs};
 use crate::shape::{Format, Shape};
 use crate::{hex, text, verify};
 
@@ -24,7 +24,7 @@ use crate::{hex, text, verify};
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate audit verify
 
-With --data DIR the directory is read, without a hub; else the hub is asked.")]
+With --data DIR the directory is read if no hub runs there; else the hub is asked.")]
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -102,14 +102,17 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
         }
         return proof::check(file, checkpoint.as_deref(), &shape);
     }
-    let Some(data) = hub.data.clone() else { return live::run(hub, shape, verb).await };
+    // A hub that runs there holds the directory, so it is the one to ask.
+    let Some(data) = hub.data.clone().filter(|data| runs(data).is_none()) else {
+        return live::run(hub, shape, verb).await;
+    };
     let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
     match verb {
         AuditVerb::Verify(_) => verified(&data, &shape),
         AuditVerb::Log(span) => {
             if let Some(way) = span.told_as {
                 let message = format!("--as {} needs a hub that runs", way.word());
-                return Err(Ended::new(USAGE, message, "leave out --data to ask the hub").into());
+                return Err(Ended::new(USAGE, message, "start it: quorate serve --data DIR").into());
             }
             log(&data, space.as_ref(), &span, shape.format())
         }
@@ -118,7 +121,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
         }
         AuditVerb::Checkpoint => {
             let report = quorate_sqlite::verify(&data, None)?;
-            anyhow::ensure!(report.ok, "the data is not what was written; run `quorate verify` first");
+            refuse_damaged(report.ok, &data)?;
             for space in report.spaces {
                 let hash = hex::write(&space.head_hash);
                 let at = time(space.head_at.0);
@@ -137,7 +140,7 @@ fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) 
     let (mut left, mut lead) = (span.limit, "{\"records\":[");
     each(data, space, span.from, |out, line| {
         if left == 0 {
-            return Err(std::io::ErrorKind::BrokenPipe.into());
+            return Err(ErrorKind::BrokenPipe.into());
         }
         left -= 1;
         let line = to_json(line);
@@ -167,13 +170,28 @@ fn each(
     let mut out = BufWriter::new(std::io::stdout().lock());
     let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, line));
     match exported.and_then(|()| Ok(out.flush()?)) {
-        Err(ExportError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            let _ = out.flush();
-            Ok(())
-        }
+        // Whoever reads, or the limit, has had enough; what was taken until then must be out.
+        Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => match out.flush() {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cut_short(&error).into()),
+            _ => Ok(()),
+        },
+        Err(ExportError::Write(error)) => Err(cut_short(&error).into()),
         Err(ExportError::Open(error)) => Err(error.into()),
         other => Ok(other?),
     }
+}
+
+/// What is not what was written vouches for nothing.
+fn refuse_damaged(ok: bool, data: &Path) -> anyhow::Result<()> {
+    if ok {
+        return Ok(());
+    }
+    let hint = format!("see what is wrong: quorate verify --data {}", data.display());
+    Err(Ended::new(NOT_VERIFIED, "the data is not what was written", hint).into())
+}
+
+fn cut_short(error: &std::io::Error) -> quorate_engine::Error {
+    text::unwritten(error, "what was printed so far is cut short: make room, and ask again")
 }
 
 /// As `quorate verify`, with the exit code of commands.

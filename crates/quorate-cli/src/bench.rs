@@ -18,10 +18,13 @@ mod wire;
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 
 use report::Line;
+
+use crate::exit::{Ended, USAGE};
+use crate::text;
 
 /// Measures this machine.
 #[derive(Args, Debug)]
@@ -100,7 +103,13 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         some => some.iter().map(|name| name.to_uppercase()).collect(),
     };
     if let Some(unknown) = wanted.iter().find(|name| !ALL.contains(&name.as_str())) {
-        bail!("there is no workload {unknown}; there are {}", ALL.join(" "));
+        let message = format!("there is no workload {}", text::clean_line(unknown));
+        return Err(Ended::new(
+            USAGE,
+            message,
+            format!("there are {}; without a name, all run", ALL.join(" ")),
+        )
+        .into());
     }
     let part = match (args.tiny, args.quick) {
         (true, _) => 500,

@@ -1,11 +1,13 @@
 //! How a command ends: the error in one layout, and an exit code that is part of the interface.
 
+use std::io;
 use std::process::ExitCode;
 
-use quorate_core::Code;
+use quorate_core::{Code, Refused};
 use quorate_engine::Error;
 use quorate_sqlite::{BackupError, OpenError, RestoreError};
 
+use crate::advice::{self, Typed};
 use crate::text;
 
 // How a command can end, with the exit code that `ux.md` and the guide give it. `serve` and `verify` say the same things with
@@ -42,7 +44,7 @@ fn told_by(special: bool, end: u8) -> u8 {
     }
 }
 
-/// A failure with its exit code, said already.
+/// A failure that the program itself found, with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Ended {
@@ -54,6 +56,24 @@ pub(crate) struct Ended {
 impl Ended {
     pub(crate) fn new(code: u8, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
+    }
+}
+
+/// A failure with a code that no exit code implies.
+pub(crate) fn refused(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Refused::new(code, message).hint(hint).into()
+}
+
+/// The code that goes with an end. A verdict, as of `doctor`, has none.
+fn named(end: u8) -> Option<Code> {
+    match end {
+        USAGE => Some(Code::Invalid),
+        NOT_FOUND => Some(Code::NotFound),
+        NOT_SIGNED_IN => Some(Code::Unauthenticated),
+        CONFLICT => Some(Code::Conflict),
+        TIMED_OUT => Some(Code::Timeout),
+        NOT_VERIFIED | DAMAGED | STORAGE_FAILED => Some(Code::StorageFailed),
+        _ => None,
     }
 }
 
@@ -80,7 +100,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 fn classify(error: &anyhow::Error) -> (u8, String, String) {
     if let Some(ended) = error.downcast_ref::<Ended>() {
-        return (ended.code, String::new(), ended.hint.clone());
+        let name = named(ended.code).map(|code| code.to_string());
+        return (ended.code, name.unwrap_or_default(), ended.hint.clone());
     }
     if let Some(open) = error.downcast_ref::<OpenError>() {
         return of_open(open);
@@ -99,20 +120,42 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
         return of_open(open);
     }
     if let Some(refused) = error.downcast_ref::<Error>() {
-        let code = of_code(refused.code());
-        return (code, refused.code().to_string(), refused.hint().to_owned());
+        let code = refused.code();
+        let hint = advice::for_terminal(code, &refused.to_string(), refused.hint(), &Typed::read());
+        return (of_code(code), code.to_string(), hint);
     }
-    (FAILED, String::new(), String::new())
+    match error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()) {
+        Some(broken) => of_io(broken),
+        None => (FAILED, String::new(), String::new()),
+    }
 }
+
+/// What the system refused: of a file, as a rule, that the command line names.
+fn of_io(error: &io::Error) -> (u8, String, String) {
+    let (code, hint) = match error.kind() {
+        // Whoever starts `serve` is told by `sysexits.h` that the system beneath did not do it.
+        io::ErrorKind::NotFound if !is_special() => (Code::NotFound, "check the path"),
+        io::ErrorKind::PermissionDenied => (Code::Forbidden, NOT_YOURS),
+        io::ErrorKind::StorageFull => (Code::StorageFull, "make room, and try again"),
+        _ => (Code::StorageFailed, "check the path and the disk, and try again"),
+    };
+    (of_code(code), code.to_string(), hint.to_owned())
+}
+
+/// What to do about files of others.
+pub(crate) const NOT_YOURS: &str = "ls -ld says whose it is: run this as that user, or give another path";
 
 /// What is there already is a conflict, whichever command meets it.
 fn there_already(flag: &str) -> (u8, String, String) {
-    (CONFLICT, String::new(), format!("nothing was changed; give a new directory with {flag}"))
+    let hint = format!("nothing was changed; give a new directory with {flag}");
+    (CONFLICT, Code::Conflict.to_string(), hint)
 }
 
 /// The exit code that goes with an error's code.
 fn of_code(code: Code) -> u8 {
     match code {
+        // A wrong value is wrong usage, whoever looks at it.
+        Code::Invalid => USAGE,
         Code::Unauthenticated => NOT_SIGNED_IN,
         Code::NotFound | Code::UnknownRecipient => NOT_FOUND,
         Code::Conflict
@@ -134,14 +177,19 @@ fn of_code(code: Code) -> u8 {
 
 fn of_open(error: &OpenError) -> (u8, String, String) {
     let hint = match error {
-        OpenError::InUse { .. } => "stop that process first, or work through it",
+        OpenError::InUse { .. } => {
+            "stop that process first; commands that talk to a hub do so through it: quorate status"
+        }
         OpenError::Foreign { .. } => "give the directory that a hub was started with, or a new one",
         OpenError::Newer { .. } => "install the release that wrote it; nothing was changed",
         OpenError::Damaged { .. } => {
             "nothing was changed; run `quorate verify`, or restore a backup into a new directory"
         }
-        OpenError::Missing { .. } => "check the path",
-        OpenError::Io { .. } | OpenError::Sqlite { .. } => "nothing was changed",
+        OpenError::Missing { .. } => "check the path; `quorate serve --data DIR` begins a new one",
+        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => NOT_YOURS,
+        OpenError::Io { .. } | OpenError::Sqlite { .. } => {
+            "nothing was changed; check the path and the disk: quorate doctor"
+        }
     };
     let code = match error {
         error if error.is_damage() => DAMAGED,
@@ -149,7 +197,14 @@ fn of_open(error: &OpenError) -> (u8, String, String) {
         OpenError::InUse { .. } => CONFLICT,
         _ => STORAGE_FAILED,
     };
-    (code, String::new(), hint.to_owned())
+    let name = match error {
+        OpenError::Foreign { .. } | OpenError::Newer { .. } => Some(Code::Invalid),
+        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            Some(Code::Forbidden)
+        }
+        _ => named(code),
+    };
+    (code, name.map(|code| code.to_string()).unwrap_or_default(), hint.to_owned())
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ mod place;
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_client::{Answer, Http, Lines, Options, Request};
-use quorate_core::Secret;
+use quorate_client::{Answer, Error, Http, Lines, Options, Request};
+use quorate_core::{Code, Refused, Secret};
 use quorate_store::Chance;
 use serde_json::Value;
 
@@ -81,8 +81,8 @@ impl HubArgs {
     /// When it is not clear which one, or as whom.
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        let (url, token, options) = self.way(&settings)?;
-        Ok(Hub { http: Http::new(&url, token.reveal(), options)?, shape: Shape::default() })
+        let (url, (token, token_from), options) = self.way(&settings)?;
+        Ok(Hub { http: Http::new(&url, token.reveal(), options)?, token_from, shape: Shape::default() })
     }
 
     /// As [`HubArgs::open`], for what may write: a dry run is told in this shape.
@@ -93,8 +93,8 @@ impl HubArgs {
         Ok(Hub { shape: shape.clone(), ..self.open()? })
     }
 
-    /// The way to the hub that is meant: its address, the token, and how calls are made.
-    fn way(&self, settings: &Settings) -> anyhow::Result<(String, Secret, Options)> {
+    /// The way to the hub that is meant: its address, the token and where that is from, and how calls are made.
+    fn way(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), Options)> {
         if self.token.is_some() {
             text::warn(
                 "a token in a flag is seen by everybody on this machine, and the shell remembers it",
@@ -152,7 +152,7 @@ impl HubArgs {
         if let Some(data) = self.at_rest(&settings) {
             return Ok(quorate::Hub::open(&data).await?);
         }
-        let (url, token, http) = self.way(&settings)?;
+        let (url, (token, _), http) = self.way(&settings)?;
         let settings = quorate_client::Settings { http, ..quorate_client::Settings::default() };
         Ok(quorate_client::connect_with(&url, token.reveal(), settings).await?)
     }
@@ -172,6 +172,8 @@ fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
 /// A hub, reached as somebody.
 pub(crate) struct Hub {
     http: Http,
+    /// Which file, flag or variable the token was taken from.
+    token_from: String,
     /// How a dry run is told.
     shape: Shape,
 }
@@ -228,16 +230,30 @@ impl Hub {
         self.http.url()
     }
 
+    /// The hub knows not where the token was taken from, which is the first thing to look at if it is no good.
+    fn told(&self, error: Error) -> anyhow::Error {
+        let Some(refused) = error.refused().filter(|refused| refused.code == Code::Unauthenticated) else {
+            return error.into();
+        };
+        let hint = format!(
+            "the token was taken from {}; on the machine of the hub, another one is made by\nquorate token create --role ROLE --name NAME",
+            self.token_from
+        );
+        Error::from(Refused::new(refused.code, refused.detail.clone()).hint(hint)).into()
+    }
+
     /// What the hub answers.
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
         let request = with_query(self.http.get(path), query);
-        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        let answer =
+            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
         body_of(&answer)
     }
 
     /// The whole answer, with its headers.
     pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
-        unless_interrupted(async { Ok(self.http.get(path).send().await?) }).await
+        let request = self.http.get(path);
+        unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await
     }
 
     /// What the hub answers, to look into.
@@ -248,13 +264,14 @@ impl Hub {
     /// Lines as they come.
     pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
         let request = with_query(self.http.get(path), query);
-        unless_interrupted(async { Ok(request.lines().await?) }).await
+        unless_interrupted(async { request.lines().await.map_err(|error| self.told(error)) }).await
     }
 
     /// Asks an agent, and waits for its answer.
     pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
         let request = self.http.post("/v1/request").json(question);
-        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        let answer =
+            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
         body_of(&answer)
     }
 
@@ -280,7 +297,8 @@ impl Hub {
             Some(body) => request.json(body),
             None => request,
         };
-        let answer = unless_interrupted(async { Ok(request.send().await?) }).await?;
+        let answer =
+            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
         body_of(&answer).map(Some)
     }
 }

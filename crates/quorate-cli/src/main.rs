@@ -1,5 +1,6 @@
 //! The binary `quorate`. stdout is data, stderr is everything else.
 
+mod advice;
 mod agent;
 mod approval;
 mod audit;
@@ -132,8 +133,8 @@ async fn main() -> ExitCode {
             return match error.kind() {
                 // Help and version are answers, not errors.
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                    let _ = error.print();
-                    ExitCode::SUCCESS
+                    text::print(text::painted(&error.render()).trim_end());
+                    text::lost().map_or(ExitCode::SUCCESS, |lost| exit::report(&lost.into()))
                 }
                 // What was typed may be what an agent wrote.
                 _ => {
@@ -143,9 +144,12 @@ async fn main() -> ExitCode {
             };
         }
     };
-    match run(cli.command).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::report(&error),
+    let done = run(cli.command).await;
+    // Data that did not get out is a failure, also of a command whose work is done; what failed before that counts more.
+    match (done, text::lost()) {
+        (Ok(()), None) => ExitCode::SUCCESS,
+        (Ok(()), Some(lost)) => exit::report(&lost.into()),
+        (Err(error), _) => exit::report(&error),
     }
 }
 

@@ -81,11 +81,11 @@ struct SendArgs {
     /// What is to be done.
     #[arg(long, default_value = "")]
     action: String,
-    /// What kind of message: command, query, event, response.
-    #[arg(long = "type", value_name = "TYPE")]
+    /// What kind of message.
+    #[arg(long = "type", value_name = "TYPE", value_parser = ["command", "query", "event", "response"])]
     kind: Option<String>,
-    /// How urgent: low, normal, high, urgent.
-    #[arg(long)]
+    /// How urgent.
+    #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
     priority: Option<String>,
     /// The session that it belongs to.
     #[arg(long, value_name = "ID")]

@@ -121,6 +121,25 @@ impl Shape {
         text::say(text::clean_line(done));
     }
 
+    /// As [`Shape::made`], of a secret that is told only now; `again` says how to get another.
+    ///
+    /// # Errors
+    /// When it did not get out.
+    pub(crate) fn made_once(
+        &self,
+        answer: &str,
+        secret: &str,
+        done: &str,
+        again: &str,
+    ) -> anyhow::Result<()> {
+        text::print_once(
+            if self.is_json() { text::clean_json(answer) } else { text::clean_line(secret) },
+            again,
+        )?;
+        text::say(text::clean_line(done));
+        Ok(())
+    }
+
     /// What a write did that made nothing new.
     pub(crate) fn done(&self, answer: &str, done: &str) {
         if self.is_json() {

@@ -2,7 +2,6 @@
 
 mod told;
 
-use std::io;
 use std::time::Duration;
 
 use clap::Args;
@@ -142,7 +141,7 @@ impl Tail {
                 return Ok(Followed::Enough);
             }
             let record: Value = serde_json::from_str(data)?;
-            if self.tell(data, &record).is_err() {
+            if !self.tell(data, &record)? {
                 return Ok(Followed::Enough);
             }
             self.next = record["seq"].as_u64().map(|seq| seq.saturating_add(1));
@@ -154,9 +153,10 @@ impl Tail {
         Ok(Followed::Broken)
     }
 
-    fn tell(&self, data: &str, record: &Value) -> io::Result<()> {
+    /// Says whether anybody still reads.
+    fn tell(&self, data: &str, record: &Value) -> anyhow::Result<bool> {
         if matches!(self.format, Format::Json | Format::Jsonl) {
-            return text::try_print(text::clean_json(data));
+            return text::print_on(text::clean_json(data));
         }
         let between = if self.format == Format::Compact { "\t" } else { "  " };
         for effect in record["effects"].as_array().map_or(&[][..], Vec::as_slice) {
@@ -168,8 +168,10 @@ impl Tail {
             ];
             let cells =
                 about.iter().cloned().chain([told::words(effect)]).map(|cell| text::clean_line(&cell));
-            text::try_print(cells.collect::<Vec<_>>().join(between))?;
+            if !text::print_on(cells.collect::<Vec<_>>().join(between))? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 }

@@ -108,8 +108,8 @@ struct AddArgs {
     /// Only after this task is done; may be given several times.
     #[arg(long, value_name = "ID")]
     after: Vec<String>,
-    /// How urgent: low, normal, high, urgent.
-    #[arg(long)]
+    /// How urgent.
+    #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
     priority: Option<String>,
     /// How long it may take in all, in milliseconds.
     #[arg(long, value_name = "MS")]

@@ -2,6 +2,12 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+
+use quorate_core::Code;
+use quorate_engine::Error;
+
+use crate::exit::refused;
 
 /// Prints a line of progress or advice on stderr.
 pub(crate) fn say(line: impl AsRef<str>) {
@@ -9,9 +15,48 @@ pub(crate) fn say(line: impl AsRef<str>) {
     let _ = writeln!(io::stderr().lock(), "{}", line.as_ref());
 }
 
-/// Prints a line of data on stdout.
+/// The first line that stdout did not take. Kept for the end of the command, where it becomes its error: whoever prints in
+/// the middle of its work can do nothing better about it than to finish that work.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a line of data on stdout. What cannot be written is told by [`lost`].
 pub(crate) fn print(line: impl AsRef<str>) {
-    let _ = try_print(line);
+    remember(write(line.as_ref(), "\n"));
+}
+
+/// What was printed and is lost. Whoever closed a pipe has read enough: that is no loss.
+pub(crate) fn lost() -> Option<Error> {
+    LOST.get()
+        .map(|error| unwritten(error, "nothing was undone; make room or print it elsewhere, and ask again"))
+}
+
+/// Data that stdout did not take.
+pub(crate) fn unwritten(error: &io::Error, hint: impl Into<String>) -> Error {
+    let code =
+        if error.kind() == io::ErrorKind::StorageFull { Code::StorageFull } else { Code::StorageFailed };
+    refused(code, format!("stdout could not be written: {}", reason(error)), hint)
+}
+
+/// What the system says, without its number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn remember(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        // Only the first one counts.
+        let _ = LOST.set(error);
+    }
+}
+
+fn write(data: &str, end: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(data.as_bytes())?;
+    out.write_all(end.as_bytes())?;
+    out.flush()
 }
 
 /// Whether somebody reads stdout on a terminal, as opposed to a file or a program.
@@ -21,18 +66,29 @@ pub(crate) fn is_read_by_people() -> bool {
 
 /// Writes data as it is, without as much as the end of a line: for what goes into a file or a program.
 pub(crate) fn write_exact(data: &str) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(data.as_bytes()).and_then(|()| out.flush());
+    remember(write(data, ""));
 }
 
-/// Prints a line of data on stdout, for those who go on and on: whoever reads may have had enough.
+/// Prints a line of data on stdout, for those who go on and on. Says whether to: whoever reads may have had enough.
 ///
 /// # Errors
-/// When nobody reads any more.
-pub(crate) fn try_print(line: impl AsRef<str>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", line.as_ref())?;
-    out.flush()
+/// When stdout does not take it.
+pub(crate) fn print_on(line: impl AsRef<str>) -> anyhow::Result<bool> {
+    match write(line.as_ref(), "\n") {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            Err(unwritten(&error, "what was printed so far is cut short: make room, and ask again").into())
+        }
+    }
+}
+
+/// Prints what is told only once.
+///
+/// # Errors
+/// When it did not get out, to a closed pipe either: then `hint` says how to get at it.
+pub(crate) fn print_once(line: impl AsRef<str>, hint: impl Into<String>) -> anyhow::Result<()> {
+    write(line.as_ref(), "\n").map_err(|error| unwritten(&error, hint).into())
 }
 
 /// Prints an error: what, why, what next.
@@ -59,6 +115,11 @@ pub(crate) fn error(code: &str, what: &str, causes: &[String], hint: &str) {
 pub(crate) fn warn(what: &str, hint: &str) {
     say(format!("warning: {}", clean(what)));
     say(format!("help: {}", clean(hint)));
+}
+
+/// Help, painted where somebody reads it.
+pub(crate) fn painted(text: &clap::builder::StyledStr) -> String {
+    if colour(is_read_by_people()) { text.ansi().to_string() } else { text.to_string() }
 }
 
 /// Whether to paint: on a terminal, unless somebody said no or a machine reads.

@@ -49,8 +49,8 @@ admin-token) if that is missing."
 
 #[derive(Args, Debug)]
 struct CreateArgs {
-    /// What it lets its bearer do: agent, operator, approver, moderator, viewer, admin.
-    #[arg(long)]
+    /// What it lets its bearer do.
+    #[arg(long, value_parser = ["agent", "operator", "approver", "moderator", "viewer", "admin"])]
     role: String,
     /// For the role agent: which one.
     #[arg(long, value_name = "ID")]
@@ -114,7 +114,9 @@ fn made(args: &CreateArgs, answer: &str, shape: &Shape) -> anyhow::Result<()> {
     let made = read(answer)?;
     let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
     let done = format!("token {id} of role {role}, {name}: it is on stdout, this once");
-    shape.made(answer, &field(&made, "token"), &done);
+    let again =
+        format!("token {id} was made and is lost; end it, and make another: quorate token revoke {id}");
+    shape.made_once(answer, &field(&made, "token"), &done, &again)?;
     text::say(format!("to end it: quorate token revoke {id}"));
     Ok(())
 }

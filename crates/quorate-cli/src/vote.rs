@@ -99,7 +99,7 @@ fn as_lines(questions: &[Question], counted: &[Tally]) -> anyhow::Result<()> {
             shares: counted.shares.iter().map(|one| (one.choice.as_str(), rounded(one.share))).collect(),
             tie: counted.is_tie(),
         };
-        if text::try_print(text::clean_json(&serde_json::to_string(&line)?)).is_err() {
+        if !text::print_on(text::clean_json(&serde_json::to_string(&line)?))? {
             break;
         }
     }

@@ -269,7 +269,8 @@ fn every_kind_of_end_has_its_code() {
         let said = place.shell(line);
         (said.code, said.err)
     };
-    let cases = [
+    let stranger = format!("cd / && quorate status --url http://{}", place.address);
+    let cases: [(&str, i32, &str); 16] = [
         ("quorate status", 0, ""),
         ("quorate task", 2, "Usage"),
         ("quorate task list --no-such-flag", 2, "Usage"),
@@ -278,12 +279,12 @@ fn every_kind_of_end_has_its_code() {
         ("quorate task show nothing", 3, "error[NOT_FOUND]"),
         ("quorate session show @last", 3, "there is no session yet"),
         ("QUORATE_TOKEN=wrong quorate status", 4, "error[UNAUTHENTICATED]: it is not a token"),
-        ("cd / && quorate status", 4, "there is no token"),
+        (&stranger, 4, "there is no token"),
         ("quorate init && quorate init", 5, "nothing was changed"),
         ("quorate tail --where nonsense", 2, "write kind=EFFECT"),
         ("quorate status --profile staging", 2, "there is no profile \"staging\", which --profile chooses"),
-        ("quorate status --data nowhere", 1, "no hub runs on nowhere"),
-        ("quorate status --url http://192.0.2.1:1 --token-file quorate-data/admin-token", 1, "unencrypted"),
+        ("quorate status --data nowhere", 3, "there is no directory nowhere"),
+        ("quorate status --url http://192.0.2.1:1 --token-file quorate-data/admin-token", 2, "unencrypted"),
         ("quorate status --token-file nowhere", 2, "the token file nowhere cannot be read"),
         ("quorate metrics --url nonsense", 2, "nonsense is no address of a hub"),
     ];

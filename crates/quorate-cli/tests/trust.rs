@@ -367,9 +367,9 @@ fn i19_token_create_on_the_host_always_works() {
     let asked = once(&place, "team", "quorate status --data team --token-file ops.token");
     assert_eq!(asked.code, Some(0), "{}", asked.err);
     let refused = [
-        ("--role king --name x --data team", 1, "no such role"),
+        ("--role king --name x --data team", 2, "possible values: agent, operator"),
         ("--role viewer --name x --data team --space elsewhere", 3, "there is no space elsewhere"),
-        ("--role viewer --name x --data nowhere", 1, "no hub runs on nowhere"),
+        ("--role viewer --name x --data nowhere", 3, "there is no directory nowhere"),
         ("--role viewer --name x --expires soon --data team", 2, "no time"),
     ];
     for (line, code, words) in refused {

@@ -29,8 +29,8 @@ struct Change {
     /// A name for people.
     #[arg(long)]
     name: Option<String>,
-    /// Its role: coordinator, worker, specialist, observer.
-    #[arg(long, value_name = "ROLE")]
+    /// Its role.
+    #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
     role: Option<String>,
     /// What it can do; may be given several times.
     #[arg(long, value_name = "CAPABILITY", visible_alias = "capability")]

@@ -122,7 +122,7 @@ async fn lines(
         };
         if how == How::Document {
             all.push(shown);
-        } else if text::try_print(shown).is_err() {
+        } else if !text::print_on(shown)? {
             break;
         }
         left = left.map(|left| left - 1);

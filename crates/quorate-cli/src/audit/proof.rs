@@ -67,7 +67,7 @@ pub(super) fn tell(seq: u64, last: u64) {
 pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) -> anyhow::Result<()> {
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let report = quorate_sqlite::verify(data, None)?;
-    anyhow::ensure!(report.ok, "the data is not what was written; run `quorate verify` first");
+    super::refuse_damaged(report.ok, data)?;
     let head = report.spaces.iter().find(|one| one.name == space.as_str()).map_or(0, |one| one.head_seq.0);
     let last = args.last(head)?;
     super::each(data, Some(&space), args.seq, |out, line| {

@@ -1,10 +1,9 @@
 //! One line a measurement: JSON for programs, a table with the targets beside for people.
 
-use std::io::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use crate::bench::measure::{Latencies, Taken};
+use crate::text;
 
 /// A measurement.
 #[derive(Clone, Debug)]
@@ -79,10 +78,7 @@ impl Line {
 
     /// Prints it; beside W1 its share of the yardstick, when that was measured in the same run.
     pub(crate) fn print(&self, as_json: bool, yardstick: Option<f64>) {
-        let mut out = std::io::stdout().lock();
-        let line = if as_json { self.to_json().to_string() } else { self.row(yardstick) };
-        // Whoever reads may have gone; there is nobody left to tell.
-        let _ = writeln!(out, "{line}");
+        text::print(if as_json { self.to_json().to_string() } else { self.row(yardstick) });
     }
 
     fn row(&self, yardstick: Option<f64>) -> String {
@@ -121,12 +117,10 @@ pub(crate) fn head(as_json: bool) {
     if as_json {
         return;
     }
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(
-        out,
+    text::print(format!(
         "{:<5} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
         "", "workload", "per second", "p50", "p99", "per sync", "a sync", "memory"
-    );
+    ));
 }
 
 fn ratio(done: u64, transactions: u64) -> f64 {

@@ -136,7 +136,9 @@ pub(crate) fn meant(noun: Noun, typed: &str, ids: &[String], whole: bool) -> any
     match begin.as_slice() {
         [one] => Ok((*one).clone()),
         [] if whole => {
-            let near = nearest(typed, ids.iter().map(String::as_str));
+            // To revoke a token by a slip, perhaps one's own, is worse than to type again.
+            let near = Some(ids).filter(|_| noun != Noun::Token);
+            let near = near.and_then(|ids| nearest(typed, ids.iter().map(String::as_str)));
             let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
             let detail = format!("there is no {word} {typed}");

@@ -10,9 +10,11 @@
 //! and never to an address that only a project names. The admin's token of a data directory goes to the hub that runs there,
 //! or to an address on this machine if the caller named both. `docs/guides/command-line.md` says it to users.
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use quorate_client::Error;
 use quorate_core::{Code, Refused, Secret};
@@ -20,7 +22,10 @@ use serde_json::Value;
 
 use super::{ADMIN_TOKEN, READY};
 use crate::config::{Key, Origin, Said, Settings};
-use crate::exit::{Ended, FAILED, USAGE};
+use crate::exit::{Ended, NOT_YOURS, USAGE, refused};
+
+/// How long somebody may take to say that he is there, before there is talk of tokens.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Who says where the hub is.
 enum By {
@@ -64,17 +69,14 @@ impl Place {
         }
         match (trusted()?, flag, settings.get(Key::Url)) {
             (Some(url), _, _) => Ok(place(url, By::Hub)),
-            (None, Some(_), _) => {
-                let hint = format!("start one: quorate serve --data {}", data.display());
-                Err(Ended::new(FAILED, format!("no hub runs on {}", data.display()), hint).into())
-            }
+            (None, Some(_), _) => Err(at_rest(&data).into()),
             (None, None, Some(said)) => Ok(place(said.value.clone(), by(settings, said))),
             (None, None, None) => Ok(place(Key::Url.default_value().to_owned(), By::Default)),
         }
     }
 
-    /// The token that goes there: what was said, else the admin's of the hub that runs here.
-    pub(super) fn token(&self, settings: &Settings) -> anyhow::Result<Secret> {
+    /// The token that goes there, and where it is from: what was said, else the admin's of the hub that runs here.
+    pub(super) fn token(&self, settings: &Settings) -> anyhow::Result<(Secret, String)> {
         if let By::Project(origin) = &self.by {
             let message = format!("no token goes to {}, which only {origin} names", self.url);
             let hint = format!(
@@ -91,10 +93,13 @@ impl Place {
                 (self.admins(&file)?, file.display().to_string())
             }
         };
-        text.trim().parse().map_err(|wrong| {
-            let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
-            Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into()
-        })
+        match text.trim().parse() {
+            Ok(secret) => Ok((secret, from)),
+            Err(wrong) => {
+                let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
+                Err(Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into())
+            }
+        }
     }
 
     /// The admin's token of the data directory.
@@ -103,13 +108,35 @@ impl Place {
         match (&self.by, found) {
             (By::Hub, Ok(text)) => Ok(text),
             (By::Caller, Ok(text)) if self.data_is_callers && self.is_loopback() => Ok(text),
-            (By::Default, Ok(_)) => {
-                let detail = format!("no hub runs on {}", self.data.display());
-                let hint = "start one: quorate serve; or say where it is: --url URL with --token-file FILE";
-                Err(Error::from(Refused::new(Code::Unavailable, detail).hint(hint)).into())
+            (_, Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(not_yours(&self.data).into())
             }
+            // To speak of tokens helps only where somebody would take one.
+            (By::Default | By::Caller, _) if !self.answers() => Err(self.nothing_there().into()),
             (_, found) => Err(self.nobody(file, found.is_ok()).into()),
         }
+    }
+
+    /// Whether anybody listens there.
+    fn answers(&self) -> bool {
+        let authority = self.authority();
+        let port = if self.url.starts_with("https:") { 443 } else { 80 };
+        let addresses = authority.to_socket_addrs().or_else(|_| (self.host(), port).to_socket_addrs());
+        addresses
+            .into_iter()
+            .flatten()
+            .any(|address| TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok())
+    }
+
+    fn nothing_there(&self) -> Error {
+        let detail = format!("no hub answers at {}", self.url);
+        let hint = match &self.by {
+            By::Default => {
+                "quorate serve starts one here; one that is elsewhere is named by --data DIR,\nor by --url URL with --token-file FILE"
+            }
+            _ => "check the address, or start the hub there: quorate serve",
+        };
+        Refused::new(Code::Unavailable, detail).hint(hint).into()
     }
 
     fn nobody(&self, file: &Path, is_there: bool) -> Error {
@@ -143,17 +170,46 @@ impl Place {
         Ok(Some(PathBuf::from(&said.value)))
     }
 
-    fn is_loopback(&self) -> bool {
+    /// The host and, if it is said, the port.
+    fn authority(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
         let rest = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
         // What stands before an @ is no host.
-        let rest = rest.rsplit('@').next().unwrap_or_default();
-        let host = match rest.strip_prefix('[') {
+        rest.rsplit('@').next().unwrap_or_default()
+    }
+
+    fn host(&self) -> &str {
+        let rest = self.authority();
+        match rest.strip_prefix('[') {
             Some(six) => six.split(']').next().unwrap_or_default(),
             None => rest.split(':').next().unwrap_or_default(),
-        };
+        }
+    }
+
+    fn is_loopback(&self) -> bool {
+        let host = self.host();
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
+}
+
+/// A data directory that the caller named and in which no hub runs.
+fn at_rest(data: &Path) -> Error {
+    let (shown, hint) = (data.display(), format!("start one: quorate serve --data {}", data.display()));
+    match std::fs::read_dir(data) {
+        Err(error) if error.kind() == ErrorKind::NotFound => refused(
+            Code::NotFound,
+            format!("there is no directory {shown}"),
+            format!("check the path, or {hint}"),
+        ),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => not_yours(data),
+        _ => refused(Code::Unavailable, format!("no hub runs on {shown}"), hint),
+    }
+}
+
+/// A data directory that is closed to whoever runs the command.
+fn not_yours(data: &Path) -> Error {
+    let message = format!("permission denied: the data directory {} is closed to you", data.display());
+    refused(Code::Forbidden, message, NOT_YOURS)
 }
 
 fn by(settings: &Settings, said: &Said) -> By {
@@ -200,7 +256,7 @@ fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
 pub(crate) fn runs(data: &Path) -> Option<String> {
     let Ready { url, pid } = Ready::read(data)?;
     let (_, address) = url.split_once("://")?;
-    let answers = std::net::TcpStream::connect(address.parse::<SocketAddr>().ok()?).is_ok();
+    let answers = TcpStream::connect(address.parse::<SocketAddr>().ok()?).is_ok();
     // In this order: whoever looks at the lock of a directory keeps a hub from starting there for that moment.
     (answers && quorate_sqlite::holder(data) == Some(pid)).then_some(url)
 }

@@ -75,7 +75,10 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
             break;
         }
     }
-    last.ok_or_else(|| Ended::new(NOT_FOUND, format!("there is no entry {key}"), "").into())
+    last.ok_or_else(|| {
+        Ended::new(NOT_FOUND, format!("there is no entry {key}"), "quorate memory list shows what there is")
+            .into()
+    })
 }
 
 /// The version before one: the nearest that is there, since a restore lets numbers jump.

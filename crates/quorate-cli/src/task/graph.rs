@@ -27,7 +27,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
     let roots = match &root {
         Some(root) if !graph.tasks.contains_key(root) => {
             let message = format!("there is no task {} among the first {SHOWN_MAX}", text::clean_line(root));
-            return Err(Ended::new(NOT_FOUND, message, "quorate task show").into());
+            return Err(Ended::new(NOT_FOUND, message, format!("quorate task show {root}")).into());
         }
         Some(root) => vec![root.clone()],
         None => graph.ends(),
