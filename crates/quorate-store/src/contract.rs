@@ -180,6 +180,8 @@ macro_rules! contract_tests {
             }
             requests {
                 d4_whoever_asks_hears_the_answer,
+                d4_a_response_may_name_only_the_conversation,
+                d4_which_of_several_questions_is_answered_is_not_guessed,
                 d5_a_wait_ends_with_its_time,
                 d5_a_late_answer_is_on_record_only,
                 d4_a_request_is_called_off_by_whoever_made_it,
