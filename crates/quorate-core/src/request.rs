@@ -163,6 +163,11 @@ impl Request {
         self.state == RequestState::Waiting
     }
 
+    /// Whether an answer to this agent is one to the request: it asked, or the answer was to go to it.
+    pub(crate) fn is_answered_to(&self, agent: AgentNo) -> bool {
+        agent == self.from || Some(agent) == self.reply_to
+    }
+
     pub(crate) fn keep(&self) -> Keep {
         if self.is_open() { Keep::AtHand } else { Keep::Stored }
     }

@@ -316,7 +316,7 @@ pub struct Setback {
     pub kind: SetbackKind,
     /// Whose try it was: the next one should be somebody else's.
     pub by: AgentNo,
-    /// Under which lease.
+    /// Under which lease; 0 once a later one was given back untouched: then nobody may say the same again.
     pub token: Token,
     /// The how many-th try it was.
     pub attempt: u16,

@@ -182,6 +182,8 @@ macro_rules! contract_tests {
             }
             requests {
                 d4_whoever_asks_hears_the_answer,
+                d4_a_response_may_name_only_the_conversation,
+                d4_which_of_several_questions_is_answered_is_not_guessed,
                 d5_a_wait_ends_with_its_time,
                 d5_a_late_answer_is_on_record_only,
                 d4_a_request_is_called_off_by_whoever_made_it,
@@ -355,6 +357,7 @@ macro_rules! contract_tests {
                 c4_an_erased_input_is_not_handed_out,
                 i3_the_same_graph_again_is_made_once,
                 i8_tokens_rise_and_stale_ones_change_nothing,
+                i8_a_failure_is_repeated_until_somebody_else_has_the_task,
                 i8_one_end_is_accepted_and_repeated,
                 i8_an_end_and_what_comes_with_it_are_one_commit,
                 i9_a_lease_ends_by_itself,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::codec;
 use crate::commit::{OpResult, Principal, Told};
 use crate::decide::{Draft, No};
 use crate::effect::{Effect, ReturnCause};
@@ -12,6 +13,7 @@ use crate::message::{Message, MessageType};
 use crate::recipient::{Home, Recipient};
 use crate::refused::{Code, Refused};
 use crate::request::{Ask, Asked, Reply, Request, RequestState};
+use crate::rows::LookupFailed;
 use crate::working::{Listener, Open};
 
 /// A message that answers one of the questions of a request.
@@ -352,20 +354,46 @@ impl Draft<'_> {
         message: &Message,
         recipients: &[Recipient],
     ) -> Result<Option<Answer>, No> {
-        let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
+        // Whoever waits is one agent, and named.
+        let (MessageType::Response, [to], true) = (message.kind, recipients, message.to.is_by_name()) else {
             return Ok(None);
         };
-        // Whoever waits is one agent, and named.
-        let ([to], true) = (recipients, message.to.is_by_name()) else { return Ok(None) };
-        let Some(request) = self.request_named(question)? else { return Ok(None) };
-        let asker = to.agent_no();
-        if asker != Some(request.from) && (asker.is_none() || asker != request.reply_to) {
-            return Ok(None);
-        }
         let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
-        let Some(from) = from else { return Ok(None) };
+        let (Some(from), Some(asker)) = (from, to.agent_no()) else { return Ok(None) };
+        let request = match (&message.in_reply_to, &message.correlation_id) {
+            (Some(question), _) => self.request_named(question)?,
+            (None, Some(conversation)) => self.request_meant(conversation, from, asker)?,
+            (None, None) => None,
+        };
+        let Some(request) = request.filter(|request| request.is_answered_to(asker)) else { return Ok(None) };
         let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
         Ok(index.map(|index| Answer { request, index, from }))
+    }
+
+    /// The request that a response means which names only the conversation: the question with this id, else the one of this
+    /// conversation that its sender has yet to answer. Which of several is not guessed: then it is a message like any other,
+    /// and so it is once nobody waits.
+    fn request_meant(
+        &self,
+        conversation: &str,
+        from: AgentNo,
+        asker: AgentNo,
+    ) -> Result<Option<Request>, No> {
+        let requests = &self.working.items().requests;
+        if requests.is_empty() {
+            return Ok(None);
+        }
+        let is_meant = |request: &&Request| {
+            let open = request.asked.iter().filter(|one| one.reply == Reply::Open);
+            request.is_answered_to(asker) && { open }.any(|one| self.may_answer(from, one.to))
+        };
+        let named = self.message_named(conversation)?;
+        let named = named.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
+        if let Some(request) = named.filter(is_meant) {
+            return Ok(Some(request.clone()));
+        }
+        let mut meant = requests.of_correlation(conversation).filter(is_meant);
+        Ok(meant.next().filter(|_| meant.next().is_none()).cloned())
     }
 
     /// Whether an agent was asked: itself, or as one of those who may take from the pool that was asked.
@@ -389,20 +417,21 @@ impl Draft<'_> {
 
     /// The request that a question made, by its id or by the id that its client gave it.
     fn request_named(&self, question: &str) -> Result<Option<Request>, No> {
-        let id = match question.parse::<MessageId>() {
-            Ok(id) => id,
-            Err(_) => match ClientId::new(question) {
-                Ok(client_id) => match self.place_of(&client_id)? {
-                    Some((seq, n)) => self.working.eras().message_id(seq, n),
-                    None => return Ok(None),
-                },
-                Err(_) => return Ok(None),
-            },
-        };
+        let Some(id) = self.message_named(question)? else { return Ok(None) };
         match self.item(&ItemKey::new(ItemKind::Request, id.to_string()))? {
             Some(Item::Request(request)) => Ok(Some(request)),
             _ => Ok(None),
         }
+    }
+
+    /// The message with this id, the hub's or its client's.
+    fn message_named(&self, name: &str) -> Result<Option<MessageId>, No> {
+        if let Ok(id) = name.parse::<MessageId>() {
+            return Ok(Some(id));
+        }
+        let Ok(client_id) = ClientId::new(name) else { return Ok(None) };
+        let place = self.place_of(&client_id)?;
+        Ok(place.map(|(seq, n)| self.working.eras().message_id(seq, n)))
     }
 
     fn place_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, No> {
@@ -435,15 +464,22 @@ impl Draft<'_> {
 
     /// How a message was answered that was sent before and went into no inbox: it replied to a request.
     pub(super) fn replied_before(&self, message: &Message, id: MessageId) -> Result<Option<OpResult>, No> {
-        let (MessageType::Response, Some(question)) = (message.kind, &message.in_reply_to) else {
-            return Ok(None);
-        };
-        if !message.to.is_by_name() {
+        if message.kind != MessageType::Response || !message.to.is_by_name() {
             return Ok(None);
         }
-        let Some(request) = self.request_named(question)? else { return Ok(None) };
-        let accepted = request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
-        Ok(Some(OpResult::Replied { id, late: !accepted }))
+        let is_it = |request: &Request| request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
+        if let Some(question) = &message.in_reply_to {
+            let request = self.request_named(question)?;
+            return Ok(request.map(|request| OpResult::Replied { id, late: !is_it(&request) }));
+        }
+        // Which question it meant is in its record: the conversation may have gone on since.
+        let body = self.rows.record(id.seq)?.as_ref().map(codec::read_body).transpose();
+        let body = body.map_err(|source| LookupFailed { what: "an answer", source: Box::new(source) })?;
+        let replied = body.into_iter().flat_map(|body| body.effects).any(|effect| match effect {
+            Effect::Changed { item: Item::Request(request), .. } => is_it(&request),
+            _ => false,
+        });
+        Ok(replied.then_some(OpResult::Replied { id, late: false }))
     }
 }
 

@@ -88,12 +88,11 @@ fn completion(end: &Completion, names: &Names<'_>, fields: &mut Fields) {
 }
 
 fn setback_fields(setback: &Setback, names: &Names<'_>) -> Fields {
-    let mut fields = vec![
-        ("kind", text(setback.kind.as_str())),
-        ("by", names.agent(setback.by)),
-        ("leaseToken", number(setback.token.0)),
-        ("attempt", number(setback.attempt)),
-    ];
+    let mut fields = vec![("kind", text(setback.kind.as_str())), ("by", names.agent(setback.by))];
+    if setback.token.0 != 0 {
+        fields.push(("leaseToken", number(setback.token.0)));
+    }
+    fields.push(("attempt", number(setback.attempt)));
     if !setback.reason.is_empty() {
         fields.push(("reason", text(&setback.reason)));
     }

@@ -25,6 +25,7 @@ pub(crate) struct Listener {
 pub(crate) struct Requests {
     open: Map<Place, Request>,
     by_asker: Map<AgentNo, BTreeSet<Place>>,
+    by_correlation: Map<String, BTreeSet<Place>>,
     listeners: Map<Place, Listener>,
     by_listener: Map<ConsumerId, BTreeSet<Place>>,
 }
@@ -47,9 +48,11 @@ impl Requests {
         let old = self.open.remove(&place);
         if let Some(old) = &old {
             forget(&mut self.by_asker, &old.from, &place);
+            forget(&mut self.by_correlation, &old.correlation, &place);
         }
         if let Some(new) = new {
             self.by_asker.entry(new.from).or_default().insert(place);
+            self.by_correlation.entry(new.correlation.clone()).or_default().insert(place);
             self.open.insert(place, new);
         }
         old
@@ -77,6 +80,17 @@ impl Requests {
     /// The request that a message made, if it waits.
     pub(crate) fn of_message(&self, seq: Seq, n: u32) -> Option<&Request> {
         self.open.get(&(seq, n))
+    }
+
+    /// The requests of a conversation, oldest first.
+    pub(crate) fn of_correlation(&self, correlation: &str) -> impl Iterator<Item = &Request> {
+        let places = self.by_correlation.get(correlation).into_iter().flatten();
+        places.filter_map(|place| self.open.get(place))
+    }
+
+    /// Whether anybody waits for an answer at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// Who waits for the answers to a request.

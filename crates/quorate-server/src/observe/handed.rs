@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use quorate_core::{DeliveryId, Message, MessageId, Op, SpaceNo, TraceContext};
+use quorate_core::{ClientId, DeliveryId, Message, MessageId, Op, SpaceNo, TraceContext};
 use quorate_engine::{Delivery, MessageRef, Space};
 
 use crate::app::App;
@@ -78,10 +78,9 @@ pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], given: O
         if message.traceparent.is_some() {
             continue;
         }
-        let context = match (given, cause_of(message)) {
-            (Some(given), _) => Some(given),
-            (None, Some(cause)) => context_of(app, space, cause).await,
-            (None, None) => step,
+        let context = match given {
+            Some(given) => Some(given),
+            None => led_to(app, space, message).await.or(step),
         };
         if let Some(context) = context {
             set(op, context);
@@ -99,27 +98,37 @@ pub(crate) async fn one_continued(
     if message.traceparent.is_some() {
         return;
     }
-    let context = match (given, cause_of(message)) {
-        (Some(given), _) => Some(given),
-        (None, Some(cause)) => context_of(app, space, cause).await,
-        (None, None) => None,
+    let context = match given {
+        Some(given) => Some(given),
+        None => led_to(app, space, message).await,
     };
     message.traceparent = context.map(|context| context.to_string());
 }
 
-async fn context_of(app: &App, space: &Space, cause: MessageId) -> Option<TraceContext> {
-    if let Some(context) = app.observed().handed.of_message(space.number(), cause) {
-        return Some(context);
+/// The trace of what a message answers, else of what caused it. One that is not there is the sender's affair, and no reason
+/// to refuse what it says.
+async fn led_to(app: &App, space: &Space, message: &Message) -> Option<TraceContext> {
+    for cause in [&message.in_reply_to, &message.causation_id].into_iter().flatten() {
+        if let Some(context) = context_of(app, space, cause).await {
+            return Some(context);
+        }
     }
-    // A cause that is not there is the sender's affair, and no reason to refuse what it says.
-    let view = space.message(cause).await.ok()?;
-    TraceContext::of(cause, &view.message)
+    None
 }
 
-/// The message that led to another one, as far as it says so by an id of ours.
-fn cause_of(message: &Message) -> Option<MessageId> {
-    let named = message.in_reply_to.as_deref().or(message.causation_id.as_deref());
-    named.and_then(|id| id.parse().ok())
+/// The trace of a message by its id, the hub's or its sender's.
+async fn context_of(app: &App, space: &Space, cause: &str) -> Option<TraceContext> {
+    let view = match cause.parse::<MessageId>() {
+        Ok(id) => match app.observed().handed.of_message(space.number(), id) {
+            Some(context) => return Some(context),
+            None => space.message(id).await,
+        },
+        // Of what lives in memory only nothing is kept.
+        Err(_) if cause.starts_with("eph_") => return None,
+        Err(_) => space.message_by_client_id(&ClientId::new(cause).ok()?).await,
+    };
+    let view = view.ok()?;
+    TraceContext::of(view.id, &view.message)
 }
 
 fn message_of(op: &Op) -> Option<&Message> {

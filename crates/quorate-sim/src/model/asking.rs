@@ -186,6 +186,7 @@ impl Asking {
                     if_unavailable: *choice,
                     kind,
                     deliver_at: None,
+                    correlation_id: (letter.content % 2 == 1).then(|| "c0".into()),
                     ..message(who, letter, sight)
                 };
                 // The hub itself cannot be answered; it asks in the name of somebody.
@@ -255,10 +256,18 @@ impl Asking {
             Who::Agent(agent) => Some(id(agent)),
             Who::Hub | Who::Holder(_) => Some(id(sight.now.0 as usize % 3)),
         };
+        let meant = by_name.unwrap_or_else(|| question.id.to_string());
+        // Some say only which conversation it is; a few give it a name of its own.
+        let (in_reply_to, correlation_id) = match (*named, *content % 3) {
+            (2, 0) => (None, Some("c0".into())),
+            (0 | 2, 1) => (None, Some(meant)),
+            _ => (Some(meant), None),
+        };
         Op::send(Message {
             from,
             kind: MessageType::Response,
-            in_reply_to: Some(by_name.unwrap_or_else(|| question.id.to_string())),
+            in_reply_to,
+            correlation_id,
             client_id: own_id.map(client_id),
             ..Message::new(Destination::Agent(to), "work", text)
         })

@@ -94,6 +94,32 @@ fn i8_a_lower_token_is_refused_and_changes_nothing() {
     );
 }
 
+// Fails under: a failure that is repeated although somebody else has the task, or had it.
+#[test]
+fn i8_a_stale_holder_hears_no_ok_for_its_failure() {
+    check(
+        "bob can x; carol can x; alice makes a of x; bob takes; bob flunks a; bob flunks a#1; +1s; carol takes; bob flunks a#1; \
+         bob returns a#1; carol returns a; bob flunks a#1; carol takes; carol finishes a with 2; bob flunks a#1; task a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 carol starts epoch 4
+            #5 a made: ready
+            bob takes a (try 1, token 1)
+            #7 a failed: due at 1s
+            accepted already by #7
+            #8 a ready
+            carol takes a (try 2, token 2)
+            refused STALE_LEASE
+            refused STALE_LEASE
+            #10 a released: ready
+            refused STALE_LEASE
+            carol takes a (try 2, token 3)
+            #12 a done
+            refused STALE_LEASE
+            a done by carol under token 3, tried 2, last failed by bob, result 2"#]],
+    );
+}
+
 // Fails under: a second end accepted.
 #[test]
 fn i8_a_task_has_one_end_and_one_result() {

@@ -8,7 +8,7 @@ use quorate_core::{
 };
 
 use super::bench::{Bench, Sent, claimed};
-use super::words::{ack, agent, deliver_to, deliver_to_all, id, payload, send};
+use super::words::{ack, agent, deliver_to, deliver_to_all, id, payload, send, with_client_id};
 use crate::{Read, Rows};
 
 fn ask(from: &str, message: Message, told: u64) -> Ask {
@@ -81,6 +81,63 @@ pub async fn d4_whoever_asks_hears_the_answer(bench: Bench) {
     assert!(bench.claim("alice", 1).await.is_empty(), "an answer is nobody's work");
     let found = request(&bench, question.id).await;
     assert_eq!((found.state, found.correlation), (RequestState::Answered, question.id.to_string()));
+}
+
+/// A response that says only which conversation it belongs to.
+fn in_conversation(from: &str, to: &str, conversation: &str, text: &str) -> Op {
+    let message = Message { payload: payload(text), ..deliver_to(to) };
+    let correlation_id = Some(conversation.to_owned());
+    send(from, Message { kind: MessageType::Response, correlation_id, ..message })
+}
+
+pub async fn d4_a_response_may_name_only_the_conversation(bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    let by_id = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    asked(&bench, "alice", ask("alice", with_client_id("bob", "q-2", "{}"), 2)).await;
+    let named = |name| Message { correlation_id: Some("c1".into()), ..deliver_to(name) };
+    asked(&bench, "alice", ask("alice", named("bob"), 3)).await;
+    // Of the same conversation, but put to somebody else.
+    asked(&bench, "alice", ask("alice", named("carol"), 4)).await;
+    for (told, conversation) in [(1, by_id.id.to_string()), (2, "q-2".into()), (3, "c1".into())] {
+        let response = || in_conversation("bob", "alice", &conversation, "42");
+        // Carol was not asked this, and what she says otherwise is a message like any other.
+        if told < 3 {
+            let carols = in_conversation("carol", "alice", &conversation, "42");
+            bench.ok(agent("carol"), vec![carols]).await;
+            assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
+        }
+        let receipt = bench.ok(agent("bob"), vec![response()]).await;
+        assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }), "{conversation}");
+        assert_eq!(heard(&bench), vec![(told, Ok("42".into()))], "{conversation}");
+        // Nobody waits any more: it is a message.
+        bench.ok(agent("bob"), vec![response()]).await;
+        assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
+    }
+    bench.ok(agent("carol"), vec![in_conversation("carol", "alice", "c1", "43")]).await;
+    assert_eq!(heard(&bench), vec![(4, Ok("43".into()))]);
+}
+
+pub async fn d4_which_of_several_questions_is_answered_is_not_guessed(mut bench: Bench) {
+    bench.start_all(&["alice", "bob"]).await;
+    let named = || Message { correlation_id: Some("c1".into()), ..deliver_to("bob") };
+    let first = asked(&bench, "alice", ask("alice", named(), 1)).await;
+    asked(&bench, "alice", ask("alice", named(), 2)).await;
+    bench.ok(agent("bob"), vec![in_conversation("bob", "alice", "c1", "which?")]).await;
+    assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1));
+    bench.ok(agent("bob"), vec![answer("bob", "alice", first.id, "1")]).await;
+    assert_eq!(heard(&bench), vec![(1, Ok("1".into()))]);
+    // Now one is left. Said again it has the same answer, also when the question is long over.
+    let message = Message { payload: payload("2"), ..with_client_id("alice", "m-1", "2") };
+    let kind = MessageType::Response;
+    let only = || Message { kind, correlation_id: Some("c1".into()), ..message.clone() };
+    let receipt = bench.ok(agent("bob"), vec![send("bob", only())]).await;
+    assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
+    assert_eq!(heard(&bench), vec![(2, Ok("2".into()))]);
+    for _ in 0..2 {
+        let again = bench.ok(agent("bob"), vec![send("bob", only())]).await;
+        assert_eq!((again.seq, &again.results), (None, &receipt.results));
+        bench.reopen().await;
+    }
 }
 
 pub async fn d5_a_wait_ends_with_its_time(bench: Bench) {

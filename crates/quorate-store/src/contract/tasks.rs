@@ -272,6 +272,27 @@ pub async fn i8_one_end_is_accepted_and_repeated(mut bench: Bench) {
     assert_eq!(&bytes[..], b"1", "the first one counts");
 }
 
+pub async fn i8_a_failure_is_repeated_until_somebody_else_has_the_task(mut bench: Bench) {
+    bench.start_all(&["alice", "bob", "carol"]).await;
+    bench.make(vec![task("held"), task("done"), task("released")]).await;
+    let old = taken(&bench.ok(agent("bob"), vec![claim("bob", 3, Waiting::No)]).await);
+    let first = bench.ok(agent("bob"), old.iter().map(|one| fail(one, true)).collect()).await;
+    let again = bench.ok(agent("bob"), old.iter().map(|one| fail(one, true)).collect()).await;
+    assert_eq!((again.seq, again.results), (None, first.results), "nobody has them yet");
+    bench.pass(1);
+    bench.sweep().await;
+    let new = taken(&bench.ok(agent("carol"), vec![claim("carol", 3, Waiting::No)]).await);
+    bench.ok(agent("carol"), vec![done(&new[1], "1"), Op::ReleaseTask(new[2].lease_ref())]).await;
+    for _ in 0..2 {
+        for stale in &old {
+            bench.refused_with(Code::StaleLease, agent("bob"), vec![fail(stale, true)]).await;
+            let release = Op::ReleaseTask(stale.lease_ref());
+            bench.refused_with(Code::StaleLease, agent("bob"), vec![release]).await;
+        }
+        bench.reopen().await;
+    }
+}
+
 pub async fn i8_an_end_and_what_comes_with_it_are_one_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), needing("b", &["a"])]).await;

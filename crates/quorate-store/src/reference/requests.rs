@@ -312,24 +312,49 @@ impl Step<'_> {
 
     /// The request that a message answers, and whose answer it is: said by somebody who was asked, to whoever asked.
     pub(super) fn answered_by(&self, message: &Message, recipients: &[Recipient]) -> Option<Answer> {
-        let question = message.in_reply_to.as_ref().filter(|_| message.kind == MessageType::Response)?;
-        let id = question.parse().ok().or_else(|| {
-            let mut sent = self.space.messages.iter();
-            let named = |sent: &&crate::reference::space::Sent| {
-                sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == question)
-            };
-            let sent = sent.find(named)?;
-            Some(MessageId { generation: self.space.generation_of(sent.seq), seq: sent.seq, n: sent.n })
-        })?;
-        let request = self.space.request(id)?;
+        if message.kind != MessageType::Response {
+            return None;
+        }
         let [to] = recipients else { return None };
         let asker = to.agent_no().filter(|_| message.to.is_by_name())?;
+        let from = self.space.agent_number(message.from.as_ref()?)?;
+        let request = match (&message.in_reply_to, &message.correlation_id) {
+            (Some(question), _) => self.space.request(self.message_called(question)?)?,
+            (None, Some(conversation)) => self.meant_by(conversation, from, asker)?,
+            (None, None) => return None,
+        };
         if asker != request.from && Some(asker) != request.reply_to {
             return None;
         }
-        let from = self.space.agent_number(message.from.as_ref()?)?;
         let index = request.asked.iter().position(|one| self.space.may_take(from, one.to.home()))?;
         Some(Answer { request, index, from })
+    }
+
+    /// The question of this id that waits for this agent to answer that one; else the only such one of this conversation.
+    fn meant_by(&self, conversation: &str, from: AgentNo, asker: AgentNo) -> Option<Request> {
+        let mut waiting = self.space.open_requests();
+        waiting.retain(|request| {
+            let asked = |one: &Asked| one.reply == Reply::Open && self.space.may_take(from, one.to.home());
+            (request.from == asker || request.reply_to == Some(asker)) && request.asked.iter().any(asked)
+        });
+        let id = self.message_called(conversation);
+        if let Some(request) = waiting.iter().find(|request| Some(request.id) == id) {
+            return Some(request.clone());
+        }
+        waiting.retain(|request| request.correlation == conversation);
+        if waiting.len() == 1 { waiting.pop() } else { None }
+    }
+
+    /// The message with this id, ours or the client's.
+    fn message_called(&self, name: &str) -> Option<MessageId> {
+        name.parse().ok().or_else(|| {
+            let mut sent = self.space.messages.iter();
+            let named = |sent: &&crate::reference::space::Sent| {
+                sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == name)
+            };
+            let sent = sent.find(named)?;
+            Some(MessageId { generation: self.space.generation_of(sent.seq), seq: sent.seq, n: sent.n })
+        })
     }
 
     pub(super) fn accept(

@@ -83,11 +83,14 @@ impl Draft<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
     }
 
-    /// The same failure again, by its token: the same answer.
+    /// The same failure again, by its token: the same answer, as long as nobody was given the task since.
     fn failed_before(&self, lease: &TaskLeaseRef, no: No) -> Result<OpResult, No> {
-        match self.task(&lease.task)?.and_then(|task| task.setback) {
+        let Some(task) = self.task(&lease.task)? else { return Err(no) };
+        let attempt = task.attempt;
+        match task.setback {
             Some(setback)
                 if setback.token == lease.token
+                    && setback.attempt == attempt
                     && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
                     && self.speaks_for(setback.by) =>
             {
@@ -97,10 +100,13 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives a task back untouched: this try does not count.
+    /// Gives a task back untouched: this try does not count. But there was a lease after the one that failed.
     pub(in crate::decide) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, No> {
         let (mut task, _) = self.held_task(lease)?;
         task.attempt -= 1;
+        if let Some(setback) = &mut task.setback {
+            setback.token = Token(0);
+        }
         task.state = TaskState::Ready { since: self.now.wall };
         self.move_task(Verb::TaskReleased, task);
         Ok(OpResult::Done)

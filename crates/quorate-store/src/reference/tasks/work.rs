@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use quorate_core::{
     AgentNo, ClaimTasks, Code, CompleteTask, Completion, ConsumerId, FailTask, HeartbeatTask, OpResult,
     PartRef, Payload, Principal, Priority, Refused, SetbackKind, Task, TaskHanded, TaskId, TaskLease,
-    TaskLeaseRef, TaskPartial, TaskState, TaskStatus, TaskTarget, Timestamp, Told, Waiting, limits,
+    TaskLeaseRef, TaskPartial, TaskState, TaskStatus, TaskTarget, Timestamp, Token, Told, Waiting, limits,
 };
 
 use super::{Claimer, no_such_task};
@@ -234,9 +234,12 @@ impl Step<'_> {
     pub(in crate::reference) fn fail_task(&mut self, fail: &FailTask) -> Result<OpResult, Refused> {
         let token = fail.lease.token;
         let held = self.task_held(&fail.lease);
-        let setback = self.space.task(&fail.lease.task).and_then(|task| task.setback.as_ref());
-        if let (Err(_), Some(setback)) = (&held, setback)
+        let task = self.space.task(&fail.lease.task);
+        let setback = task.and_then(|task| task.setback.as_ref().map(|setback| (setback, task.attempt)));
+        if let (Err(_), Some((setback, tried))) = (&held, setback)
             && setback.token == token
+            // Taken again since: somebody else holds it, or ended it.
+            && tried == setback.attempt
             && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
             && self.is(setback.by)
         {
@@ -253,6 +256,8 @@ impl Step<'_> {
     pub(in crate::reference) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, Refused> {
         let (mut task, _) = self.task_held(lease)?;
         task.attempt -= 1;
+        // The lease of the failure before is not the last one any more.
+        task.setback.iter_mut().for_each(|setback| setback.token = Token(0));
         task.state = TaskState::Ready { since: self.now.wall };
         self.set_task(task);
         Ok(OpResult::Done)
