@@ -234,6 +234,7 @@ fn facts(message: &Value) -> Facts {
         .add("type", text("type"))
         .add("action", text("action"))
         .add("priority", urgency(&message["priority"]))
+        .add("origin", text("origin"))
         .add("session", text("sessionId"))
         .add("answers", text("inReplyTo"))
         .add("confidence", text("confidence"))

@@ -4,6 +4,7 @@ mod admin;
 mod observe;
 mod times;
 mod wall;
+mod webhooks;
 
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -48,6 +49,8 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     insecure_listen: bool,
     #[command(flatten)]
+    webhooks: webhooks::WebhookArgs,
+    #[command(flatten)]
     wall: wall::WallArgs,
     #[command(flatten)]
     times: times::TimeArgs,
@@ -60,7 +63,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
     let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
-    let tls = args.wall.tls(&journal)?;
+    let (tls, webhooks) = (args.wall.tls(&journal)?, args.webhooks.read(&journal)?);
     // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
     let door = Door::new(args.listen, tls, args.insecure_listen)?;
     let engines = recover(&data, args.times.engine(), &clock, &journal)?;
@@ -71,6 +74,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         times: args.times.times(),
         journal: journal.clone(),
         otlp,
+        webhooks,
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

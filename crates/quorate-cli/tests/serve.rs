@@ -186,6 +186,11 @@ fn the_guide_to_http_works_as_it_is_written() {
 }
 
 #[test]
+fn e1_the_guide_to_webhooks_works_as_it_is_written() {
+    works_as_it_is_written("webhooks.md");
+}
+
+#[test]
 fn the_guide_to_dialects_works_as_it_is_written() {
     works_as_it_is_written("dialects.md");
 }

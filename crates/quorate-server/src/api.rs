@@ -48,6 +48,8 @@ pub(crate) struct Operation {
     /// The parameters in the path, with their shapes.
     in_path: Vec<(&'static str, Shape)>,
     in_query: Option<Shape>,
+    /// Headers of its own, with their shapes and what they say.
+    in_headers: Vec<(&'static str, Shape, &'static str)>,
     body: Option<Shape>,
     /// Another media type in which it may be sent.
     also_as: Option<&'static str>,
@@ -110,6 +112,7 @@ impl Operation {
             who,
             in_path: Vec::new(),
             in_query: None,
+            in_headers: Vec::new(),
             body: None,
             also_as: None,
             answers: Vec::new(),
@@ -151,6 +154,12 @@ impl Operation {
     /// What may stand behind the question mark: the fields of this type.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.in_query = Some(Arc::new(|generator| T::json_schema(generator)));
+        self
+    }
+
+    /// A header that means something to this call only. It may be left out, as far as the description says.
+    pub(crate) fn header<T: JsonSchema>(mut self, name: &'static str, about: &'static str) -> Self {
+        self.in_headers.push((name, shape_of::<T>(), about));
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
-use quorate_core::{IdempotencyKey, Principal, SpaceName, SpaceNo};
+use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName, SpaceNo};
 use quorate_engine::{Engine, Error, Flags, Space};
 use tokio::sync::Mutex;
 use tower::ServiceExt as _;
@@ -93,7 +93,22 @@ impl App {
             let space = app.make_space(info.name).await?;
             app.drivers().take_up(&space).await?;
         }
+        app.check_webhooks()?;
         Ok(app)
+    }
+
+    /// What comes from outside must have somewhere to go. A space is not made for it: a slip of the pen would be a tenant.
+    fn check_webhooks(&self) -> Result<(), Refused> {
+        let lost = self.settings().webhooks.iter().find(|one| self.space(one.space()).is_none());
+        lost.map_or(Ok(()), |lost| {
+            let detail = format!(
+                "webhook {} goes to space {:?}, which there is not",
+                lost.name(),
+                lost.space().as_str()
+            );
+            Err(Refused::new(Code::NotFound, detail)
+                .hint("start the hub without it, make the space with POST /v1/spaces, and start it again"))
+        })
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

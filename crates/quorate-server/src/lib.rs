@@ -20,6 +20,7 @@ mod sign_in;
 mod tls;
 mod turn_away;
 mod unread;
+mod webhook;
 mod wire;
 mod ws;
 
@@ -35,6 +36,7 @@ pub use listen::{Listening, Reserved, ServeError};
 pub use otlp::{Otlp, otlp_of};
 pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
 pub use tls::{Tls, TlsError};
+pub use webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX, Webhook, Webhooks};
 
 /// The description of the interface: OpenAPI 3.1 in JSON, as `GET /v1/openapi.json` answers it.
 #[must_use]

@@ -22,6 +22,7 @@ mod flags;
 mod state;
 
 mod sign_in;
+mod webhooks;
 
 mod dialect_memory;
 mod dialects;
@@ -131,6 +132,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         procedures::routes(),
         approvals::routes(),
         flags::routes(),
+        webhooks::routes(),
     ]
     .into_iter()
     .flatten()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::journal::Journal;
 use crate::otlp::Otlp;
+use crate::webhook::Webhooks;
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -27,6 +28,8 @@ pub struct Settings {
     pub journal: Journal,
     /// Where spans go, if anywhere.
     pub otlp: Option<Otlp>,
+    /// Who may bring events from outside.
+    pub webhooks: Webhooks,
 }
 
 /// How long the hub waits for those who are slow.

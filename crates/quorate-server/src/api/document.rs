@@ -159,6 +159,12 @@ fn parameters(operation: &Operation, shapes: &mut Shapes) -> Vec<Value> {
     if let Some(shape) = &operation.in_query {
         all.extend(in_query(shape, shapes));
     }
+    for (name, shape, about) in &operation.in_headers {
+        let schema = shape(&mut shapes.read);
+        all.push(
+            json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
+        );
+    }
     if operation.who != Who::Everybody {
         all.push(json!({"$ref": "#/components/parameters/Quorate-Space"}));
     }

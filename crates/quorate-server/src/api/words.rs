@@ -148,6 +148,14 @@ word!(
     Object => json_schema!({"type": "object", "minProperties": 1})
 );
 word!(
+    /// A signature, as GitHub writes it.
+    Signature => made("^sha256=[0-9a-fA-F]{64}$")
+);
+word!(
+    /// The kind of an event.
+    EventWord => made("^[A-Za-z0-9._-]{1,64}$")
+);
+word!(
     /// An id in a header: plain ASCII.
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
 );

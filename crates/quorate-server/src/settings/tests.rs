@@ -6,6 +6,7 @@ use super::{HEADER_BYTES_MAX, Limits, Patience, Times};
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::routes::PAGES_PER_PERSON_MAX;
 use crate::sign_in::{CODES_MAX, CODES_PER_PERSON_MAX};
+use crate::webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
 
 /// The rows of the table, in its order.
 fn true_limits() -> Vec<(&'static str, u128)> {
@@ -36,6 +37,9 @@ fn true_limits() -> Vec<(&'static str, u128)> {
         ("sign-in codes of one person", CODES_PER_PERSON_MAX as u128),
         ("sign-in codes of everybody", CODES_MAX as u128),
         ("pages of one person", PAGES_PER_PERSON_MAX as u128),
+        ("webhooks of a hub", WEBHOOKS_MAX as u128),
+        ("bytes of the secret of a webhook, at least", WEBHOOK_SECRET_BYTES_MIN as u128),
+        ("bytes of the secret of a webhook, at most", WEBHOOK_SECRET_BYTES_MAX as u128),
         ("ms for a TLS handshake", patience.handshake.as_millis()),
         ("ms for the headers of a request", patience.headers.as_millis()),
         ("ms for the body of a request", patience.body.as_millis()),

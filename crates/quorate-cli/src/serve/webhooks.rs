@@ -1,0 +1,110 @@
+//! Webhooks, as the command line says them: which there are, where their secrets are, and where events go.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use clap::Args;
+use quorate_core::{Destination, Refused, SpaceName};
+use quorate_server::{Journal, Level, WEBHOOK_SECRET_BYTES_MAX, Webhook, Webhooks};
+use serde_json::json;
+
+use crate::exit::{Ended, USAGE};
+
+#[derive(Args, Debug)]
+pub(crate) struct WebhookArgs {
+    /// Take signed events from outside at /v1/webhooks/NAME, and send them on: to an agent, topic:…, role:… or can:….
+    /// NAME@SPACE is in another space. May be given several times.
+    #[arg(long = "webhook", value_name = "NAME=SECRET_FILE:DESTINATION")]
+    webhooks: Vec<String>,
+}
+
+/// What was said, in its parts.
+#[derive(Debug, PartialEq)]
+struct Parts<'a> {
+    name: &'a str,
+    space: Option<&'a str>,
+    file: &'a Path,
+    to: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    /// A file whose name holds a colon cannot be named; a destination can.
+    fn of(said: &'a str) -> Option<Self> {
+        let (name, rest) = said.split_once('=')?;
+        let (file, to) = rest.split_once(':')?;
+        let (name, space) = match name.split_once('@') {
+            Some((name, space)) => (name, Some(space)),
+            None => (name, None),
+        };
+        let is_whole = ![name, file, to].iter().any(|part| part.is_empty());
+        is_whole.then_some(Self { name, space, file: Path::new(file), to })
+    }
+}
+
+impl WebhookArgs {
+    /// All of them, with their secrets read. Nothing is made or opened before this is known to be good.
+    pub(crate) fn read(&self, journal: &Journal) -> anyhow::Result<Webhooks> {
+        let all = self.webhooks.iter().map(|said| one(said, journal)).collect::<anyhow::Result<_>>()?;
+        Ok(Webhooks::new(all).map_err(|refused| wrong("--webhook", &refused))?)
+    }
+}
+
+fn one(said: &str, journal: &Journal) -> anyhow::Result<Webhook> {
+    let parts = Parts::of(said).ok_or_else(|| {
+        let hint = "write NAME=SECRET_FILE:DESTINATION, as in github=github.secret:topic:github";
+        Ended::new(USAGE, format!("--webhook {said}: that is no webhook"), hint)
+    })?;
+    let flag = format!("--webhook {}", parts.name);
+    let wrong = |refused: Refused| wrong(&flag, &refused);
+    let to: Destination = parts.to.parse().map_err(wrong)?;
+    let webhook = Webhook::new(parts.name, to, secret_in(parts.file, &flag, journal)?).map_err(wrong)?;
+    Ok(match parts.space {
+        Some(space) => webhook.in_space(SpaceName::new(space).map_err(wrong)?),
+        None => webhook,
+    })
+}
+
+fn wrong(flag: &str, refused: &Refused) -> Ended {
+    Ended::new(USAGE, format!("{flag}: {}", refused.detail), refused.hint.clone())
+}
+
+/// The secret of a file, without the end of its line: that is the editor's.
+fn secret_in(file: &Path, flag: &str, journal: &Journal) -> Result<Vec<u8>, Ended> {
+    let unreadable = |error: std::io::Error| {
+        let message = format!("{flag}: the secret in {} cannot be read: {error}", file.display());
+        Ended::new(USAGE, message, "make one: (umask 077; openssl rand -hex 32 > FILE)")
+    };
+    let about = fs::metadata(file).map_err(unreadable)?;
+    if about.len() > 2 * WEBHOOK_SECRET_BYTES_MAX as u64 || !about.is_file() {
+        let message = format!("{flag}: {} holds no secret", file.display());
+        return Err(Ended::new(USAGE, message, "name a file that holds the secret, and nothing else"));
+    }
+    let mode = about.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let fix = format!("chmod 600 {}", file.display());
+        let facts = [("file", json!(file)), ("mode", json!(format!("{mode:03o}"))), ("fix", json!(fix))];
+        journal.say(Level::Warn, "the secret of a webhook is open to others", &facts);
+    }
+    let mut secret = fs::read(file).map_err(unreadable)?;
+    secret.truncate(secret.trim_ascii_end().len());
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Parts;
+
+    #[test]
+    fn e1_a_webhook_is_read_in_its_parts() {
+        let parts = |name, space, file, to| Some(Parts { name, space, file: Path::new(file), to });
+        assert_eq!(Parts::of("gh=a/b.secret:bob"), parts("gh", None, "a/b.secret", "bob"));
+        assert_eq!(Parts::of("gh=s:topic:github.push"), parts("gh", None, "s", "topic:github.push"));
+        assert_eq!(Parts::of("gh@team=s=t:can:review"), parts("gh", Some("team"), "s=t", "can:review"));
+        for wrong in ["", "gh", "gh=", "gh=file", "gh=file:", "gh=:bob", "=file:bob", "gh:file=bob"] {
+            assert_eq!(Parts::of(wrong), None, "{wrong}");
+        }
+    }
+}

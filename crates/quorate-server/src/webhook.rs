@@ -1,0 +1,225 @@
+//! Webhooks: who may bring events from outside without a token, by a signature over what it sends. Which there are is said where
+//! the hub is started, never over the network. What becomes of an event is in `routes/webhooks.rs`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use quorate_core::{Code, Destination, Refused, SpaceName};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+
+use crate::app::DEFAULT_SPACE;
+
+/// Webhooks of one hub.
+pub const WEBHOOKS_MAX: usize = 64;
+/// Bytes of a secret: what is shorter can be guessed by whoever has seen one event.
+pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
+/// Bytes of a secret: a longer one is another file.
+pub const WEBHOOK_SECRET_BYTES_MAX: usize = 4096;
+/// Letters of a name, and of the word for an event: with what stands before them they are an origin and an action.
+const WORD_MAX: usize = 64;
+
+/// Where events of one kind come in, and where they go.
+#[derive(Clone)]
+pub struct Webhook {
+    name: String,
+    space: SpaceName,
+    to: Destination,
+    secret: Vec<u8>,
+}
+
+impl Webhook {
+    /// A webhook under a name, in the default space.
+    ///
+    /// # Errors
+    /// `INVALID` for a name that is no word, and for a secret that is too short or too long. The secret is not told.
+    pub fn new(name: &str, to: Destination, secret: Vec<u8>) -> Result<Self, Refused> {
+        if !is_word(name) {
+            return Err(Refused::new(Code::Invalid, format!("{name:?} is no name of a webhook"))
+                .hint(format!("use 1 to {WORD_MAX} letters, digits, and - _ or .")));
+        }
+        if !(WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX).contains(&secret.len()) {
+            let detail = format!("the secret of webhook {name} has {} bytes", secret.len());
+            let range = format!("{WEBHOOK_SECRET_BYTES_MIN} to {WEBHOOK_SECRET_BYTES_MAX}");
+            return Err(Refused::new(Code::Invalid, detail)
+                .hint(format!("give it {range} bytes: openssl rand -hex 32 makes a good one")));
+        }
+        Ok(Self { name: name.to_owned(), space: SpaceName::new(DEFAULT_SPACE)?, to, secret })
+    }
+
+    /// In another space.
+    #[must_use]
+    pub fn in_space(self, space: SpaceName) -> Self {
+        Self { space, ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn space(&self) -> &SpaceName {
+        &self.space
+    }
+
+    pub(crate) fn to(&self) -> &Destination {
+        &self.to
+    }
+}
+
+impl fmt::Debug for Webhook {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhook").field("name", &self.name).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+/// All webhooks of a hub.
+#[derive(Clone, Default, Debug)]
+pub struct Webhooks(BTreeMap<String, Webhook>);
+
+impl Webhooks {
+    /// # Errors
+    /// `INVALID` for two under one name, `LIMIT_EXCEEDED` for more than there may be.
+    pub fn new(list: Vec<Webhook>) -> Result<Self, Refused> {
+        if list.len() > WEBHOOKS_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("{} webhooks", list.len()))
+                .limit(WEBHOOKS_MAX as u64)
+                .hint("let several events come in by one; their kind is in the action of the message"));
+        }
+        let mut all = BTreeMap::new();
+        for webhook in list {
+            if let Some(other) = all.insert(webhook.name.clone(), webhook) {
+                let detail = format!("there are two webhooks {}", other.name);
+                return Err(Refused::new(Code::Invalid, detail)
+                    .hint("give each a name of its own; one goes to one place, which may be a topic"));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Webhook> {
+        self.0.values()
+    }
+
+    /// The webhook of this name, if what came is signed with its secret: `sha256=` and the HMAC-SHA-256 of the body in hex.
+    /// For a name that is none the same work is done, so that the time says no more than the answer.
+    pub(crate) fn signed(&self, name: &str, signature: Option<&str>, body: &[u8]) -> Option<&Webhook> {
+        let known = self.0.get(name);
+        let secret = known.map_or(&b"nobody knows a webhook of this name"[..], |webhook| &webhook.secret);
+        let given = signature.and_then(|text| digest_in(text.strip_prefix("sha256=")?));
+        let fits = code_of(secret, body).ct_eq(&given.unwrap_or_default());
+        known.filter(|_| given.is_some() && bool::from(fits))
+    }
+}
+
+/// HMAC-SHA-256, as RFC 2104 has it.
+fn code_of(secret: &[u8], body: &[u8]) -> [u8; 32] {
+    // A key of any length is one; there is nothing that could go wrong.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; 32] };
+    mac.update(body);
+    mac.finalize().into_bytes().into()
+}
+
+fn digest_in(hex: &str) -> Option<[u8; 32]> {
+    let mut digest = [0; 32];
+    if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// What may be part of an origin or an action: it stands in the log, and agents choose by it.
+pub(crate) fn is_word(text: &str) -> bool {
+    let may = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=WORD_MAX).contains(&text.len()) && text.bytes().all(may)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Webhook, Webhooks, code_of, digest_in, is_word};
+
+    const SECRET: &[u8] = b"It's a Secret to Everybody";
+
+    fn hook(name: &str) -> Webhook {
+        Webhook::new(name, "bob".parse().expect("an agent"), SECRET.to_vec()).expect("a webhook")
+    }
+
+    // Fails under: another hash, a secret that is cut or not hashed when it is long, a body that is changed.
+    #[test]
+    fn e1_the_vectors_of_rfc_4231() {
+        let long = [0xaa; 131];
+        let fifty = |byte| [byte; 50];
+        let count: Vec<u8> = (1..=25).collect();
+        let both: &[u8] =
+            b"This is a test using a larger than block-size key and a larger than block-size data. \
+            The key needs to be hashed before being used by the HMAC algorithm.";
+        let vectors: [(&[u8], &[u8], &str); 6] = [
+            (&[0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+            (
+                b"Jefe",
+                b"what do ya want for nothing?",
+                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+            ),
+            (&[0xaa; 20], &fifty(0xdd), "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"),
+            (&count, &fifty(0xcd), "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"),
+            (
+                &long,
+                b"Test Using Larger Than Block-Size Key - Hash Key First",
+                "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54",
+            ),
+            (&long, both, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"),
+        ];
+        for (key, data, code) in vectors {
+            assert_eq!(code_of(key, data), digest_in(code).expect("hex"));
+        }
+    }
+
+    // The example of GitHub's own documentation. Fails under: a signature that is not over the very bytes.
+    #[test]
+    fn e1_a_signature_is_good_for_its_name_its_secret_and_its_bytes() {
+        let all = Webhooks::new(vec![hook("github")]).expect("webhooks");
+        let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let is_good =
+            |name: &str, signature: &str, body: &[u8]| all.signed(name, Some(signature), body).is_some();
+        assert!(is_good("github", good, b"Hello, World!"));
+        assert!(is_good("github", &good.to_uppercase().replace("SHA256", "sha256"), b"Hello, World!"));
+        assert!(!is_good("github", good, b"Hello, World"));
+        assert!(!is_good("gitlab", good, b"Hello, World!"));
+        for wrong in [
+            "",
+            "sha256=",
+            &good[7..],
+            &good[..70],
+            &good.replace("sha256", "sha1"),
+            "sha256=zz",
+            &good.replace('7', "é"),
+        ] {
+            assert!(!is_good("github", wrong, b"Hello, World!"), "{wrong}");
+        }
+        assert!(all.signed("github", None, b"").is_none());
+        // Nobody is let in by the secret that stands for those that are none.
+        let of_nobody = code_of(b"nobody knows a webhook of this name", b"x");
+        let hex: String = of_nobody.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(!is_good("gitlab", &format!("sha256={hex}"), b"x"));
+        assert!(!is_good("github", &format!("sha256={}", "0".repeat(64)), b"x"));
+    }
+
+    #[test]
+    fn e1_names_are_words_and_secrets_are_not_short_and_not_shown() {
+        for name in ["", "a b", "../x", "é", &"x".repeat(65)] {
+            assert!(!is_word(name), "{name}");
+            assert!(Webhook::new(name, "bob".parse().expect("an agent"), SECRET.to_vec()).is_err());
+        }
+        for secret in [&b""[..], b"short", &[b'x'; 4097]] {
+            let refused = Webhook::new("a", "bob".parse().expect("an agent"), secret.to_vec());
+            assert!(!refused.expect_err("too short").detail.contains("short"));
+        }
+        assert!(!format!("{:?}", hook("a")).contains("Secret"));
+        assert!(Webhooks::new(vec![hook("a"), hook("a")]).is_err());
+        assert!(Webhooks::new((0..65).map(|n| hook(&n.to_string())).collect()).is_err());
+    }
+}
