@@ -6,7 +6,7 @@ use quorate_core::Code;
 use quorate_engine::Error;
 use quorate_sqlite::{BackupError, OpenError, RestoreError};
 
-use crate::text;
+use crate::{text, verify};
 
 // How a command can end, with the exit code that `ux.md` and the guide give it. `serve` and `verify` say the same things with
 // the codes of `sysexits.h`, since whatever starts them looks for those; `told_by` is the table.
@@ -81,6 +81,9 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 fn classify(error: &anyhow::Error) -> (u8, String, String) {
     if let Some(ended) = error.downcast_ref::<Ended>() {
         return (ended.code, String::new(), ended.hint.clone());
+    }
+    if error.is::<verify::Damaged>() {
+        return (DAMAGED, String::new(), verify::Damaged::HINT.to_owned());
     }
     if let Some(open) = error.downcast_ref::<OpenError>() {
         return of_open(open);

@@ -8,6 +8,7 @@ use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
 use crate::alarm::Alarms;
+use crate::audit::Auditor;
 use crate::consistency::Checks;
 use crate::door::{Door, Options};
 use crate::error::Error;
@@ -36,6 +37,7 @@ pub struct Engine {
     sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
     pub(crate) checks: Checks,
     pub(crate) lines: Lines,
+    pub(crate) auditor: Auditor,
 }
 
 impl Engine {
@@ -72,8 +74,8 @@ impl Engine {
         let store = open(wiring)?;
         let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
-        let (sweeps, lines) = (Mutex::default(), Lines::default());
-        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines }))
+        let (sweeps, lines, auditor) = (Mutex::default(), Lines::default(), Auditor::default());
+        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines, auditor }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.
