@@ -8,7 +8,7 @@ use quorate_engine::Error;
 use quorate_sqlite::{BackupError, OpenError, RestoreError};
 
 use crate::advice::{self, Typed};
-use crate::text;
+use crate::{text, verify};
 
 // How a command can end, with the exit code that `ux.md` and the guide give it. `serve` and `verify` say the same things with
 // the codes of `sysexits.h`, since whatever starts them looks for those; `told_by` is the table.
@@ -102,6 +102,9 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
     if let Some(ended) = error.downcast_ref::<Ended>() {
         let name = named(ended.code).map(|code| code.to_string());
         return (ended.code, name.unwrap_or_default(), ended.hint.clone());
+    }
+    if error.is::<verify::Damaged>() {
+        return (DAMAGED, Code::StorageFailed.to_string(), verify::Damaged::HINT.to_owned());
     }
     if let Some(open) = error.downcast_ref::<OpenError>() {
         return of_open(open);

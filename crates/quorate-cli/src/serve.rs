@@ -1,6 +1,7 @@
 //! `quorate serve`: a hub that others talk to over the network.
 
 mod admin;
+mod check;
 mod observe;
 mod times;
 mod wall;
@@ -20,6 +21,8 @@ use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) use check::Checks;
 
 use crate::exit::{Ended, STORAGE_FAILED, USAGE};
 use crate::hub::READY;
@@ -55,6 +58,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     times: times::TimeArgs,
     #[command(flatten)]
+    check: check::CheckArgs,
+    #[command(flatten)]
     observe: observe::ObserveArgs,
 }
 
@@ -66,7 +71,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (tls, webhooks) = (args.wall.tls(&journal)?, args.webhooks.read(&journal)?);
     // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
     let door = Door::new(args.listen, tls, args.insecure_listen)?;
-    let engines = recover(&data, args.times.engine(), &clock, &journal)?;
+    let checks = args.check.checks();
+    let engines = recover(&data, args.times.engine(), checks, &clock, &journal)?;
+    checks.newest(&engines, &journal).await?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
@@ -87,6 +94,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         _ = interrupt.recv() => None,
         failure = served.engines.public.failure() => Some(failure),
         failure = served.engines.private.failure() => Some(failure),
+        // What goes on top of damaged data would be lost with it.
+        damaged = checks.go_on(&served.engines, &journal) => return Err(damaged.into()),
     };
     if let Some(failure) = failed {
         journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
@@ -135,7 +144,7 @@ impl Served {
         door: Door,
         journal: &Journal,
     ) -> anyhow::Result<Self> {
-        let Engines { public, private } = &engines;
+        let Engines { public, private, .. } = &engines;
         let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
         let space = public.space("default".parse()?).await?;
         let token_file = admin::token_file(data, &space, journal).await?;
@@ -165,7 +174,9 @@ impl Served {
         let here = |port| Door::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, false);
         let door = here(PORT).or_else(|_| here(0))?;
         let (clock, silent) = (SystemClock::new(), Journal::default());
-        let engines = recover(data, quorate_engine::Options::default(), &clock, &silent)?;
+        let checks = Checks::default();
+        let engines = recover(data, quorate_engine::Options::default(), checks, &clock, &silent)?;
+        checks.newest(&engines, &silent).await?;
         Self::start(data, engines, Settings::default(), door, &silent).await
     }
 
@@ -192,25 +203,34 @@ pub(crate) fn close_to_others() {
 pub(crate) struct Engines {
     pub(crate) public: Arc<Engine>,
     private: Arc<Engine>,
+    /// Whether all of the data was checked before it was opened.
+    checked: bool,
 }
 
 impl Engines {
+    /// Each with what its spaces are told by in reports.
+    fn both(&self) -> [(&Arc<Engine>, &'static str); 2] {
+        [(&self.public, ""), (&self.private, "quorate.private/")]
+    }
+
     pub(crate) async fn close(&self) {
         self.public.close().await;
         self.private.close().await;
     }
 }
 
-/// Opens the data directory, and says how long that took.
+/// Checks the data directory if that is quick, opens it, and says how long that took.
 pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
+    checks: Checks,
     clock: &Arc<SystemClock>,
     journal: &Journal,
 ) -> anyhow::Result<Engines> {
     let begun = clock.now();
     let version = env!("CARGO_PKG_VERSION");
     journal.say(Level::Info, "starting", &[("data", json!(data)), ("version", json!(version))]);
+    let checked = checks.whole(data, journal)?;
     let start = |options, data: &Path| {
         Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
             Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
@@ -224,7 +244,10 @@ pub(crate) fn recover(
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
     let spaces = public.store().spaces().len();
     journal.say(Level::Info, "recovered", &[("ms", json!(ms)), ("spaces", json!(spaces))]);
-    Ok(Engines { public, private })
+    if checked {
+        [&public, &private].into_iter().for_each(|engine| engine.audited_whole());
+    }
+    Ok(Engines { public, private, checked })
 }
 
 /// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told

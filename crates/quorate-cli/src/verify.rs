@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quorate_core::Seq;
-use quorate_sqlite::{Bad, Checkpoint, Report};
+use quorate_sqlite::{Bad, Checkpoint, OpenError, Report};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,7 +49,10 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
 /// When it is not what was written, or cannot be read.
 pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
     let checkpoints = checkpoint.map(read_checkpoints).transpose()?;
-    let report = quorate_sqlite::verify(data, checkpoints.as_deref())?;
+    let report = match quorate_sqlite::verify(data, checkpoints.as_deref()) {
+        Ok(report) => report,
+        Err(error) => return Err(unreadable(data, error, as_json)),
+    };
     if as_json {
         text::print(to_json(&report).to_string());
     } else {
@@ -57,18 +60,49 @@ pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> an
     }
     match report.first_bad {
         None => Ok(()),
-        Some(bad) => Err(Ended {
-            code: DAMAGED,
-            message: format!(
-                "the data is not what was written: {} at record {}{}",
-                bad.damage,
-                bad.seq,
-                in_space(&bad)
-            ),
-            hint: "nothing was changed; keep the directory, and restore a backup into a new one".into(),
-        }
-        .into()),
+        Some(bad) => Err(damaged(&bad).into()),
     }
+}
+
+const WHAT_TO_DO: &str = "nothing was changed; keep the directory, and restore a backup into a new one";
+
+/// How a command ends that found damaged data.
+pub(crate) fn damaged(bad: &Bad) -> Ended {
+    not_what_was_written(bad.damage.as_str(), bad.seq, &text::clean(&bad.space))
+}
+
+/// The same in words of its own.
+pub(crate) fn not_what_was_written(damage: &str, seq: Seq, space: &str) -> Ended {
+    let place = if space.is_empty() { String::new() } else { format!(" of space {space}") };
+    let message = format!("the data is not what was written: {damage} at record {seq}{place}");
+    Ended::new(DAMAGED, message, WHAT_TO_DO)
+}
+
+/// There is no log to walk. Whoever reads the document learns that from it as well.
+fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
+    // A directory without its database has lost it; one that is not there was never named rightly.
+    let lost = matches!(error, OpenError::Missing { .. }) && data.exists();
+    let is_damage = error.is_damage() || lost;
+    if as_json && (is_damage || matches!(error, OpenError::Missing { .. })) {
+        let detail = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let detail = detail.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let bad = json!({ "space": "", "seq": 0, "damage": "unreadable", "detail": detail });
+        text::print(json!({ "ok": false, "spaces": [], "firstBad": bad }).to_string());
+    }
+    match error {
+        OpenError::Newer { .. } => error.into(),
+        error if is_damage => Damaged(error).into(),
+        error => error.into(),
+    }
+}
+
+/// What cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct Damaged(OpenError);
+
+impl Damaged {
+    pub(crate) const HINT: &'static str = WHAT_TO_DO;
 }
 
 fn in_space(bad: &Bad) -> String {

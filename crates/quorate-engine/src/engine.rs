@@ -8,6 +8,7 @@ use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
 use crate::alarm::Alarms;
+use crate::audit::Auditor;
 use crate::causes::Causes;
 use crate::consistency::Checks;
 use crate::door::{Door, Options};
@@ -38,6 +39,7 @@ pub struct Engine {
     pub(crate) checks: Checks,
     pub(crate) lines: Lines,
     pub(crate) causes: Causes,
+    pub(crate) auditor: Auditor,
 }
 
 impl Engine {
@@ -74,8 +76,22 @@ impl Engine {
         let store = open(wiring)?;
         let door = Door::new(options, Arc::clone(&chance));
         let (guard, checks) = (Guard::default(), Checks::default());
-        let (sweeps, lines, causes) = (Mutex::default(), Lines::default(), Causes::default());
-        Ok(Arc::new(Self { store, clock, chance, door, guard, post, alarms, sweeps, checks, lines, causes }))
+        let (sweeps, lines) = (Mutex::default(), Lines::default());
+        let (causes, auditor) = (Causes::default(), Auditor::default());
+        Ok(Arc::new(Self {
+            store,
+            clock,
+            chance,
+            door,
+            guard,
+            post,
+            alarms,
+            sweeps,
+            checks,
+            lines,
+            causes,
+            auditor,
+        }))
     }
 
     /// A space; made if there is none. Its clock runs from now on.

@@ -6,6 +6,7 @@
 
 mod alarm;
 mod approvals;
+mod audit;
 mod budget;
 mod causes;
 mod check;
@@ -43,6 +44,7 @@ mod watch;
 mod why;
 
 pub use approvals::{ApprovalPage, ApprovalView, canonical_action};
+pub use audit::{Audited, Unsound};
 pub use consistency::{Check, Finding};
 pub use door::Options;
 pub use engine::Engine;

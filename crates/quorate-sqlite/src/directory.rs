@@ -166,6 +166,17 @@ pub fn private_of(directory: &Path) -> PathBuf {
     directory.join(PRIVATE)
 }
 
+/// How many bytes the databases of a data directory have with their write-ahead logs; `None` if there is none yet.
+#[must_use]
+pub fn data_bytes(directory: &Path) -> Option<u64> {
+    let length = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
+    let all_of = |directory: &Path| {
+        let wal = length(directory.join(format!("{DATABASE}-wal"))).unwrap_or(0);
+        length(database_of(directory)).map(|database| database + wal)
+    };
+    all_of(directory).map(|bytes| bytes + all_of(&private_of(directory)).unwrap_or(0))
+}
+
 pub(crate) fn database_of(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }

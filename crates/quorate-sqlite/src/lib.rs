@@ -30,7 +30,7 @@ mod sabotage;
 
 pub use backup::{BackupError, RestoreError, backup, backup_dry, restore, restore_dry};
 pub use bare::{Bare, bare_loop};
-pub use directory::{OpenError, holder, private_of};
+pub use directory::{OpenError, data_bytes, holder, private_of};
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, How, Repeat};
 pub use disk::{Counters, Disk, FileCounters, FileKind};

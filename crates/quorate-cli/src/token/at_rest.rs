@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{CreateArgs, made, moment};
 use crate::hub;
-use crate::serve::{close_to_others, recover};
+use crate::serve::{Checks, close_to_others, recover};
 use crate::shape::Shape;
 
 /// Makes the token by a commit of the hub itself, as a start makes the first one.
@@ -25,8 +25,8 @@ pub(super) async fn create(
         return Ok(());
     }
     close_to_others();
-    let engines =
-        recover(data, quorate_engine::Options::default(), &SystemClock::new(), &Journal::default())?;
+    let (options, checks) = (quorate_engine::Options::default(), Checks::default());
+    let engines = recover(data, options, checks, &SystemClock::new(), &Journal::default())?;
     let done = commit(&engines.public, space, args).await;
     engines.close().await;
     made(args, &done?, shape)

@@ -138,6 +138,19 @@ struct StatsOut {
     queue_depth: DepthOut,
     /// How many tasks are in each state.
     tasks: BTreeMap<&'static str, u64>,
+    /// How far the log was found to be what was written, since the hub's start.
+    audit: Option<AuditedOut>,
+}
+
+/// How far the log was looked at.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Audited")]
+struct AuditedOut {
+    /// Up to this record, from the first one on.
+    verified_to: u64,
+    #[schemars(with = "words::Time")]
+    verified_at: String,
 }
 
 /// How many deliveries wait to be taken, by priority.
@@ -180,6 +193,11 @@ pub(crate) async fn stats(call: Call) -> Answer {
     let published = call.space.published();
     let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
     let [low, normal, high, urgent] = published.ready_by_level;
+    let audit = call
+        .app
+        .engine()
+        .audited(call.space.number())
+        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::shown(audited.at) });
     ok(&StatsOut {
         seq: published.head.seq.0,
         at: time::shown(published.head.at),
@@ -188,5 +206,6 @@ pub(crate) async fn stats(call: Call) -> Answer {
         queue_depth: DepthOut { low, normal, high, urgent },
         deliveries: DeliveriesOut::new(&published.counts),
         tasks: task_counts(&published.tasks),
+        audit,
     })
 }

@@ -1,0 +1,127 @@
+//! Whether the data is what was written: all of it before the start if that is quick, else the newest records; the rest
+//! while the hub works, and all of it again every day. Damaged data is not served.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use quorate_engine::Unsound;
+use quorate_server::{Journal, Level};
+use quorate_sqlite::OpenError;
+use serde_json::json;
+
+use super::Engines;
+use crate::exit::Ended;
+use crate::{text, verify};
+
+/// Up to so many bytes all of it is checked before the start, tables included: that takes about 0.2 s.
+const WHOLE_BYTES: u64 = 16 * 1024 * 1024;
+/// Of larger data so many records of each space are checked before the start: that takes about 0.2 s as well.
+const NEWEST: u64 = 20_000;
+/// How often the log is checked while the hub works.
+const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Checks of the data, to be set for tests")]
+pub(crate) struct CheckArgs {
+    /// Up to how many bytes of data all of it is checked before the start.
+    #[arg(long, value_name = "BYTES", hide_short_help = true, default_value_t = WHOLE_BYTES)]
+    check_whole_bytes: u64,
+    /// How many records of each space are checked before the start, if there is more.
+    #[arg(long, value_name = "COUNT", hide_short_help = true, default_value_t = NEWEST)]
+    check_newest: u64,
+    /// How often the log is checked while the hub works.
+    #[arg(long, value_name = "MS", hide_short_help = true, default_value_t = EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    check_every_ms: u64,
+}
+
+/// How much is checked, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checks {
+    whole_bytes: u64,
+    newest: u64,
+    every: Duration,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self { whole_bytes: WHOLE_BYTES, newest: NEWEST, every: EVERY }
+    }
+}
+
+impl CheckArgs {
+    pub(crate) fn checks(&self) -> Checks {
+        let every = Duration::from_millis(self.check_every_ms);
+        Checks { whole_bytes: self.check_whole_bytes, newest: self.check_newest, every }
+    }
+}
+
+impl Checks {
+    /// Checks all of it if it is small, before anything is opened. Says whether it did.
+    pub(super) fn whole(&self, data: &Path, journal: &Journal) -> anyhow::Result<bool> {
+        let Some(bytes) = quorate_sqlite::data_bytes(data).filter(|bytes| *bytes <= self.whole_bytes) else {
+            return Ok(false);
+        };
+        let report = match quorate_sqlite::verify(data, None) {
+            Ok(report) => report,
+            Err(error) if error.is_damage() || matches!(error, OpenError::InUse { .. }) => {
+                return Err(error.into());
+            }
+            // After a crash a copy is checked, and there may be no room for one. That is no reason not to start.
+            Err(error) => {
+                let facts = [("why", json!(error.to_string())), ("bytes", json!(bytes))];
+                journal.say(Level::Warn, "the data is not checked as a whole before the start", &facts);
+                return Ok(false);
+            }
+        };
+        let Some(bad) = report.first_bad else { return Ok(true) };
+        let facts = [
+            ("space", json!(bad.space)),
+            ("seq", json!(bad.seq.0)),
+            ("damage", json!(bad.damage.as_str())),
+            ("detail", json!(bad.detail)),
+        ];
+        journal.say(Level::Error, "the data is damaged", &facts);
+        Err(verify::damaged(&bad).into())
+    }
+
+    /// Checks the newest records of data that was not checked as a whole.
+    pub(super) async fn newest(&self, engines: &Engines, journal: &Journal) -> anyhow::Result<()> {
+        if engines.checked {
+            return Ok(());
+        }
+        for (engine, prefix) in engines.both() {
+            let found = engine.audit_newest(self.newest).await;
+            found.map_err(|unsound| in_words(&unsound, prefix, journal))?;
+        }
+        Ok(())
+    }
+
+    /// Checks the log while the hub works, again and again. Ends only with damage.
+    pub(super) async fn go_on(&self, engines: &Engines, journal: &Journal) -> Ended {
+        if engines.checked {
+            tokio::time::sleep(self.every).await;
+        }
+        loop {
+            for (engine, prefix) in engines.both() {
+                if let Err(unsound) = engine.audit_all().await {
+                    return in_words(&unsound, prefix, journal);
+                }
+            }
+            tokio::time::sleep(self.every).await;
+        }
+    }
+}
+
+fn in_words(unsound: &Unsound, prefix: &str, journal: &Journal) -> Ended {
+    let Unsound { space, seq, broken, detail } = unsound;
+    let space = format!("{prefix}{space}");
+    let facts = [
+        ("space", json!(space)),
+        ("seq", json!(seq.0)),
+        ("damage", json!(broken.as_str())),
+        ("detail", json!(detail)),
+    ];
+    journal.say(Level::Error, "the data is damaged", &facts);
+    verify::not_what_was_written(broken.as_str(), *seq, &text::clean(&space))
+}
