@@ -220,6 +220,7 @@ fn d4_the_same_question_again_waits_for_the_same_answer() {
             asked already by #3, open
             #4 an answer by bob
             #4 request.answered q1: answered; bob answered
+            a hears 1 from bob (#4)
             b hears 1 from bob (#4)
             asked already by #3, over
             asked already by #3, over"#]],
@@ -261,6 +262,7 @@ fn d4_a_new_start_of_the_asker_asks_again() {
             asked already by #6, open
             #7 an answer by bob
             #7 request.answered q2: answered; bob answered
+            b hears 2 from bob (#7)
             c hears 2 from bob (#7)"#]],
     );
 }

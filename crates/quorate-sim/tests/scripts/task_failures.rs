@@ -208,7 +208,7 @@ fn c9_an_escalation_is_handed_over_at_once() {
     );
 }
 
-// Fails under: a repeated failure counted twice.
+// Fails under: a repeated failure counted twice, or answered alike once the task was given out again.
 #[test]
 fn i3_a_repeated_failure_has_the_same_answer() {
     check(
@@ -222,7 +222,7 @@ fn i3_a_repeated_failure_has_the_same_answer() {
             a due at 1s, tried 1, last failed by bob
             #7 a ready
             bob takes a (try 2, token 2)
-            accepted already by #6
+            refused STALE_LEASE
             a leased by bob under token 2, tried 2, last failed by bob
             #9 a failed: due at 3s
             a due at 3s, tried 2, last failed by bob"#]],
