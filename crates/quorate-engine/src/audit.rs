@@ -18,6 +18,8 @@ const PAGE: usize = 1_000;
 const PAYLOADS_AT_ONCE: u64 = 4 * 1024 * 1024;
 /// Payload bytes that are looked at before the hub is ready: about 50 ms.
 const PAYLOADS_OF_NEWEST: u64 = 32 * 1024 * 1024;
+/// However many spaces there are, so many records of each are looked at before the hub is ready.
+const NEWEST_MIN: u64 = 1_000;
 /// For each millisecond of work so many of rest: the hub's callers do not notice.
 const REST: u64 = 30;
 
@@ -77,13 +79,17 @@ impl Engine {
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space, audited);
     }
 
-    /// Looks at the newest records of every space, without a pause.
+    /// Looks at the newest records of every space, without a pause. Many spaces share the number: it bounds how long a hub
+    /// takes to start.
     ///
     /// # Errors
     /// The first that is not what was written.
     pub async fn audit_newest(&self, records: u64) -> Result<(), Unsound> {
-        for info in self.store.spaces() {
-            match self.audit_newest_of(&info, records).await {
+        let spaces = self.store.spaces();
+        let share = |whole: u64| whole / (spaces.len() as u64).max(1);
+        let records = share(records).max(records.min(NEWEST_MIN));
+        for info in &spaces {
+            match self.audit_newest_of(info, records, share(PAYLOADS_OF_NEWEST)).await {
                 Err(Stop::Unsound(unsound)) => return Err(unsound),
                 Err(Stop::Gone) => return Ok(()),
                 Ok(()) => {}
@@ -92,7 +98,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn audit_newest_of(&self, info: &SpaceInfo, records: u64) -> Result<(), Stop> {
+    async fn audit_newest_of(&self, info: &SpaceInfo, records: u64, payloads: u64) -> Result<(), Stop> {
         let head = self.head_of(info)?;
         let first = Seq((head.seq.0 + 1).saturating_sub(records).max(1));
         let mut walk = Walk::begin(&*self.store, info, first, head).await?;
@@ -104,7 +110,7 @@ impl Engine {
         let mut bytes = 0;
         let cheap = lengths.iter().rev().take_while(|(_, length)| {
             bytes += length;
-            bytes <= PAYLOADS_OF_NEWEST
+            bytes <= payloads
         });
         let from = lengths.len() - cheap.count();
         for run in runs(&lengths[from..]) {
