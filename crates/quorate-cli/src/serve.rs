@@ -239,8 +239,10 @@ pub(crate) fn recover(
     let public = start(options, data)?;
     let private = start(quorate_engine::Options::default(), &quorate_sqlite::private_of(data))?;
     // One that was there before may have been open to others.
-    fs::set_permissions(data, Permissions::from_mode(0o700))
-        .with_context(|| format!("cannot close {} to others", data.display()))?;
+    for directory in [data, &quorate_sqlite::private_of(data)] {
+        fs::set_permissions(directory, Permissions::from_mode(0o700))
+            .with_context(|| format!("cannot close {} to others", directory.display()))?;
+    }
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
     let spaces = public.store().spaces().len();
     journal.say(Level::Info, "recovered", &[("ms", json!(ms)), ("spaces", json!(spaces))]);

@@ -388,12 +388,23 @@ fn i19_token_create_on_the_host_always_works() {
 fn i18_files_are_closed_to_others_whatever_the_umask() {
     let place = Place::empty();
     let closed = |directory: &str| {
-        let directory = place.work().join(directory);
-        assert_eq!(mode(&directory), 0o700, "{}", directory.display());
-        for entry in fs::read_dir(&directory).expect("readable") {
-            let path = entry.expect("readable").path();
-            assert_eq!(mode(&path), 0o600, "{}", path.display());
+        let mut directories = vec![place.work().join(directory)];
+        while let Some(directory) = directories.pop() {
+            assert_eq!(mode(&directory), 0o700, "{}", directory.display());
+            for entry in fs::read_dir(&directory).expect("readable") {
+                let path = entry.expect("readable").path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else {
+                    assert_eq!(mode(&path), 0o600, "{}", path.display());
+                }
+            }
         }
+    };
+    let open = |directory: &str| {
+        format!(
+            "find {directory} -type d -exec chmod 755 {{}} +; find {directory} -type f -exec chmod 644 {{}} +"
+        )
     };
     assert_eq!(once(&place, "team", "test $(stat -c %a team/quorate.db-wal) = 600").code, Some(0));
     closed("team");
@@ -401,11 +412,11 @@ fn i18_files_are_closed_to_others_whatever_the_umask() {
     assert_eq!(made.code, Some(0), "{}", made.err);
     closed("copy");
     // A copy that came over a network is as open as that left it.
-    let made = place
-        .shell("chmod 644 copy/*; chmod 755 copy; umask 0; quorate backup restore --from copy --data back");
+    let restore = "umask 0; quorate backup restore --from copy --data back";
+    let made = place.shell(&format!("{}; {restore}", open("copy")));
     assert_eq!(made.code, Some(0), "{}", made.err);
     closed("back");
-    let made = place.shell("cp -r copy brought; chmod 755 brought; chmod 644 brought/*");
+    let made = place.shell(&format!("cp -r copy brought; {}", open("brought")));
     assert_eq!(made.code, Some(0), "{}", made.err);
     let said = once(&place, "brought", "test $(stat -c %a brought/quorate.db-wal) = 600");
     assert_eq!(said.code, Some(0), "what was brought by hand is closed, and so is what comes beside it");

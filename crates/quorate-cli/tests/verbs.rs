@@ -95,7 +95,7 @@ fn c11_a_copy_is_checked_before_it_is_needed() {
     let story = place.story(&[
         "quorate backup create --data quorate-data --to copy | cut -f1,2",
         "quorate audit checkpoint > heads.jsonl",
-        "sha256sum copy/* > before",
+        "sha256sum copy/quorate.db copy/quorate.private/* > before",
         "quorate backup verify copy --checkpoint heads.jsonl 2>/dev/null | cut -d' ' -f1-5",
         "quorate backup verify copy --checkpoint heads.jsonl --json | grep -o '\"ok\":true.*records\":3'",
         "sha256sum --check --quiet before",

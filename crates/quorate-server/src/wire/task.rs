@@ -31,13 +31,16 @@ pub(crate) struct GraphIn<'a> {
     pub(crate) tasks: Vec<TaskIn<'a>>,
 }
 
+/// A task and the bytes of its input.
+type WithInput = (NewTask, Option<Vec<u8>>);
+
 /// One task or a graph of them: which one it is is told by the field `tasks`.
-pub(crate) fn new(fields: Fields<'_>, times: &Times) -> Result<Vec<(NewTask, Option<Vec<u8>>)>, Refused> {
+pub(crate) fn new(fields: Fields<'_>, times: &Times) -> Result<Vec<WithInput>, Refused> {
     all(if fields.has("tasks") { fields.read::<GraphIn<'_>>()?.tasks } else { vec![fields.read()?] }, times)
 }
 
 /// The tasks of a graph.
-pub(crate) fn all(tasks: Vec<TaskIn<'_>>, times: &Times) -> Result<Vec<(NewTask, Option<Vec<u8>>)>, Refused> {
+pub(crate) fn all(tasks: Vec<TaskIn<'_>>, times: &Times) -> Result<Vec<WithInput>, Refused> {
     tasks.into_iter().map(|task| task.read(times)).collect()
 }
 
