@@ -202,7 +202,7 @@ fn is_whole(data: &Path, bob: &str, known: &Known) {
 fn fails_for_good(hub: &mut Hub, tokens: &[String], data: &Path, known: &Known) {
     let (code, said) = ended(hub);
     assert_eq!(code, Some(74), "{said}");
-    assert!(said.contains("error: the storage failed") && said.contains("help:"), "{said}");
+    assert!(said.contains("error[STORAGE_FAILED]: the storage failed") && said.contains("help:"), "{said}");
     assert!(!known.unknown.is_empty());
     is_whole(data, &tokens[SENDERS as usize], known);
 }

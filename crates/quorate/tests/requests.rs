@@ -34,7 +34,7 @@ async fn until<T>(clock: &SetClock, done: impl Future<Output = T>) -> T {
         if let Ok(done) = tokio::time::timeout(Duration::from_millis(2), &mut done).await {
             return done;
         }
-        clock.advance(Duration::from_millis(250));
+        clock.advance(Duration::from_millis(25));
     }
 }
 
