@@ -16,8 +16,8 @@ impl Space {
 
     /// The generation of what a record made.
     pub(super) fn generation_of(&self, seq: Seq) -> Generation {
-        let before = self.eras.iter().filter(|era| era.first_seq <= seq);
-        before.last().map_or(Generation(0), |era| era.generation)
+        let mut before = self.eras.iter().filter(|era| era.first_seq <= seq);
+        before.next_back().map_or(Generation(0), |era| era.generation)
     }
 
     /// No number below this one is given out in this generation.
@@ -27,8 +27,8 @@ impl Space {
 
     /// The delivery that an id names, if it is of this history.
     pub(super) fn resolve(&self, id: DeliveryId) -> Option<DeliveryNo> {
-        let before = self.eras.iter().filter(|era| era.first_delivery <= id.number);
-        let made_in = before.last().map_or(Generation(0), |era| era.generation);
+        let mut before = self.eras.iter().filter(|era| era.first_delivery <= id.number);
+        let made_in = before.next_back().map_or(Generation(0), |era| era.generation);
         (id.generation == made_in).then_some(id.number)
     }
 
