@@ -30,8 +30,8 @@ impl Shared {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether all of it was read, or is now.
-    async fn is_read(self) -> bool {
+    /// Reads what is left, if that is little; says whether it is at its end.
+    async fn read_out(self) -> bool {
         if self.is_end_stream() {
             return true;
         }
@@ -70,7 +70,7 @@ pub(crate) async fn settle(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
     let mut response = next.run(Request::from_parts(head, Body::new(body.clone()))).await;
-    if !body.is_read().await {
+    if !body.read_out().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
