@@ -159,6 +159,8 @@ async fn a_parameter_that_a_call_does_not_have_is_refused() {
     }
     let told = hub.post(&bob, "/v1/messages?space=red", &json!({"to": "bob"})).await.refused(400, "INVALID");
     assert!(told["detail"].as_str().is_some_and(|detail| detail.contains("space")), "{told}");
+    hub.put(&bob, "/v1/context/plan?at=1", &json!({"content": 1})).await.refused(400, "INVALID");
+    hub.put(&bob, "/v1/context/plan/history?limit=1", &json!({})).await.refused(405, "INVALID");
 }
 
 // Fails under: an answer that is made of what is there now, instead of what its record left.

@@ -40,6 +40,7 @@ pub(crate) fn routes() -> Vec<Route> {
             ),
         put_at(ONE, "context.put", "Writes an entry.")
             .path::<words::LongId>("key")
+            .query::<Nothing>()
             .body::<EntryIn<'_>>()
             .answers::<WrittenOut>(200, "It has a new version.")
             .answers::<WrittenOut>(201, "It is new.")
@@ -185,10 +186,16 @@ pub(crate) async fn list(call: Call) -> Answer {
     page("entries", entries.iter().map(|entry| (entry.key.to_string(), EntryOut::new(entry))), rest)
 }
 
+/// No parameters. Looked at after the path, since nobody writes a history, whatever stands behind it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
     if is_history(&call.uri) {
         return Ok(not_like_this(Method::PUT, call.uri).await);
     }
+    let Nothing {} = call.query()?;
     let key = Key::new(key)?;
     let put = body::parse::<EntryIn<'_>>(&call.body)?.read(&call.sealing(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
