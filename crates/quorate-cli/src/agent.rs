@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::exit::{CONFLICT, Ended};
 use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
 use crate::shape::{Column, Facts, Shape, field, read, time};
+use crate::status::age;
 use crate::text;
 
 /// Who takes part.
@@ -116,7 +117,7 @@ const COLUMNS: &[Column] = &[
     ("OPEN", |agent| field(&agent["load"], "open")),
     ("HELD", |agent| field(&agent["load"], "leased")),
     ("TASKS", |agent| field(&agent["load"], "tasks")),
-    ("HEARD", |agent| time(&agent["heardAt"])),
+    ("HEARD", |agent| age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
     ("CAN", |agent| field(agent, "capabilities")),
 ];
 

@@ -188,6 +188,10 @@ async fn asked(hub: &Hub) -> anyhow::Result<Vec<Check>> {
         "log",
         format!("{} records, the newest {}", state["seq"], crate::shape::time(&state["at"])),
     ));
+    checks.push(match crate::status::audited(&about["audit"]) {
+        Some(found) => Check::good("audit", found),
+        None => Check::skipped("audit", "not verified yet; `quorate audit verify` does it now"),
+    });
     let dead = state["deliveries"]["dead"].as_u64().unwrap_or(0);
     if dead > 0 {
         let found = format!("{dead} messages were given up");

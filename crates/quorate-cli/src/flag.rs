@@ -168,7 +168,7 @@ fn object(file: &std::path::Path) -> anyhow::Result<String> {
         Ended::new(USAGE, format!("{from} is no flag: {why}"), hint)
     };
     let fields: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
-        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| wrong(quorate_core::misread(&error.to_string())))?;
     if fields.is_empty() {
         return Err(wrong("it says nothing".to_owned()).into());
     }

@@ -3,6 +3,7 @@
 mod advice;
 mod agent;
 mod approval;
+mod ascii;
 mod audit;
 mod backup;
 mod bench;
@@ -53,6 +54,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser, Debug)]
 #[command(name = "quorate", version, arg_required_else_help = true)]
 struct Cli {
+    /// Plain letters instead of signs; in JSON escapes instead of letters.
+    #[arg(long, global = true, help_heading = "Output")]
+    ascii: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -115,7 +119,7 @@ enum Command {
     Cert(cert::CertCommand),
     /// Print what a shell needs to complete commands. [ro]
     Completions(man::CompletionsArgs),
-    /// Print a manual page, or write all of them. [ro]
+    /// Print a manual page, or write all of them. [rw]
     Man(man::ManArgs),
     /// Print the version. [ro]
     Version(version::VersionArgs),
@@ -144,6 +148,9 @@ async fn main() -> ExitCode {
             };
         }
     };
+    if cli.ascii {
+        ascii::turn_on();
+    }
     let done = run(cli.command).await;
     // Data that did not get out is a failure, also of a command whose work is done; what failed before that counts more.
     match (done, text::lost()) {

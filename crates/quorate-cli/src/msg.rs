@@ -33,7 +33,8 @@ enum MsgVerb {
     #[command(after_help = "Example: quorate msg send --to bob --action review --value '{\"file\":\"a.md\"}'
 
 --to takes an agent, several (given several times), topic:NAME, role:NAME,
-can:CAPABILITY, or '*' for everybody.")]
+can:CAPABILITY, or '*' for everybody. TEXT may come through a pipe:
+git log -1 | quorate msg send --to bob -")]
     Send(Box<SendArgs>),
     /// List messages: what waits for somebody, what somebody sent, what was given up. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
@@ -145,6 +146,8 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 }
 
 async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
+    // What says neither what is to be done nor anything else is a slip: `echo hello | quorate msg send --to bob`.
+    let content = if args.action.is_empty() { Some(args.content.needed()?) } else { args.content.read()? };
     let body = Fields::default();
     let body = match args.to.as_slice() {
         [one] => body.set("to", one)?,
@@ -155,7 +158,7 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
         .maybe("from", args.from)?
         .maybe("type", args.kind)?
         .set("action", args.action)?
-        .maybe("payload", args.content.read()?)?
+        .maybe("payload", content)?
         .maybe("priority", args.priority)?
         .maybe("sessionId", args.session)?
         .maybe("inReplyTo", args.in_reply_to)?

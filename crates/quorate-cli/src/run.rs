@@ -90,7 +90,8 @@ async fn whole(
     }
     // Whoever decides has read the report.
     report::print(&outcome, &id, format, None)?;
-    pending.settle(hub, approve, elsewhere).await?.tell();
+    let settled = pending.settle(hub, approve, elsewhere).await?;
+    settled.tell(&format!("quorate approval approve {}   (reject, modify)", settled.id));
     Ok(())
 }
 

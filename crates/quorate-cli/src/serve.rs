@@ -45,6 +45,9 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 is any that is free.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7867")]
     listen: SocketAddr,
+    /// Listen on 127.0.0.1 at this port; 0 is any that is free.
+    #[arg(long, conflicts_with = "listen")]
+    port: Option<u16>,
     /// A name under which the hub may be called, besides localhost. May be given several times.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -70,7 +73,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
     let (tls, webhooks) = (args.wall.tls(&journal)?, args.webhooks.read(&journal)?);
     // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
-    let door = Door::new(args.listen, tls, args.insecure_listen)?;
+    let listen = args.port.map_or(args.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
+    let door = Door::new(listen, tls, args.insecure_listen)?;
     let checks = args.check.checks();
     let engines = recover(&data, args.times.engine(), checks, &clock, &journal)?;
     checks.newest(&engines, &journal).await?;
@@ -278,7 +282,9 @@ fn in_words(error: ServeError) -> anyhow::Error {
         ServeError::NotLoopback(_) => {
             "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure-listen if the network is trusted"
         }
-        ServeError::Listen { .. } => "another hub may run there; give another port, or 0 for any",
+        ServeError::Listen { .. } => {
+            "another hub may run there: `quorate status` asks it; or give another port, `--port 0` for any"
+        }
     };
     let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
     Ended { code: USAGE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()

@@ -8,10 +8,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::text;
+use crate::{ascii, text};
 
 /// The narrowest that a last column gets on a narrow terminal.
 const LAST_MIN: usize = 12;
+
+/// The narrowest that any other column gets there.
+const CELL_MIN: usize = 8;
 
 /// How much of a payload stands in a list; the whole of it is in JSON, and where one thing is shown.
 const CELL_MAX: usize = 500;
@@ -256,8 +259,22 @@ impl Table {
                 let widths: Vec<usize> = (0..self.head.len())
                     .map(|index| all().map(|row| row[index].chars().count()).max().unwrap_or(0))
                     .collect();
+                let widths = fitted(widths, width);
                 all().map(|row| aligned(row, &widths, width)).collect()
             }
+        }
+    }
+}
+
+/// Where the columns do not fit on the terminal, the widest give way; the first one, by which a thing is called, never.
+fn fitted(mut widths: Vec<usize>, terminal: Option<usize>) -> Vec<usize> {
+    let (Some(terminal), Some(last)) = (terminal, widths.len().checked_sub(1)) else { return widths };
+    loop {
+        let wide = widths[..last].iter().map(|width| width + 2).sum::<usize>() + widths[last].min(LAST_MIN);
+        let widest = (1..last).max_by_key(|index| widths[*index]).filter(|index| widths[*index] > CELL_MIN);
+        match widest {
+            Some(index) if wide > terminal => widths[index] -= 1,
+            _ => return widths,
         }
     }
 }
@@ -270,7 +287,8 @@ fn aligned(row: &[String], widths: &[usize], terminal: Option<usize>) -> String 
             let left = terminal.map(|width| width.saturating_sub(line.chars().count()).max(LAST_MIN));
             line.push_str(&left.map_or_else(|| cell.clone(), |left| shortened(cell, left)));
         } else {
-            line.push_str(&format!("{cell:<width$}  ", width = widths[index]));
+            let width = widths[index];
+            line.push_str(&format!("{:<width$}  ", shortened(cell, width)));
         }
     }
     line.trim_end().to_owned()
@@ -281,7 +299,7 @@ pub(crate) fn shortened(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
     }
-    text.chars().take(length.saturating_sub(1)).chain(['…']).collect()
+    text.chars().take(length.saturating_sub(1)).chain([ascii::cut()]).collect()
 }
 
 fn terminal_width() -> Option<usize> {
@@ -383,6 +401,19 @@ mod tests {
         let whole = ["ID   TITLE", "a    one|two", "bbb  a long title\\nwith \\u{1b}[2J"];
         assert_eq!(table().lines(Format::Table, None), whole);
         assert_eq!(table().lines(Format::Table, Some(17))[2], "bbb  a long titl…");
+    }
+
+    // Fails under: lines wider than the terminal, an id that is cut, or a cut where there is room.
+    #[test]
+    fn wide_columns_give_way_on_a_narrow_terminal() {
+        let mut table = Table::new(["KEY", "VALUE", "FROM", "OVER"]);
+        table.row(
+            ["a-long-key-of-its-own", "/some/where/deep/in/the/tree", "the environment", ""].map(Into::into),
+        );
+        let lines = table.lines(Format::Table, Some(60));
+        assert_eq!(lines[1], "a-long-key-of-its-own  /some/where/d…  the environ…");
+        let whole = "a-long-key-of-its-own  /some/where/deep/in/the/tree  the environment";
+        assert_eq!(table.lines(Format::Table, Some(90))[1], whole);
     }
 
     #[test]

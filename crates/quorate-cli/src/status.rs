@@ -41,6 +41,7 @@ struct Status {
     agents: Agents,
     queue: Value,
     tasks: Value,
+    audit: Value,
 }
 
 /// How many agents there are: those who listen or give signs of life, those who stopped doing so, and those of whom nobody
@@ -104,6 +105,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
         agents: Agents::count(&agents),
         queue: state["deliveries"].clone(),
         tasks: state["tasks"].clone(),
+        audit: hub.look("/v1/info", &[]).await?["audit"].clone(),
     };
     status.needs_you.extend(pending(hub).await?);
     status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
@@ -236,7 +238,16 @@ fn tell(status: &Status) {
     text::print(format!("TASKS      {open:<3} open, {} done", count_of(&status.tasks, &["done", "partial"])));
     let age = age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
     text::print(format!("LOG        {:<3} records{age}", status.seq));
+    let audit =
+        audited(&status.audit).map_or_else(|| "not verified yet".to_owned(), |found| format!("✓   {found}"));
+    text::print(format!("AUDIT      {audit}"));
     text::say(format!("{}   more: quorate tail, quorate doctor", status.url));
+}
+
+/// How far the hub found the log to be what was written; nothing while it still looks for the first time.
+pub(crate) fn audited(audit: &Value) -> Option<String> {
+    let age = age(&audit["verifiedAt"])?;
+    Some(format!("verified up to record {}, {age} ago", audit["verifiedTo"]))
 }
 
 fn to_json(status: &Status) -> Value {
@@ -254,6 +265,7 @@ fn to_json(status: &Status) -> Value {
         "agents": {"known": known, "up": up, "down": down, "notConnected": status.agents.not_connected()},
         "deliveries": status.queue,
         "tasks": status.tasks,
+        "audit": status.audit,
     })
 }
 

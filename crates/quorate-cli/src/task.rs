@@ -276,7 +276,7 @@ fn facts(task: &Value) -> Facts {
         .add("agent", text("agent"))
         .add("status", text("status"))
         .add("blocked on", text("blockedOn"))
-        .add("held by", text("holder"))
+        .add(if text("status") == "leased" { "held by" } else { "ended by" }, text("holder"))
         .add("held until", time(&task["leaseUntil"]))
         .add("attempt", format!("{} of {}", task["attempt"], task["maxAttempts"]))
         .add("priority", text("priority"))

@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use quorate_core::Code;
 use quorate_engine::Error;
 
+use crate::ascii;
 use crate::exit::refused;
 
 /// Prints a line of progress or advice on stderr.
 pub(crate) fn say(line: impl AsRef<str>) {
     // Whoever reads may have gone; there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{}", line.as_ref());
+    let _ = writeln!(io::stderr().lock(), "{}", ascii::shown(line.as_ref()));
 }
 
 /// The first line that stdout did not take. Kept for the end of the command, where it becomes its error: whoever prints in
@@ -21,7 +22,7 @@ static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// Prints a line of data on stdout. What cannot be written is told by [`lost`].
 pub(crate) fn print(line: impl AsRef<str>) {
-    remember(write(line.as_ref(), "\n"));
+    remember(write_line(line.as_ref()));
 }
 
 /// What was printed and is lost. Whoever closed a pipe has read enough: that is no loss.
@@ -52,6 +53,10 @@ fn remember(written: io::Result<()>) {
     }
 }
 
+fn write_line(line: &str) -> io::Result<()> {
+    write(&ascii::shown(line), "\n")
+}
+
 fn write(data: &str, end: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(data.as_bytes())?;
@@ -74,7 +79,7 @@ pub(crate) fn write_exact(data: &str) {
 /// # Errors
 /// When stdout does not take it.
 pub(crate) fn print_on(line: impl AsRef<str>) -> anyhow::Result<bool> {
-    match write(line.as_ref(), "\n") {
+    match write_line(line.as_ref()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {
@@ -88,7 +93,7 @@ pub(crate) fn print_on(line: impl AsRef<str>) -> anyhow::Result<bool> {
 /// # Errors
 /// When it did not get out, to a closed pipe either: then `hint` says how to get at it.
 pub(crate) fn print_once(line: impl AsRef<str>, hint: impl Into<String>) -> anyhow::Result<()> {
-    write(line.as_ref(), "\n").map_err(|error| unwritten(&error, hint).into())
+    write_line(line.as_ref()).map_err(|error| unwritten(&error, hint).into())
 }
 
 /// Prints an error: what, why, what next.
@@ -165,14 +170,15 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// JSON that may hold the bytes of agents, on one line. JSON escapes control characters, but not all that terminals obey
-/// and not those between its parts; here they are escaped too, wherever the text goes, and it still says the same.
+/// and not those between its parts; here they are escaped too, wherever the text goes, and it still says the same. With
+/// `--ascii` so is every letter that is not plain.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut cleaned = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
             // Outside of a text only: within one they are escaped already.
             '\n' | '\r' | '\t' => cleaned.push(' '),
-            letter if is_hostile(letter) => {
+            letter if is_hostile(letter) || (!letter.is_ascii() && ascii::is_on()) => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
                     let _ = write!(cleaned, "\\u{unit:04x}");
                 }

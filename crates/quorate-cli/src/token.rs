@@ -84,7 +84,7 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
     match verb {
         TokenVerb::Create(args) => {
             let answer = hub.change(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
-            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape))
+            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape, "to end it"))
         }
         TokenVerb::List => shape.list(&hub.get("/v1/tokens", &[]).await?, "tokens", COLUMNS),
         TokenVerb::Revoke { id, dry_run } => {
@@ -109,15 +109,15 @@ impl CreateArgs {
     }
 }
 
-/// Tells of a new token.
-fn made(args: &CreateArgs, answer: &str, shape: &Shape) -> anyhow::Result<()> {
+/// Tells of a new token; `to_end_it` says when the command for that works.
+fn made(args: &CreateArgs, answer: &str, shape: &Shape, to_end_it: &str) -> anyhow::Result<()> {
     let made = read(answer)?;
     let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
     let done = format!("token {id} of role {role}, {name}: it is on stdout, this once");
     let again =
         format!("token {id} was made and is lost; end it, and make another: quorate token revoke {id}");
     shape.made_once(answer, &field(&made, "token"), &done, &again)?;
-    text::say(format!("to end it: quorate token revoke {id}"));
+    text::say(format!("{to_end_it}: quorate token revoke {id}"));
     Ok(())
 }
 

@@ -62,7 +62,7 @@ fn e3_a_demo_that_stopped_before_the_decision_goes_on_from_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = demo(directory.path(), &["--headless"]);
     assert!(first.status.success(), "{}", words(&first));
-    assert!(words(&first).contains("quorate approval approve"), "{}", words(&first));
+    assert!(words(&first).contains("decide with: quorate demo --resume --approve ask"), "{}", words(&first));
     let second = demo(directory.path(), &["--resume", "--headless", "--approve", "auto", "--json"]);
     let report = report(&second);
     assert!(second.status.success(), "{}", words(&second));

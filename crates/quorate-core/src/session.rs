@@ -243,12 +243,17 @@ impl OpenSession {
             .hint("choose an id that does not look like ses_0-17-0, or none"));
         }
         let title = self.title.chars().count();
-        if title == 0 || title > TITLE_CHARS_MAX || self.title.chars().any(char::is_control) {
-            return Err(Refused::new(Code::Invalid, format!("the title has {title} characters"))
-                .limit(TITLE_CHARS_MAX as u64)
-                .hint(format!(
-                    "give 1 to {TITLE_CHARS_MAX} printable characters; what is to be done is the task"
-                )));
+        let wrong = match self.title.chars().position(char::is_control) {
+            Some(place) => Some(format!("the title has a control character at place {}", place + 1)),
+            None if title == 0 || title > TITLE_CHARS_MAX => {
+                Some(format!("the title has {title} characters"))
+            }
+            None => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(Refused::new(Code::Invalid, wrong).limit(TITLE_CHARS_MAX as u64).hint(format!(
+                "give 1 to {TITLE_CHARS_MAX} printable characters; what is to be done is the task"
+            )));
         }
         if self.participants.len() > SESSION_PARTICIPANTS_MAX {
             return Err(too_many(self.participants.len()));

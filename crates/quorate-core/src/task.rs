@@ -8,6 +8,7 @@ mod counts;
 mod ops;
 mod why;
 
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -389,6 +390,19 @@ impl Task {
             TaskState::Done(end) | TaskState::Partial(end) => Some(end.token),
             _ => None,
         }
+    }
+
+    /// Why it got no further: why it was called off, what it needs and will not get, or what became of its last try.
+    #[must_use]
+    pub fn reason(&self) -> Option<Cow<'_, str>> {
+        let said = match &self.state {
+            TaskState::Cancelled(end) => &end.reason,
+            TaskState::Failed(GivenUp { because_of: Some(id), .. }) => {
+                return Some(format!("it needs {id}, which came to nothing").into());
+            }
+            _ => &self.setback.as_ref()?.reason,
+        };
+        (!said.is_empty()).then_some(Cow::Borrowed(said))
     }
 
     /// Who should not be the next to try, if there is anybody else.

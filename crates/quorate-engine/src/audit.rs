@@ -116,6 +116,9 @@ impl Engine {
         for run in runs(&lengths[from..]) {
             walk.payloads(run).await?;
         }
+        if (first, from) == (Seq(1), 0) {
+            self.note_audited(info.number, head.seq);
+        }
         Ok(())
     }
 

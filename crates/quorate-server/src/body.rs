@@ -7,7 +7,7 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use quorate_core::{Code, Refused};
+use quorate_core::{Code, Refused, misread};
 use serde::Deserialize;
 use serde::de::value::MapDeserializer;
 use serde_json::value::RawValue;
@@ -137,8 +137,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 fn not_as_expected(path: &str, error: &serde_json::Error) -> Refused {
-    let place = if path.is_empty() || path == "." { String::new() } else { format!("{path}: ") };
-    Refused::new(Code::Invalid, format!("{place}{error}"))
+    // What is no JSON at all has no path.
+    let place = if matches!(path, "" | "." | "?") { String::new() } else { format!("{path}: ") };
+    Refused::new(Code::Invalid, format!("{place}{}", misread(&error.to_string())))
         .hint("see GET /v1/openapi.json for the shape of every call")
 }
 
@@ -191,9 +192,13 @@ mod tests {
     fn what_is_wrong_is_named_with_its_path() {
         let body = Bytes::from_static(br#"{"inner":[{"count":1},{"count":"two"}]}"#);
         let refused = parse::<Outer>(&body).unwrap_err();
-        assert!(refused.detail.starts_with("inner[1].count: invalid type"), "{}", refused.detail);
+        assert!(
+            refused.detail.starts_with("inner[1].count: is \"two\", not a whole number"),
+            "{}",
+            refused.detail
+        );
         let body = Bytes::from_static(br#"{"inner":[{"count":1,"more":2}]}"#);
-        assert!(parse::<Outer>(&body).unwrap_err().detail.contains("unknown field `more`"));
+        assert!(parse::<Outer>(&body).unwrap_err().detail.contains("more: is no field here"));
         assert!(
             parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]}")).is_ok_and(|outer| outer.inner.is_empty())
         );

@@ -211,7 +211,7 @@ pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result
             Found::Unknown => None,
         }
     });
-    let unfound = || unknown("the token is not known here; it may have been revoked");
+    let unfound = || unknown("the token is not known here; it may have been revoked or have expired");
     let (name, home, principal, bearer) = found.ok_or_else(unfound)??;
     let space = match wanted {
         Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,

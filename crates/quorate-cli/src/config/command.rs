@@ -108,6 +108,7 @@ fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
     let value = |text: &str| match (key, text) {
         (_, "") => Value::Null,
         (Key::Token, _) => "(hidden)".into(),
+        (Key::InsecureHttp, text) => (text == "true").into(),
         _ => text.into(),
     };
     let said: Vec<_> = settings.all(key).collect();

@@ -89,7 +89,8 @@ async fn settle(pending: Pending, hub: &Hub, data: &Path, approve: Approve) -> a
     }
     let flags = format!(" --data {}", data.display());
     let settled = pending.settle(hub, approve, Some(&flags)).await?;
-    settled.tell();
+    // Its hub goes with it; going on brings both back.
+    settled.tell(&format!("quorate demo --resume --approve ask{flags}   (auto: unseen)"));
     Ok(settled)
 }
 

@@ -1,10 +1,11 @@
 //! What is sent: fields in JSON, in which the content that somebody gave stays as it was given.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use quorate_core::misread;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -54,7 +55,7 @@ impl Fields {
 #[derive(Args, Clone, Debug)]
 #[group(multiple = false)]
 pub(crate) struct Content {
-    /// The content as text.
+    /// The content as text; - is the standard input.
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     /// The content as JSON; it goes on byte for byte.
@@ -77,6 +78,11 @@ impl Content {
     /// For what is no JSON, and for a file that cannot be read.
     pub(crate) fn read(self) -> anyhow::Result<Option<Box<RawValue>>> {
         match (self.text, self.value, self.file) {
+            (Some(text), _, _) if text == "-" => {
+                let text = read_file(Path::new("-"))?;
+                // `echo` ends its line; that end is not what was said.
+                Ok(Some(to_raw_value(text.strip_suffix('\n').unwrap_or(&text))?))
+            }
             (Some(text), _, _) => Ok(Some(to_raw_value(&text)?)),
             (_, Some(json), _) => parse(json, "--value").map(Some),
             (_, _, Some(file)) => parse(read_file(&file)?, &file.display().to_string()).map(Some),
@@ -90,14 +96,15 @@ impl Content {
     /// As [`Content::read`], and when there is none.
     pub(crate) fn needed(self) -> anyhow::Result<Box<RawValue>> {
         self.read()?.ok_or_else(|| {
-            let hint = "give it as TEXT, as --value JSON, or as --file FILE";
+            let hint =
+                "give it as TEXT (- is the standard input), as --value JSON, or as --file FILE (JSON, too)";
             Ended::new(USAGE, "there is no content", hint).into()
         })
     }
 }
 
 /// A file; `-` is the standard input.
-pub(crate) fn read_file(file: &std::path::Path) -> anyhow::Result<String> {
+pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
     if file.as_os_str() == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("failed to read the standard input")?;
@@ -109,6 +116,6 @@ pub(crate) fn read_file(file: &std::path::Path) -> anyhow::Result<String> {
 fn parse(json: String, from: &str) -> anyhow::Result<Box<RawValue>> {
     RawValue::from_string(json.trim().to_owned()).map_err(|error| {
         let hint = "text goes without --value; JSON texts have quotes of their own: '\"like this\"'";
-        Ended::new(USAGE, format!("{from} is no JSON: {error}"), hint).into()
+        Ended::new(USAGE, format!("{from} is no JSON: {}", misread(&error.to_string())), hint).into()
     })
 }

@@ -71,6 +71,7 @@ impl Place {
             (Some(url), _, _) => Ok(place(url, By::Hub)),
             (None, Some(_), _) => Err(at_rest(&data).into()),
             (None, None, Some(said)) => Ok(place(said.value.clone(), by(settings, said))),
+            (None, None, None) if data_is_callers => Err(at_rest(&data).into()),
             (None, None, None) => Ok(place(Key::Url.default_value().to_owned(), By::Default)),
         }
     }

@@ -321,16 +321,12 @@ impl Settled {
         self.file.is_some()
     }
 
-    /// Tells how it stands, on stderr.
-    pub(crate) fn tell(&self) {
+    /// Tells how it stands, on stderr; and if it is pending, what to type to decide.
+    pub(crate) fn tell(&self, decide: &str) {
         let by = self.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         match self.state.as_str() {
-            "pending" => say(plain_line(
-                "",
-                "",
-                &format!("decide with: quorate approval approve {}   (reject, modify)", self.id),
-            )),
+            "pending" => say(plain_line("", "", &format!("decide with: {decide}"))),
             state => {
                 let mark = if self.is_sent() { "✓" } else { "✗" };
                 say(plain_line("approval", mark, &format!("{state}{by}{reason}")));

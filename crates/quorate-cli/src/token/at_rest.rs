@@ -29,7 +29,7 @@ pub(super) async fn create(
     let engines = recover(data, options, checks, &SystemClock::new(), &Journal::default())?;
     let done = commit(&engines.public, space, args).await;
     engines.close().await;
-    made(args, &done?, shape)
+    made(args, &done?, shape, "to end it, once a hub runs there")
 }
 
 async fn commit(

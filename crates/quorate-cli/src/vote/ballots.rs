@@ -77,7 +77,7 @@ fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
         read_answer(text).map_err(|wrong| {
             if wrong.path == WHOLE { wrong.why } else { format!("{}: {}", wrong.path, wrong.why) }
         })?;
-    let choice = choice.or_else(|| ranking.first().cloned()).ok_or("missing field `choice`")?;
+    let choice = choice.or_else(|| ranking.first().cloned()).ok_or("choice is missing")?;
     for (name, value) in [("question", &question), ("voter", &voter), ("choice", &choice)] {
         if value.is_empty() {
             return Err(format!("`{name}` is empty"));

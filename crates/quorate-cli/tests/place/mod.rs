@@ -135,6 +135,7 @@ impl Place {
         let text = mask(&text, "dddd-dd-dd dd:dd:dd", "2026-01-01 00:00:00");
         let text = mask(&text, "dddd-dd-ddTdd:dd:dd.ddd", "2026-01-01T00:00:00.000");
         let text = mask(&text, "dd:dd:dd", "00:00:00");
+        let text = mask(&text, "d s ago", "N s ago");
         let text = mask(&text, &format!("qrt_{}", "a".repeat(49)), "qrt_SECRET");
         let text = mask(&text, &format!("flg_{}", "x".repeat(28)), &format!("flg_{}", "0".repeat(28)));
         let text = mask(&text, &"x".repeat(64), "HASH");

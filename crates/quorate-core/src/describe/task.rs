@@ -4,13 +4,19 @@ use crate::{Completion, Escalate, Setback, Task, TaskId, TaskSpec, TaskState, Ta
 
 use super::{Fields, Names, Value, number, shown_priority, text, time};
 
-/// What became of a task; what was asked for only where it was made.
+/// What became of a task: always what it is and whose, and the rest of what was asked for only where it was made.
 pub(super) fn fields(task: &Task, names: &Names<'_>) -> Fields {
-    let mut fields = vec![("task", text(&task.spec.id)), ("state", text(task.status().as_str()))];
+    let spec = &task.spec;
+    let mut fields = vec![("task", text(&spec.id)), ("state", text(task.status().as_str()))];
+    if !spec.task_type.is_empty() {
+        fields.push(("type", text(&spec.task_type)));
+    }
+    fields.extend(spec.agent.map(|agent| ("agent", names.agent(agent))));
+    fields.extend(shown_priority(spec.priority));
     let untouched = task.attempt == 0 && task.setback.is_none();
     let waits = matches!(task.status(), TaskStatus::Blocked | TaskStatus::Ready);
     if untouched && waits {
-        asked_for(&task.spec, names, &mut fields);
+        asked_for(spec, names, &mut fields);
     }
     fields.push(("attempt", number(task.attempt)));
     state(&task.state, names, &mut fields);
@@ -27,11 +33,6 @@ pub(super) fn fields(task: &Task, names: &Names<'_>) -> Fields {
 }
 
 fn asked_for(spec: &TaskSpec, names: &Names<'_>, fields: &mut Fields) {
-    if !spec.task_type.is_empty() {
-        fields.push(("type", text(&spec.task_type)));
-    }
-    fields.extend(spec.agent.map(|agent| ("agent", names.agent(agent))));
-    fields.extend(shown_priority(spec.priority));
     if !spec.depends_on.is_empty() {
         fields.push(("dependsOn", ids(&spec.depends_on)));
         fields.push(("onDependencyFailure", text(spec.on_dependency_failure.as_str())));

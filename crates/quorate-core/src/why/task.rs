@@ -74,11 +74,9 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
                 at(why.next_at)
             )
         }
-        _ => match &task.setback {
-            Some(setback) if !setback.reason.is_empty() => {
-                format!("{}; its last failed try said: {}", why.state, setback.reason)
-            }
-            _ => why.state.to_string(),
+        _ => match (&task.state, task.reason()) {
+            (TaskState::Done(_) | TaskState::Partial(_), _) | (_, None) => why.state.to_string(),
+            (_, Some(reason)) => format!("{}: {reason}", why.state),
         },
     }
 }

@@ -60,7 +60,7 @@ fn in_words(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let bare = said.split(" at line ").next().unwrap_or_default();
     match (error.is_data(), error.line()) {
-        (true, _) => bare.to_owned(),
+        (true, _) => quorate_core::misread(bare),
         (false, 1) => format!("is no JSON: {bare} at column {}", error.column()),
         (false, line) => format!("is no JSON: {bare} at line {line}, column {}", error.column()),
     }

@@ -55,6 +55,11 @@ pub(super) fn destination(said: &mut Said<'_>, name: &str) -> Result<Option<Dest
     let Ok(texts) = serde_json::from_str::<Vec<String>>(raw.get()) else {
         return Err(Wrong::new(path, "is neither a text nor a list of texts"));
     };
+    if texts.is_empty() {
+        return Err(
+            Wrong::new(path, "names nobody").hint("leave it out for whoever the message is usually for")
+        );
+    }
     // A list of one stays a list, so that it is written as one.
     match Destination::of_texts(texts).map_err(wrong)? {
         Destination::Agent(one) => Ok(Some(Destination::Agents(vec![one]))),

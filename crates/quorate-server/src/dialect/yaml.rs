@@ -35,7 +35,9 @@ impl Document {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Err(Refused::new(Code::Invalid, "the YAML is no text in UTF-8"));
         };
-        let tree: Spanned<Tree> = serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
+        let mut tree: Spanned<Tree> =
+            serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
+        keep_numbers(&mut tree, text);
         let mut places = HashMap::new();
         note(&mut places, "", &tree);
         let json = serde_json::to_vec(&tree.value).unwrap_or_default();
@@ -119,6 +121,8 @@ enum Tree {
     Whole(i64),
     Large(u64),
     Number(f64),
+    /// A number as it was written: no computer's number need hold it.
+    Exact(Box<RawValue>),
     Text(String),
     List(Vec<Spanned<Tree>>),
     Object(Vec<(String, Spanned<Tree>)>),
@@ -141,6 +145,29 @@ fn note(places: &mut HashMap<String, (u64, u64)>, path: &str, tree: &Spanned<Tre
     }
 }
 
+/// Numbers that JSON writes the same way stay as they were written.
+fn keep_numbers(tree: &mut Spanned<Tree>, text: &str) {
+    let span = tree.referenced.span();
+    match &mut tree.value {
+        Tree::List(items) => items.iter_mut().for_each(|item| keep_numbers(item, text)),
+        Tree::Object(fields) => fields.iter_mut().for_each(|(_, value)| keep_numbers(value, text)),
+        number @ (Tree::Whole(_) | Tree::Large(_) | Tree::Number(_)) => {
+            let written = span.byte_offset().zip(span.byte_len()).and_then(|(start, length)| {
+                let start = usize::try_from(start).ok()?;
+                text.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+            });
+            let exact = written.and_then(|written| RawValue::from_string(written.trim().to_owned()).ok());
+            // Not what stands in quotes or behind a tag.
+            if let Some(exact) = exact
+                .filter(|raw| raw.get().starts_with(|letter: char| letter == '-' || letter.is_ascii_digit()))
+            {
+                *number = Tree::Exact(exact);
+            }
+        }
+        Tree::Nothing | Tree::Yes(_) | Tree::Exact(_) | Tree::Text(_) => {}
+    }
+}
+
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -149,6 +176,7 @@ impl Serialize for Tree {
             Self::Whole(number) => serializer.serialize_i64(*number),
             Self::Large(number) => serializer.serialize_u64(*number),
             Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Exact(number) => number.serialize(serializer),
             Self::Text(text) => serializer.serialize_str(text),
             Self::List(items) => serializer.collect_seq(items.iter().map(|item| &item.value)),
             Self::Object(fields) => {

@@ -69,6 +69,19 @@ struct InfoOut {
     /// What time the hub has.
     #[schemars(with = "words::Time")]
     time: String,
+    /// How far the space's log was found to be what was written, since the hub's start.
+    audit: Option<AuditedOut>,
+}
+
+/// How far a log was looked at.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Audited")]
+struct AuditedOut {
+    /// Up to this record, from the first one on.
+    verified_to: u64,
+    #[schemars(with = "words::Time")]
+    verified_at: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -112,6 +125,11 @@ pub(crate) async fn info(call: Call) -> Answer {
         inbox: limits::INBOX_MAX,
         hops: limits::HOPS_MAX,
     };
+    let audit = call
+        .app
+        .engine()
+        .audited(call.space.number())
+        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::shown(audited.at) });
     ok(&InfoOut {
         name: "quorate",
         version: env!("CARGO_PKG_VERSION"),
@@ -119,6 +137,7 @@ pub(crate) async fn info(call: Call) -> Answer {
         limits,
         seq: call.space.published().head.seq.0,
         time: time::shown(call.app.engine().clock().now().wall),
+        audit,
     })
 }
 
@@ -138,19 +157,6 @@ struct StatsOut {
     queue_depth: DepthOut,
     /// How many tasks are in each state.
     tasks: BTreeMap<&'static str, u64>,
-    /// How far the log was found to be what was written, since the hub's start.
-    audit: Option<AuditedOut>,
-}
-
-/// How far the log was looked at.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Audited")]
-struct AuditedOut {
-    /// Up to this record, from the first one on.
-    verified_to: u64,
-    #[schemars(with = "words::Time")]
-    verified_at: String,
 }
 
 /// How many deliveries wait to be taken, by priority.
@@ -193,11 +199,6 @@ pub(crate) async fn stats(call: Call) -> Answer {
     let published = call.space.published();
     let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
     let [low, normal, high, urgent] = published.ready_by_level;
-    let audit = call
-        .app
-        .engine()
-        .audited(call.space.number())
-        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::shown(audited.at) });
     ok(&StatsOut {
         seq: published.head.seq.0,
         at: time::shown(published.head.at),
@@ -206,6 +207,5 @@ pub(crate) async fn stats(call: Call) -> Answer {
         queue_depth: DepthOut { low, normal, high, urgent },
         deliveries: DeliveriesOut::new(&published.counts),
         tasks: task_counts(&published.tasks),
-        audit,
     })
 }

@@ -89,7 +89,7 @@ pub(crate) struct MessageIn<'a> {
 
 /// An agent, a list of agents, `topic:…`, `role:…`, `can:…` or `*`.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "an agent, a list of agents, topic:…, role:…, can:… or *")]
+#[serde(untagged, expecting = "takes an agent, a list of agents, topic:…, role:…, can:… or *")]
 #[schemars(rename = "Destination")]
 enum OneOrList {
     One(#[schemars(with = "words::Id")] String),
@@ -139,7 +139,7 @@ enum IfUnavailableIn {
 
 /// How urgent something is: a word (`medium` is `normal`), or seed D's number from 0 to 3.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "low, normal, high, urgent, or a number from 0 to 3")]
+#[serde(untagged, expecting = "takes low, normal, high, urgent, or a number from 0 to 3")]
 #[schemars(rename = "Priority")]
 pub(crate) enum PriorityIn {
     Word(PriorityWord),

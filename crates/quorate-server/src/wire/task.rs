@@ -1,5 +1,6 @@
 //! Tasks in JSON.
 
+use std::borrow::Cow;
 use std::num::NonZeroU64;
 
 use crate::wire::Raw;
@@ -109,7 +110,7 @@ enum OnFailureIn {
 
 /// How urgent a task is: a word, or seed C's number from 1 to 10.
 #[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "low, normal, high, urgent, or a number from 1 to 10")]
+#[serde(untagged, expecting = "takes low, normal, high, urgent, or a number from 1 to 10")]
 #[schemars(rename = "TaskPriority")]
 enum TaskPriorityIn {
     Word(PriorityWord),
@@ -324,10 +325,6 @@ impl TaskOut {
             TaskState::Done(end) | TaskState::Partial(end) => Some(end),
             _ => None,
         };
-        let reason = match &task.state {
-            TaskState::Cancelled(cancelled) => Some(cancelled.reason.clone()),
-            _ => task.setback.as_ref().map(|setback| setback.reason.clone()),
-        };
         Self {
             id: task.spec.id.to_string(),
             task_type: task.spec.task_type.to_string(),
@@ -346,7 +343,7 @@ impl TaskOut {
             accepted_token: end.map(|end| end.token.0),
             confidence: end.and_then(|end| end.confidence),
             rationale: end.and_then(|end| end.rationale.clone()),
-            reason: reason.filter(|reason| !reason.is_empty()),
+            reason: task.reason().map(Cow::into_owned),
             session_id: task.spec.session.clone(),
             missing: ids(&task.missing),
             more: None,

@@ -77,6 +77,25 @@ fn i9_what_is_over_waits_for_nothing() {
     assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
 }
 
+// Fails under: only what a holder said told, or what was said of an earlier try told of a task that is done.
+#[test]
+fn c4_a_task_that_came_to_nothing_says_why() {
+    use crate::ids::Token;
+    use crate::task::{Cancellation, Setback, SetbackKind};
+    use crate::why::Why;
+    let sentence = |task: &Task| Why::of_task(task, vec![], |_| String::new(), Timestamp(0)).sentence;
+    let (seq, at) = (Seq(1), Timestamp(0));
+    let failed = |because_of| task(TaskState::Failed(GivenUp { seq, at, because_of }), 0);
+    assert_eq!(sentence(&failed(Some(id("a")))), "failed: it needs a, which came to nothing");
+    assert_eq!(sentence(&failed(None)), "failed");
+    let reason = "no disk".to_owned();
+    let cancelled = Cancellation { seq, at, by: None, reason: "not needed".into(), token: None };
+    assert_eq!(sentence(&task(TaskState::Cancelled(Box::new(cancelled)), 0)), "cancelled: not needed");
+    let (kind, by, token) = (SetbackKind::Failed, AgentNo(2), Token(1));
+    let setback = Setback { kind, by, token, attempt: 1, seq, at, reason, details: None };
+    assert_eq!(sentence(&Task { setback: Some(Box::new(setback)), ..failed(None) }), "failed: no disk");
+}
+
 // Fails under: a lease said to come back after the last try; a holder said to be about to take it; the hour left out.
 #[test]
 fn c4_why_is_said_in_a_sentence_as_for_messages() {

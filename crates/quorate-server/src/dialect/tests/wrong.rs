@@ -99,6 +99,7 @@ fn d3_what_is_wrong_is_named_with_its_path() {
     refused(dialect, &json!({"priority": 4}), "priority: 4 is not between 0 and 3");
     refused(dialect, &json!({"version": "2.0"}), "version: \"2.0\" is not \"1.0\"");
     refused(dialect, &json!({"to": 7}), "to: is neither a text nor a list of texts");
+    refused(dialect, &json!({"to": []}), "to: names nobody");
     refused(dialect, &json!({"confidence": -0.5}), "confidence: -0.5 is not between 0 and 1");
 }
 
@@ -119,6 +120,19 @@ fn b3_yaml_is_refused_with_line_and_column() {
     assert_eq!(refused.detail, "line 1, column 7: the YAML has anchors or aliases");
     let refused = yaml("a: 1\na: 2\n").err().expect("said twice");
     assert!(refused.detail.starts_with("line 2, column 1: "), "{}", refused.detail);
+}
+
+// Fails under: a number that went through one of the computer's.
+#[test]
+fn b3_numbers_stay_as_they_were_written() {
+    for number in ["123456789012345678901234567890", "1.10", "1e400", "-0.0", "18446744073709551616", "0"] {
+        let document = yaml(&format!("a: {number} # so\nb: [{number}, {number}]\n")).expect("YAML");
+        let json = std::str::from_utf8(&document.json).expect("text");
+        assert_eq!(json, format!("{{\"a\":{number},\"b\":[{number},{number}]}}"));
+    }
+    // What only YAML writes so is the number that it means.
+    let document = yaml("a: 0x10\nb: +1\nc: '7'\n").expect("YAML");
+    assert_eq!(document.json, "{\"a\":16,\"b\":1,\"c\":\"7\"}");
 }
 
 #[test]
