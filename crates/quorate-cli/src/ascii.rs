@@ -57,7 +57,10 @@ fn sign(letter: char) -> Option<&'static str> {
         '±' => "+-",
         '≤' => "<=",
         '≥' => ">=",
+        '≠' => "!=",
         '×' => "x",
+        // No quotes that mean something in JSON.
+        '“' | '”' => "'",
         _ => return None,
     })
 }

@@ -411,7 +411,7 @@ mod tests {
             ["a-long-key-of-its-own", "/some/where/deep/in/the/tree", "the environment", ""].map(Into::into),
         );
         let lines = table.lines(Format::Table, Some(60));
-        assert_eq!(lines[1], "a-long-key-of-its-own  /some/where/d…  the environ…");
+        assert_eq!(lines[1], "a-long-key-of-its-own  /some/where/de…  the environme…");
         let whole = "a-long-key-of-its-own  /some/where/deep/in/the/tree  the environment";
         assert_eq!(table.lines(Format::Table, Some(90))[1], whole);
     }

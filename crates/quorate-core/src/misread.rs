@@ -23,10 +23,9 @@ fn in_words(what: &str) -> Option<String> {
         return Some(format!("{} is missing", name.trim_matches('`')));
     }
     if let Some(rest) = what.strip_prefix("unknown field ") {
-        return Some(match rest.split_once(", expected ") {
-            Some((_, known)) => format!("is no field here; there are {}", names(known)),
-            None => "is no field here; there are none".to_owned(),
-        });
+        let (name, known) = rest.split_once(", ")?;
+        let known = known.strip_prefix("expected ").map_or_else(|| "none".to_owned(), names);
+        return Some(format!("there is no field {}; there are {known}", name.trim_matches('`')));
     }
     if let Some(rest) = what.strip_prefix("unknown variant ") {
         let (word, known) = rest.split_once(", expected ")?;
@@ -98,8 +97,8 @@ mod tests {
             ("invalid type: null, expected a string", "is null, not a text"),
             ("unknown variant `x`, expected `durable` or `ephemeral`", "is \"x\", not durable or ephemeral"),
             ("unknown variant `x`, expected one of `a`, `b`", "is \"x\", not a, b"),
-            ("unknown field `n`, expected one of `id`, `to`", "is no field here; there are id, to"),
-            ("unknown field `n`, there are no fields", "is no field here; there are none"),
+            ("unknown field `n`, expected one of `id`, `to`", "there is no field n; there are id, to"),
+            ("unknown field `n`, there are no fields", "there is no field n; there are none"),
             ("missing field `to` at line 1 column 2", "to is missing (line 1, column 2)"),
             ("trailing comma at line 1 column 13", "trailing comma (line 1, column 13)"),
             ("an agent, a list of agents or *", "an agent, a list of agents or *"),

@@ -198,7 +198,7 @@ mod tests {
             refused.detail
         );
         let body = Bytes::from_static(br#"{"inner":[{"count":1,"more":2}]}"#);
-        assert!(parse::<Outer>(&body).unwrap_err().detail.contains("more: is no field here"));
+        assert!(parse::<Outer>(&body).unwrap_err().detail.contains("more: there is no field more"));
         assert!(
             parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]}")).is_ok_and(|outer| outer.inner.is_empty())
         );
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(fields.take_text("op").unwrap(), "send");
         assert_eq!(fields.read::<Rest<'_>>().unwrap().payload.get(), r#"{"b": 1.0,  "a":2}"#);
         let fields: Fields<'_> = parse(&body).unwrap();
-        assert!(fields.read::<Rest<'_>>().is_err_and(|refused| refused.detail.contains("`op`")));
+        assert!(fields.read::<Rest<'_>>().is_err_and(|refused| refused.detail.contains("no field op;")));
     }
 
     #[test]

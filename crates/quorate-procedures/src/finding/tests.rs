@@ -58,7 +58,7 @@ fn a8_what_is_wrong_with_a_finding_is_said_with_its_place() {
         summary: is empty
         confidence: is 7, not between 0 and 1
         confidence: is "high", not a number
-        confidance: is no field here; there are summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
+        confidance: there is no field confidance; there are summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
         issues[1].severity: is `huge`; it may be `low`, `medium`, `high` or `critical`
         issues[0].topic: is empty
         recommendation: is `run`; it may be `sign as is` or `do not sign`

@@ -1,5 +1,7 @@
 //! Tasks as everybody sees them.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use quorate_core::{AgentId, Agents, Priority, Task, TaskId, TaskState, TaskStatus, Timestamp, Token};
 use quorate_engine::{Space, TaskView as Kept};
@@ -75,13 +77,12 @@ impl TaskInfo {
     pub(crate) fn of(agents: &Agents, task: Task) -> Self {
         let name = |number| agents.get(number).map(|agent| agent.id.clone());
         let status = task.status();
-        let (holder, end, called_off) = match task.state {
-            TaskState::Leased(lease) => (name(lease.by), None, None),
-            TaskState::Done(end) | TaskState::Partial(end) => (name(end.by), Some(*end), None),
-            TaskState::Cancelled(cancelled) => (None, None, Some(cancelled.reason)),
-            _ => (None, None, None),
+        let reason = task.reason().map(Cow::into_owned);
+        let (holder, end) = match task.state {
+            TaskState::Leased(lease) => (name(lease.by), None),
+            TaskState::Done(end) | TaskState::Partial(end) => (name(end.by), Some(*end)),
+            _ => (None, None),
         };
-        let reason = called_off.or_else(|| task.setback.map(|setback| setback.reason));
         let spec = &task.spec;
         Self {
             id: spec.id.clone(),
@@ -98,7 +99,7 @@ impl TaskInfo {
             accepted_token: end.as_ref().map(|end| end.token),
             confidence: end.as_ref().and_then(|end| end.confidence),
             rationale: end.and_then(|end| end.rationale),
-            reason: reason.filter(|reason| !reason.is_empty()),
+            reason,
             session: spec.session.clone(),
             missing: task.missing,
         }

@@ -125,7 +125,7 @@ fn b3_yaml_is_refused_with_line_and_column() {
 // Fails under: a number that went through one of the computer's.
 #[test]
 fn b3_numbers_stay_as_they_were_written() {
-    for number in ["123456789012345678901234567890", "1.10", "1e400", "-0.0", "18446744073709551616", "0"] {
+    for number in ["123456789012345678901234567890", "1.10", "1e-9", "-0.0", "18446744073709551616", "0"] {
         let document = yaml(&format!("a: {number} # so\nb: [{number}, {number}]\n")).expect("YAML");
         let json = std::str::from_utf8(&document.json).expect("text");
         assert_eq!(json, format!("{{\"a\":{number},\"b\":[{number},{number}]}}"));
