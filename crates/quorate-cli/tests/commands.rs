@@ -89,6 +89,11 @@ fn messages_are_sent_looked_at_and_given_out_again() {
         "quorate msg why msg_0-6-0",
         "quorate msg show msg_0-99-0",
         "quorate msg list --dead",
+        "echo piped | quorate msg send --to bob --from alice",
+        "echo piped | quorate msg send --to bob --from alice -",
+        "quorate msg show @last --payload",
+        "quorate msg send --to bob --from alice 'café ✓' --json --ascii",
+        "quorate msg list --to bob --ascii --jsonl | tail -n 1",
     ]);
     expect_file!["golden/messages.txt"].assert_eq(&story);
     let taken = place.call("POST", "/v1/agents/bob/inbox/claim", "{}");

@@ -68,6 +68,8 @@ fn a_newcomer_without_a_hub_is_told_to_start_one() {
     fs::create_dir(place.work().join("closed")).expect("made");
     let at_rest = place.shell("quorate status --data closed");
     is_whole("at rest", &at_rest, 1, "UNAVAILABLE");
+    let by_variable = place.shell("QUORATE_DATA=closed quorate status");
+    assert_eq!(by_variable.err, at_rest.err, "whoever names the directory, in whichever way");
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let line = format!("quorate status --url http://{}", socket.local_addr().expect("an address"));
     is_whole("somebody listens", &place.shell(&line), 4, "UNAUTHENTICATED");
