@@ -86,16 +86,8 @@ impl Space {
     ///
     /// # Errors
     /// The refusal, or a failure of the storage.
-    pub async fn commit(&self, mut commit: Commit) -> Result<Receipt, Error> {
-        let principal = commit.principal.clone();
-        self.work_out(&mut commit).await?;
-        self.continue_chains(&mut commit).await?;
-        let policy = Arc::clone(&self.published.borrow().policy);
-        let admitted = self.engine.door.admit(commit, policy).await?;
-        let commit = self.noting(&principal, admitted)?;
-        let outcomes = self.engine.store.transact(self.number, vec![commit]).await?;
-        let outcome = outcomes.into_iter().next().ok_or(StoreError::Closed)?;
-        Ok(self.noting(&principal, outcome)?)
+    pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
+        self.enqueue(commit).await?.answer().await
     }
 
     /// Notes what a rule of the space refused.

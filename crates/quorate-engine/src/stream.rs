@@ -34,6 +34,7 @@ impl Space {
     /// The refusal, if it does not even get there.
     pub async fn enqueue(&self, mut commit: Commit) -> Result<Pending, Error> {
         let principal = commit.principal.clone();
+        self.work_out(&mut commit).await?;
         self.continue_chains(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().door.admit(commit, policy).await?;
