@@ -207,14 +207,25 @@ pub(crate) fn close_to_others() {
 pub(crate) struct Engines {
     pub(crate) public: Arc<Engine>,
     private: Arc<Engine>,
-    /// Whether all of the data was checked before it was opened.
+    /// Whether all of each was checked before it was opened.
+    checked: [bool; 2],
+}
+
+/// One of the two stores.
+struct Part<'a> {
+    engine: &'a Engine,
+    /// What its spaces are told by in reports.
+    prefix: &'static str,
     checked: bool,
 }
 
+/// What the spaces of each store are told by.
+const PREFIXES: [&str; 2] = ["", "quorate.private/"];
+
 impl Engines {
-    /// Each with what its spaces are told by in reports.
-    fn both(&self) -> [(&Arc<Engine>, &'static str); 2] {
-        [(&self.public, ""), (&self.private, "quorate.private/")]
+    fn parts(&self) -> [Part<'_>; 2] {
+        let part = |engine, n: usize| Part { engine, prefix: PREFIXES[n], checked: self.checked[n] };
+        [part(&self.public, 0), part(&self.private, 1)]
     }
 
     pub(crate) async fn close(&self) {
@@ -234,26 +245,27 @@ pub(crate) fn recover(
     let begun = clock.now();
     let version = env!("CARGO_PKG_VERSION");
     journal.say(Level::Info, "starting", &[("data", json!(data)), ("version", json!(version))]);
-    let checked = checks.whole(data, journal)?;
+    let private_data = quorate_sqlite::private_of(data);
+    let checked =
+        [checks.whole(data, PREFIXES[0], journal)?, checks.whole(&private_data, PREFIXES[1], journal)?];
     let start = |options, data: &Path| {
         Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
             Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
         })
     };
     let public = start(options, data)?;
-    let private = start(quorate_engine::Options::default(), &quorate_sqlite::private_of(data))?;
+    let private = start(quorate_engine::Options::default(), &private_data)?;
     // One that was there before may have been open to others.
-    for directory in [data, &quorate_sqlite::private_of(data)] {
+    for directory in [data, &private_data] {
         fs::set_permissions(directory, Permissions::from_mode(0o700))
             .with_context(|| format!("cannot close {} to others", directory.display()))?;
     }
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
     let spaces = public.store().spaces().len();
     journal.say(Level::Info, "recovered", &[("ms", json!(ms)), ("spaces", json!(spaces))]);
-    if checked {
-        [&public, &private].into_iter().for_each(|engine| engine.audited_whole());
-    }
-    Ok(Engines { public, private, checked })
+    let engines = Engines { public, private, checked };
+    engines.parts().iter().filter(|part| part.checked).for_each(|part| part.engine.audited_whole());
+    Ok(engines)
 }
 
 /// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told

@@ -8,8 +8,9 @@ use crate::message::{Durability, Message};
 /// A message as the cause of others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cause {
-    /// Its id; `None` while it is in the same commit as what it leads to, and has none yet.
-    id: Option<MessageId>,
+    /// What the chain is called that it begins: as its client calls it, so that the name is the same in the commit that
+    /// sends it and later, else by the hub's id; `None` while it has neither.
+    name: Option<String>,
     from: Option<AgentId>,
     to: Destination,
     reply_to: Option<AgentId>,
@@ -22,8 +23,9 @@ impl Cause {
     /// What a message hands on.
     #[must_use]
     pub fn of(id: Option<MessageId>, message: &Message) -> Self {
+        let theirs = message.client_id.as_ref().map(ToString::to_string);
         Self {
-            id,
+            name: theirs.or_else(|| id.map(|id| id.to_string())),
             from: message.from.clone(),
             to: message.to.clone(),
             reply_to: message.reply_to.clone(),
@@ -39,9 +41,8 @@ impl Cause {
     pub fn led_to(&self, message: &Message) -> Option<Message> {
         let hops = self.hops.saturating_add(1);
         let theirs = self.is_between(message.from.as_ref());
-        let own = || self.id.map(|id| id.to_string());
         let chain = Some(message).filter(|message| theirs && message.correlation_id.is_none());
-        let chain = chain.and_then(|_| self.correlation.clone().or_else(own));
+        let chain = chain.and_then(|_| self.correlation.clone().or_else(|| self.name.clone()));
         let spends = theirs && message.budget.is_none() && message.durability == Durability::Durable;
         let budget = self.budget.clone().filter(|_| spends);
         if hops <= message.hops && chain.is_none() && budget.is_none() {

@@ -155,8 +155,8 @@ pub enum Op {
     Send {
         /// The message.
         message: Arc<Message>,
-        /// The fingerprint of the message if it bears a client's id, else zeros.
-        fingerprint: [u8; 32],
+        /// By what it is known if it is sent again.
+        fingerprint: Fingerprint,
     },
     /// `claim`: take deliveries, and wait for more if asked to.
     Claim {
@@ -419,12 +419,39 @@ pub struct ErasePayload {
     pub part: u32,
 }
 
+/// By what a message that bears a client's id is known if it is sent again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Fingerprint {
+    /// Of the message as it is written; zeros if it bears no client's id.
+    pub written: [u8; 32],
+    /// Of the message as its sender said it, if the hub added something: what it adds may be found only the second time.
+    pub said: Option<Box<[u8; 32]>>,
+}
+
+impl Fingerprint {
+    pub(crate) fn new(message: &Message, of: impl FnOnce(&Message) -> [u8; 32]) -> Self {
+        let written = if message.client_id.is_some() { of(message) } else { [0; 32] };
+        Self { written, said: None }
+    }
+
+    /// The same message, to which the hub added something.
+    #[must_use]
+    pub fn of_what_was_said(self, said: Self) -> Self {
+        Self { said: Some(said.said.unwrap_or_else(|| Box::new(said.written))), ..self }
+    }
+
+    /// Whether the message that was written under this one was the same.
+    #[must_use]
+    pub fn is(&self, earlier: &[u8; 32]) -> bool {
+        self.written == *earlier || self.said.as_deref() == Some(earlier)
+    }
+}
+
 impl Op {
     /// A send; computes the fingerprint if the message bears a client's id.
     #[must_use]
     pub fn send(message: Message) -> Self {
-        let fingerprint =
-            if message.client_id.is_some() { fingerprint::of_message(&message) } else { [0; 32] };
+        let fingerprint = Fingerprint::new(&message, fingerprint::of_message);
         Self::Send { message: Arc::new(message), fingerprint }
     }
 

@@ -56,8 +56,8 @@ pub use approval::{
 pub use budget::{Budget, SetBudget};
 pub use cause::Cause;
 pub use commit::{
-    Commit, DeleteEntry, ErasePayload, Extend, LeaseRef, Locked, Nack, NackThen, Op, OpResult, Principal,
-    PutEntry, Receipt, RegisterAgent, Told, Waiting,
+    Commit, DeleteEntry, ErasePayload, Extend, Fingerprint, LeaseRef, Locked, Nack, NackThen, Op, OpResult,
+    Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use destination::Destination;

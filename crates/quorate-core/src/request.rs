@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::fingerprint;
+use crate::commit::Fingerprint;
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Alarm, Keep};
 use crate::limits::{REQUEST_COMMAND_MS, REQUEST_MS_MAX, REQUEST_QUERY_MS, REQUEST_SEVERAL_MS};
@@ -15,8 +16,8 @@ use crate::refused::{Code, Refused};
 pub struct Ask {
     /// The question. Without a correlation id it gets its own id as such; it expires when the wait ends.
     pub message: Arc<Message>,
-    /// The fingerprint of the question if it bears a client's id, else zeros.
-    pub fingerprint: [u8; 32],
+    /// By what it is known if it is asked again.
+    pub fingerprint: Fingerprint,
     /// How long to wait; `None` is by its type.
     pub timeout_ms: Option<u64>,
     /// Who is told what comes of it, if anybody is there to listen.
@@ -29,8 +30,7 @@ impl Ask {
     /// A question; computes the fingerprint if it bears a client's id.
     #[must_use]
     pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
-        let fingerprint =
-            if message.client_id.is_some() { fingerprint::of_question(&message) } else { [0; 32] };
+        let fingerprint = Fingerprint::new(&message, fingerprint::of_question);
         Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, again: None }
     }
 

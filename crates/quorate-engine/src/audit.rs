@@ -22,6 +22,8 @@ const PAYLOADS_OF_NEWEST: u64 = 32 * 1024 * 1024;
 const NEWEST_MIN: u64 = 1_000;
 /// For each millisecond of work so many of rest: the hub's callers do not notice.
 const REST: u64 = 30;
+/// How long it waits when the readers have more to do than they take.
+const BUSY: Duration = Duration::from_millis(100);
 
 /// Why a log is not what was written.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -188,7 +190,8 @@ impl<'a> Walk<'a> {
         let mut walk = Self { store, info, chain: Chain::before(first, first_previous(info.id)), head };
         if first > Seq(1) {
             let before = Seq(first.0 - 1);
-            let found = walk.read(before, walk.store.bodies(info.number, before, 1).await)?;
+            let found = walk.patiently(|| store.bodies(info.number, before, 1)).await;
+            let found = walk.read(before, found)?;
             let found = found.into_iter().find(|record| record.seq == before);
             walk.chain.hash = found.map(|record| record.hash).ok_or_else(|| {
                 let detail = "the record before the newest ones is missing".to_owned();
@@ -206,7 +209,8 @@ impl<'a> Walk<'a> {
     async fn page(&mut self) -> Result<Vec<(Seq, u64)>, Stop> {
         let from = self.chain.next;
         let max = PAGE.min((self.head.seq.0 - from.0) as usize + 1);
-        let records = self.read(from, self.store.bodies(self.info.number, from, max).await)?;
+        let records = self.patiently(|| self.store.bodies(self.info.number, from, max)).await;
+        let records = self.read(from, records)?;
         if records.is_empty() {
             let detail = format!("the log ends here, its head is {}", self.head.seq);
             return Err(self.unsound(from, Broken::Truncated, detail));
@@ -234,10 +238,24 @@ impl<'a> Walk<'a> {
 
     /// Payloads give their digests.
     async fn payloads(&self, (first, count): (Seq, usize)) -> Result<(), Stop> {
-        for record in self.read(first, self.store.log(self.info.number, first, count).await)? {
+        let records = self.patiently(|| self.store.log(self.info.number, first, count)).await;
+        for record in self.read(first, records)? {
             check_parts(&record).map_err(|why| self.unsound(record.seq, Broken::Edited, why))?;
         }
         Ok(())
+    }
+
+    /// What is looked at in the background waits for those who are in a hurry.
+    async fn patiently<T, F>(&self, read: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        loop {
+            match read().await {
+                Err(StoreError::Busy) => tokio::time::sleep(BUSY).await,
+                read => return read,
+            }
+        }
     }
 
     /// What was read, or why there is no going on.

@@ -2,10 +2,11 @@
 //! What was handed out of late is known by heart; anything else is one read of the log.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::limits::OPS_MAX;
-use quorate_core::{Ask, Cause, ClientId, Commit, Message, MessageId, Op, SpaceNo};
+use quorate_core::{Ask, Cause, ClientId, Commit, Fingerprint, Message, MessageId, Op, SpaceNo};
 use quorate_store::{Read, Rows, StoreError, StoredMessage};
 
 use crate::error::Error;
@@ -104,10 +105,14 @@ impl Space {
         Ok(())
     }
 
-    /// Brings to mind what led to a message, so that a commit with it goes to the head without a wait.
-    pub async fn recall_cause(&self, message: &Message) {
+    /// Brings to mind what led to a message. Says whether a commit with it goes to the head without a wait: not if it names
+    /// what is not there, which is looked for again.
+    pub async fn recall_cause(&self, message: &Message) -> bool {
+        if message.causes().next().is_none() {
+            return true;
+        }
         // What fails here fails again in the commit, and is told there.
-        drop(self.cause_of(message, &HashMap::new()).await);
+        matches!(self.cause_of(message, &HashMap::new()).await, Ok(Some(_)))
     }
 
     /// What led to a message: what it says caused it, else what it answers.
@@ -117,6 +122,10 @@ impl Space {
         here: &HashMap<ClientId, Cause>,
     ) -> Result<Option<Cause>, Error> {
         for name in message.causes().filter_map(Name::read) {
+            // Some call what nothing led to its own cause.
+            if matches!((&name, &message.client_id), (Name::Theirs(name), Some(own)) if name == own) {
+                continue;
+            }
             // Before what is in the log: said again, the same commit takes over the same.
             if let Name::Theirs(client_id) = &name
                 && let Some(cause) = here.get(client_id)
@@ -160,14 +169,25 @@ fn message_of(op: &Op) -> Option<&Message> {
     }
 }
 
-/// The fingerprint is one of what is written, so that it can be made again from the log.
-fn replace(op: &mut Op, message: Message) {
-    match op {
-        Op::Send { .. } => *op = Op::send(message),
-        Op::Request(ask) => {
-            let Ask { timeout_ms, waiting, again, .. } = *ask;
-            *ask = Ask { again, ..Ask::new(message, timeout_ms, waiting) };
+/// The fingerprint is one of what is written, so that it can be made again from the log; sent again, a message is known
+/// by what its sender said, too, since its cause may have come in between.
+fn replace(op: &mut Op, led: Message) {
+    let mut new = match op {
+        Op::Send { .. } => Op::send(led),
+        Op::Request(Ask { timeout_ms, waiting, again, .. }) => {
+            Op::Request(Ask { again: *again, ..Ask::new(led, *timeout_ms, *waiting) })
         }
-        _ => {}
+        _ => return,
+    };
+    if let (Some(said), Some(written)) = (fingerprint_of(op), fingerprint_of(&mut new)) {
+        *written = mem::take(written).of_what_was_said(mem::take(said));
+    }
+    *op = new;
+}
+
+fn fingerprint_of(op: &mut Op) -> Option<&mut Fingerprint> {
+    match op {
+        Op::Send { fingerprint, .. } | Op::Request(Ask { fingerprint, .. }) => Some(fingerprint),
+        _ => None,
     }
 }

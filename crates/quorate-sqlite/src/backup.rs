@@ -23,6 +23,9 @@ use crate::readers::ReadError;
 use crate::tail::{Tail, Tails};
 use crate::write::Writes;
 
+/// A database that is not all there yet.
+const PARTIAL: &str = "quorate.db-partial";
+
 /// Why a backup was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -43,13 +46,18 @@ pub enum BackupError {
 /// # Errors
 /// When the data cannot be read, or the copy not written.
 pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    let positions = read_beside(from, to, |connection| write(connection, to))?;
-    let (from, to) = (private_of(from), private_of(to));
-    if from.exists() {
+    check_free(to)?;
+    copy_both(from, to).inspect_err(|_| remove_what_was_begun(to))
+}
+
+/// The database is what makes a directory one of data, so it comes last: a copy that was cut short is none.
+fn copy_both(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+    let (private, private_to) = (private_of(from), private_of(to));
+    if private.exists() {
         // Where that stands is for moderators to know.
-        read_beside(&from, &to, |connection| write(connection, &to))?;
+        read_beside(&private, |connection| write_into(connection, &private_to))?;
     }
-    Ok(positions)
+    read_beside(from, |connection| write_into(connection, to))
 }
 
 /// Looks what a backup made now would hold, and whether it could be made. Writes nothing.
@@ -57,17 +65,35 @@ pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
 /// # Errors
 /// As [`backup`].
 pub fn backup_dry(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    read_beside(from, to, positions)
+    check_free(to)?;
+    let private = private_of(from);
+    if private.exists() {
+        read_beside(&private, positions)?;
+    }
+    read_beside(from, positions)
+}
+
+fn check_free(to: &Path) -> Result<(), BackupError> {
+    match is_taken(to) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(BackupError::NotEmpty(to.to_owned())),
+        Err(error) => Err(BackupError::Copy(format!("cannot read {}: {error}", to.display()))),
+    }
+}
+
+/// Takes away what was written into a directory that was empty before, so that it can be tried again. What cannot be
+/// taken away is seen by whoever tries.
+fn remove_what_was_begun(to: &Path) {
+    let _ = fs::remove_dir_all(private_of(to));
+    for end in ["", "-journal", "-wal", "-shm"] {
+        let _ = fs::remove_file(to.join(format!("{PARTIAL}{end}")));
+    }
 }
 
 fn read_beside(
     from: &Path,
-    to: &Path,
     act: impl Fn(&Connection) -> Result<Vec<Position>, ReadError>,
 ) -> Result<Vec<Position>, BackupError> {
-    if is_taken(to).map_err(|error| BackupError::Copy(format!("cannot read {}: {error}", to.display())))? {
-        return Err(BackupError::NotEmpty(to.to_owned()));
-    }
     let done = match Offline::open(from) {
         Ok(offline) => act(&offline.connection),
         Err(OpenError::InUse { .. }) => {
@@ -97,9 +123,15 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
     if is_taken(to).map_err(|error| other("cannot read", error))? {
         return Err(ReadError::Other(format!("{} is not empty; give a new directory", to.display())));
     }
+    write_into(connection, to)
+}
+
+fn write_into(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
+    let other =
+        |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
     make_private(to).map_err(|error| other("cannot make", error))?;
     let database = database_of(to);
-    let partial = to.join("quorate.db-partial");
+    let partial = to.join(PARTIAL);
     private_file(&partial).map_err(|error| other("cannot write to", error))?;
     {
         let mut copy = Connection::open(&partial)?;
@@ -164,19 +196,23 @@ pub enum RestoreError {
 /// # Errors
 /// When the backup is damaged or the directory is not empty. The backup itself is never changed.
 pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
-    let positions = restore_one(from, to, now)?;
-    let (from, to) = (private_of(from), private_of(to));
-    if from.exists() {
-        restore_one(&from, &to, now)?;
+    check_restore(from, to)?;
+    restore_both(from, to, now).inspect_err(|_| remove_what_was_begun(to))
+}
+
+/// As for a copy, the database comes last.
+fn restore_both(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+    let private = private_of(from);
+    if private.exists() {
+        restore_one(&private, &private_of(to), now)?;
     }
-    Ok(positions)
+    restore_one(from, to, now)
 }
 
 fn restore_one(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     let io = io_error;
-    check_restore(from, to)?;
     make_private(to).map_err(io("make", to))?;
-    let partial = to.join("quorate.db-partial");
+    let partial = to.join(PARTIAL);
     copy_file(&database_of(from), &partial).map_err(io("copy to", &partial))?;
     let positions = begin_generation(&partial, from, now)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
@@ -200,10 +236,14 @@ fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
     if is_taken(to).map_err(io_error("read", to))? {
         return Err(RestoreError::NotEmpty(to.to_owned()));
     }
-    if !database_of(from).exists() {
-        return Err(OpenError::Missing { path: from.to_owned() }.into());
+    let private = Some(private_of(from)).filter(|private| private.exists());
+    for part in std::iter::once(from).chain(private.as_deref()) {
+        if !database_of(part).exists() {
+            return Err(OpenError::Missing { path: part.to_owned() }.into());
+        }
+        check_whole(part)?;
     }
-    Ok(check_whole(from)?)
+    Ok(())
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RestoreError + use<> {

@@ -166,15 +166,13 @@ pub fn private_of(directory: &Path) -> PathBuf {
     directory.join(PRIVATE)
 }
 
-/// How many bytes the databases of a data directory have with their write-ahead logs; `None` if there is none yet.
+/// How many bytes the database of a data directory has with its write-ahead log; `None` if there is none yet. What is
+/// private has a directory of its own, and does not count here.
 #[must_use]
 pub fn data_bytes(directory: &Path) -> Option<u64> {
     let length = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
-    let all_of = |directory: &Path| {
-        let wal = length(directory.join(format!("{DATABASE}-wal"))).unwrap_or(0);
-        length(database_of(directory)).map(|database| database + wal)
-    };
-    all_of(directory).map(|bytes| bytes + all_of(&private_of(directory)).unwrap_or(0))
+    let wal = length(directory.join(format!("{DATABASE}-wal"))).unwrap_or(0);
+    length(database_of(directory)).map(|database| database + wal)
 }
 
 pub(crate) fn database_of(directory: &Path) -> PathBuf {

@@ -38,4 +38,4 @@ pub use export::{ExportError, ExportLine, Fields, Value, checkpoints, export};
 pub use open::{Options, SqliteStore};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
-pub use verify::{Bad, Checkpoint, Damage, Report, SpaceReport, verify};
+pub use verify::{Bad, Checkpoint, Damage, Report, SpaceReport, verify, verify_one};

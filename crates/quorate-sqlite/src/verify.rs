@@ -148,7 +148,11 @@ pub fn verify(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, O
     Ok(report)
 }
 
-fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
+/// As [`verify`], of this directory alone, without what is private beside it.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
     let clock = SystemClock::new();
     let offline = Offline::open(dir)?;
     let failed = |source| offline.failed("read the spaces", source);

@@ -341,9 +341,9 @@ fn stage(
 /// The fingerprint that the caller's thread made of a message.
 fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> Option<[u8; 32]> {
     commit.ops.iter().find_map(|op| match op {
-        Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(*fingerprint),
+        Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(fingerprint.written),
         // A question goes out with its expiry, so it is another message; its id is still its own.
-        Op::Request(ask) if ask.message.client_id == sent.client_id => Some(ask.fingerprint),
+        Op::Request(ask) if ask.message.client_id == sent.client_id => Some(ask.fingerprint.written),
         _ => None,
     })
 }

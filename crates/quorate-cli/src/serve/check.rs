@@ -10,7 +10,7 @@ use quorate_server::{Journal, Level};
 use quorate_sqlite::OpenError;
 use serde_json::json;
 
-use super::Engines;
+use super::{Engines, Part};
 use crate::exit::Ended;
 use crate::{text, verify};
 
@@ -58,12 +58,13 @@ impl CheckArgs {
 }
 
 impl Checks {
-    /// Checks all of it if it is small, before anything is opened. Says whether it did.
-    pub(super) fn whole(&self, data: &Path, journal: &Journal) -> anyhow::Result<bool> {
+    /// Checks all of one store if it is small, before it is opened. Says whether it did. Each of the two by itself: what
+    /// is told of one must not follow from how much is in the other.
+    pub(super) fn whole(&self, data: &Path, prefix: &str, journal: &Journal) -> anyhow::Result<bool> {
         let Some(bytes) = quorate_sqlite::data_bytes(data).filter(|bytes| *bytes <= self.whole_bytes) else {
             return Ok(false);
         };
-        let report = match quorate_sqlite::verify(data, None) {
+        let report = match quorate_sqlite::verify_one(data, None) {
             Ok(report) => report,
             Err(error) if error.is_damage() || matches!(error, OpenError::InUse { .. }) => {
                 return Err(error.into());
@@ -75,7 +76,8 @@ impl Checks {
                 return Ok(false);
             }
         };
-        let Some(bad) = report.first_bad else { return Ok(true) };
+        let Some(mut bad) = report.first_bad else { return Ok(true) };
+        bad.space.insert_str(0, prefix);
         let facts = [
             ("space", json!(bad.space)),
             ("seq", json!(bad.seq.0)),
@@ -88,26 +90,31 @@ impl Checks {
 
     /// Checks the newest records of data that was not checked as a whole.
     pub(super) async fn newest(&self, engines: &Engines, journal: &Journal) -> anyhow::Result<()> {
-        if engines.checked {
-            return Ok(());
-        }
-        for (engine, prefix) in engines.both() {
-            let found = engine.audit_newest(self.newest).await;
-            found.map_err(|unsound| in_words(&unsound, prefix, journal))?;
+        for Part { engine, prefix, checked } in engines.parts() {
+            if !checked {
+                let found = engine.audit_newest(self.newest).await;
+                found.map_err(|unsound| in_words(&unsound, prefix, journal))?;
+            }
         }
         Ok(())
     }
 
     /// Checks the log while the hub works, again and again. Ends only with damage.
     pub(super) async fn go_on(&self, engines: &Engines, journal: &Journal) -> Ended {
-        if engines.checked {
+        let [public, private] = &engines.parts();
+        tokio::select! {
+            ended = self.go_on_with(public, journal) => ended,
+            ended = self.go_on_with(private, journal) => ended,
+        }
+    }
+
+    async fn go_on_with(&self, part: &Part<'_>, journal: &Journal) -> Ended {
+        if part.checked {
             tokio::time::sleep(self.every).await;
         }
         loop {
-            for (engine, prefix) in engines.both() {
-                if let Err(unsound) = engine.audit_all().await {
-                    return in_words(&unsound, prefix, journal);
-                }
+            if let Err(unsound) = part.engine.audit_all().await {
+                return in_words(&unsound, part.prefix, journal);
             }
             tokio::time::sleep(self.every).await;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::commit::Fingerprint;
 use crate::commit::{OpResult, Principal};
 use crate::decide::{Draft, Handed, No};
 use crate::destination::Destination;
@@ -18,7 +19,7 @@ use crate::rows::SentBefore;
 use crate::working::Consumer;
 
 impl Draft<'_> {
-    pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &[u8; 32]) -> Result<OpResult, No> {
+    pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &Fingerprint) -> Result<OpResult, No> {
         self.check_sender(message)?;
         if let Some(result) = self.sent_already(message, fingerprint)? {
             return Ok(result);
@@ -54,11 +55,11 @@ impl Draft<'_> {
     pub(super) fn sent_already(
         &self,
         message: &Message,
-        fingerprint: &[u8; 32],
+        fingerprint: &Fingerprint,
     ) -> Result<Option<OpResult>, No> {
         let Some(id) = &message.client_id else { return Ok(None) };
         if let Some((earlier, result)) = self.sent_here.get(id) {
-            return if earlier == fingerprint { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
+            return if fingerprint.is(earlier) { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
         }
         let Some(before) = self.rows.sent_before(id)? else { return Ok(None) };
         let result = self.sent_again(id, &before, fingerprint)?;
@@ -70,9 +71,9 @@ impl Draft<'_> {
         Ok(Some(result))
     }
 
-    pub(super) fn remember_sent(&mut self, message: &Message, fingerprint: &[u8; 32], result: OpResult) {
+    pub(super) fn remember_sent(&mut self, message: &Message, fingerprint: &Fingerprint, result: OpResult) {
         if let Some(client_id) = &message.client_id {
-            self.sent_here.insert(client_id.clone(), (*fingerprint, result));
+            self.sent_here.insert(client_id.clone(), (fingerprint.written, result));
         }
     }
 
@@ -230,9 +231,9 @@ impl Draft<'_> {
         &self,
         id: &crate::ids::ClientId,
         before: &SentBefore,
-        fingerprint: &[u8; 32],
+        fingerprint: &Fingerprint,
     ) -> Result<OpResult, Refused> {
-        let same = before.fingerprint == *fingerprint && before.principal == self.commit.principal.to_text();
+        let same = fingerprint.is(&before.fingerprint) && before.principal == self.commit.principal.to_text();
         if !same || self.erased_here.contains(&(before.seq, before.part)) {
             return Err(used_id(id));
         }

@@ -193,10 +193,11 @@ impl Talk {
         let timeout_ms = fields.take_number("timeoutMs")?;
         let mut letter = self.letter(fields.read()?, bytes)?;
         observe::one_continued(&self.session.app, &self.session.space, &mut letter, None).await;
-        self.session.space.recall_cause(&letter).await;
+        let is_known = self.session.space.recall_cause(&letter).await;
         let is_large = letter.payload.bytes.len() > LARGE_BYTES;
         let session = Arc::clone(&self.session);
-        if is_large && letter.durability == Durability::Durable {
+        // Either may take more than one poll to get into line, and what follows comes after it.
+        if (is_large || !is_known) && letter.durability == Durability::Durable {
             let mut asking = durably(&session, letter, timeout_ms).await?;
             self.asking.push(Box::pin(async move { (n, asking.answer().await) }));
             return Ok(Said::Elsewhere);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Home, Item, ItemKey, ItemKind, Message,
-    MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState, Told,
-    limits,
+    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Fingerprint, Home, Item, ItemKey, ItemKind,
+    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState,
+    Told, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -103,7 +103,7 @@ impl Step<'_> {
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let low = self.pay(&message)?;
-        self.post(&Arc::new(message), ask.fingerprint, recipients);
+        self.post(&Arc::new(message), ask.fingerprint.written, recipients);
         let state = RequestState::Waiting;
         let request = Request { id, from, reply_to, correlation, length_ms, first, asked, state };
         self.set_item(Item::Request(request));
@@ -360,13 +360,13 @@ impl Step<'_> {
     pub(super) fn accept(
         &mut self,
         message: &Arc<Message>,
-        fingerprint: &[u8; 32],
+        fingerprint: &Fingerprint,
         Answer { mut request, index, from }: Answer,
     ) -> OpResult {
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let late = !request.is_open() || request.asked[index].reply != Reply::Open;
         let result = OpResult::Replied { id, late };
-        self.post(message, *fingerprint, Vec::new());
+        self.post(message, fingerprint.written, Vec::new());
         if let Some(sent) = self.space.messages.last_mut() {
             sent.result = result.clone();
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    ClientId, Code, DeliveryNo, Durability, Handed, LineKind, Message, MessageId, OpResult, Principal,
-    Recipient, Refused, limits,
+    ClientId, Code, DeliveryNo, Durability, Fingerprint, Handed, LineKind, Message, MessageId, OpResult,
+    Principal, Recipient, Refused, limits,
 };
 
 use crate::reference::agents::unknown;
@@ -15,7 +15,7 @@ impl Step<'_> {
     pub(super) fn send(
         &mut self,
         message: &Arc<Message>,
-        fingerprint: &[u8; 32],
+        fingerprint: &Fingerprint,
     ) -> Result<OpResult, Refused> {
         self.check_sender(message)?;
         if let Some(result) = self.sent_already(message, fingerprint)? {
@@ -36,7 +36,7 @@ impl Step<'_> {
         let recipients = self.within_reach(message, recipients)?;
         self.check_room(&recipients)?;
         let low = self.pay(message)?;
-        let result = self.post(message, *fingerprint, recipients);
+        let result = self.post(message, fingerprint.written, recipients);
         if let Some(budget) = low {
             self.warn(&budget, message);
         }
@@ -47,11 +47,11 @@ impl Step<'_> {
     pub(super) fn sent_already(
         &self,
         message: &Message,
-        fingerprint: &[u8; 32],
+        fingerprint: &Fingerprint,
     ) -> Result<Option<OpResult>, Refused> {
         let Some(id) = &message.client_id else { return Ok(None) };
         let Some(earlier) = self.sent_as(id) else { return Ok(None) };
-        if earlier.fingerprint == *fingerprint && earlier.principal == self.commit.principal {
+        if fingerprint.is(&earlier.fingerprint) && earlier.principal == self.commit.principal {
             return Ok(Some(earlier.result.clone()));
         }
         Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
