@@ -93,6 +93,8 @@ pub struct Decided {
     pub told: Vec<(ConsumerId, Told)>,
     /// Deliveries whose lease is longer now than it was: no record, but a restart must know.
     pub prolonged: Vec<DeliveryNo>,
+    /// Whether it was decided now, and not under the same key before.
+    pub is_new: bool,
 }
 
 /// Why a commit did nothing.
@@ -194,7 +196,15 @@ impl Decided {
             dismissed: Vec::new(),
             told: Vec::new(),
             prolonged: Vec::new(),
+            is_new: false,
         }
+    }
+
+    /// Whether its answer is kept under its key, also if it changed nothing: what changes nothing now may change something
+    /// when it is said again.
+    #[must_use]
+    pub fn uses_key(&self) -> bool {
+        self.is_new && self.receipt.uses_key()
     }
 }
 
@@ -412,6 +422,7 @@ impl<'a> Draft<'a> {
                 dismissed: self.dismissed,
                 told: self.told,
                 prolonged: self.prolonged,
+                is_new: true,
                 ..Decided::without_effect(Receipt { seq: None, at, results })
             };
         }
@@ -429,6 +440,7 @@ impl<'a> Draft<'a> {
             dismissed: self.dismissed,
             told: self.told,
             prolonged: self.prolonged,
+            is_new: true,
         }
     }
 }

@@ -199,7 +199,8 @@ impl Rows for Lookups<'_> {
             if let Some((fingerprint, seq, at, results)) = found {
                 let results = codec::read_results(&results)
                     .map_err(|source| LookupFailed { what, source: Box::new(source) })?;
-                let receipt = Receipt { seq: Some(Seq(seq)), at: Timestamp(at), results };
+                let seq = Some(Seq(seq)).filter(|seq| seq.0 > 0);
+                let receipt = Receipt { seq, at: Timestamp(at), results };
                 return Ok(Some(Answered { fingerprint, receipt }));
             }
         }

@@ -54,9 +54,10 @@ impl<'c> Writes<'c> {
         for number in &decided.prolonged {
             self.extended(space, working, *number)?;
         }
-        let Some(record) = &decided.record else { return Ok(()) };
-        self.record(space, record)?;
-        if let Some((key, fingerprint)) = commit.key.as_ref().filter(|_| decided.receipt.uses_key()) {
+        if let Some(record) = &decided.record {
+            self.record(space, record)?;
+        }
+        if let Some((key, fingerprint)) = commit.key.as_ref().filter(|_| decided.uses_key()) {
             self.key(space, &commit.principal, key.as_str(), fingerprint, &decided.receipt, lookups)?;
         }
         Ok(())
@@ -119,7 +120,8 @@ impl<'c> Writes<'c> {
             lookups.key_turn.set(KeyTurn { turn, day, alone: false });
         }
         let results = codec::write_results(&receipt.results);
-        let seq = receipt.seq.map(|seq| seq.0);
+        // There is no record 0: what changed nothing has none.
+        let seq = receipt.seq.map_or(0, |seq| seq.0);
         let table = &mut self.keys[turn as usize];
         table.execute((space.0, principal.to_text(), key, fingerprint, seq, receipt.at.0, results))?;
         Ok(())

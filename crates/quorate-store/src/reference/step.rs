@@ -226,17 +226,17 @@ impl<'a> Step<'a> {
 
     fn conclude(self, results: Vec<OpResult>) -> Receipt {
         let at = self.now.wall;
-        if !self.changed {
-            return Receipt { seq: None, at, results };
+        let seq = self.changed.then_some(self.seq);
+        if self.changed {
+            let by_time = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
+            self.space.records.push(Noted {
+                at,
+                kind: if by_time { RecordKind::Sweep } else { RecordKind::Commit },
+                principal: self.commit.principal.to_string(),
+                parts: self.parts,
+            });
         }
-        let by_time = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
-        self.space.records.push(Noted {
-            at,
-            kind: if by_time { RecordKind::Sweep } else { RecordKind::Commit },
-            principal: self.commit.principal.to_string(),
-            parts: self.parts,
-        });
-        let receipt = Receipt { seq: Some(self.seq), at, results };
+        let receipt = Receipt { seq, at, results };
         if let Some((key, fingerprint)) = self.commit.key.as_ref().filter(|_| receipt.uses_key()) {
             self.space.answers.push(Answer {
                 principal: self.commit.principal.clone(),
