@@ -3,6 +3,10 @@
 
 use quorate_core::Code;
 
+/// What has a list.
+const LISTED: [&str; 9] =
+    ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
+
 /// What of a hint only a program that speaks HTTP can follow.
 const OF_PROGRAMS: [&str; 7] =
     ["/v1/", "openapi", "Quorate-", "Authorization", "header", "register", "the list of its kind"];
@@ -75,7 +79,7 @@ pub(crate) fn for_terminal(code: Code, what: &str, hint: &str, typed: &Typed) ->
         Code::NotFound | Code::Unauthenticated if hint.contains("register") => {
             "quorate agent list shows who is there; quorate agent add NAME lets one in".to_owned()
         }
-        Code::NotFound if !noun.is_empty() => format!("quorate {noun} list shows what there is"),
+        Code::NotFound if LISTED.contains(&noun) => format!("quorate {noun} list shows what there is"),
         Code::Unauthenticated => {
             "quorate token create makes a token, on the machine of the hub; give it by --token-file FILE"
                 .to_owned()

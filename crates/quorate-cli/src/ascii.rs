@@ -1,5 +1,6 @@
-//! `--ascii`: our signs as plain letters, for terminals, fonts and readers that have no others. What agents wrote keeps its
-//! letters where people read it; in JSON every other letter is escaped, which says the same.
+//! `--ascii`: signs as plain letters, for terminals, fonts and readers that have no others. Where people read, that goes for
+//! the signs in what agents wrote, too, and letters stay; in JSON every letter that is not plain is escaped, which says
+//! the same.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -142,7 +142,9 @@ async fn main() -> ExitCode {
                 }
                 // What was typed may be what an agent wrote.
                 _ => {
-                    text::say(text::clean(error.render().to_string().trim_end()));
+                    let said = error.render().to_string();
+                    let said = said.replacen("error: ", "error[INVALID]: ", 1);
+                    text::say(text::clean(said.replace("For more information, try", "help: try").trim_end()));
                     exit::usage()
                 }
             };

@@ -118,6 +118,18 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
         ]
     );
     good(&place, "quorate backup create --data quorate-data --to copy");
+    // A backup of which a part is not whole is restored not at all, and can be tried again.
+    let private = place.work().join("copy/quorate.private/quorate.db");
+    let whole = fs::read(&private).expect("it is there");
+    fs::write(&private, &whole[..whole.len() / 2]).expect("written");
+    for line in [
+        "quorate backup restore --from copy --data back",
+        "quorate backup restore --from copy --data back --dry-run",
+    ] {
+        assert_ne!(place.shell(line).code, Some(0), "{line}");
+        assert!(!place.work().join("back/quorate.db").exists(), "{line}");
+    }
+    fs::write(&private, whole).expect("written");
     good(&place, "quorate backup restore --from copy --data back");
     good(&place, "quorate verify --data back");
     place.start_with(&["--listen", "127.0.0.1:0", "--data", "back"], std::process::Stdio::null());

@@ -584,7 +584,11 @@ fn check_leases(leases: &[LeaseRef]) -> Result<(), Refused> {
     }
 }
 
-pub(crate) fn check_lease(lease_ms: u64) -> Result<(), Refused> {
+/// Refuses a lease that is too short or too long.
+///
+/// # Errors
+/// `INVALID`.
+pub fn check_lease(lease_ms: u64) -> Result<(), Refused> {
     if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
         return Ok(());
     }

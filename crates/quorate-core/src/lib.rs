@@ -57,7 +57,7 @@ pub use budget::{Budget, SetBudget};
 pub use cause::Cause;
 pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, Fingerprint, LeaseRef, Locked, Nack, NackThen, Op, OpResult,
-    Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting,
+    Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting, check_lease,
 };
 pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
 pub use destination::Destination;

@@ -76,7 +76,7 @@ fn actions(message: &Message, policy: &Policy) -> Result<(), Refused> {
 pub(crate) fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
-            Code::Invalid,
+            Code::LimitExceeded,
             format!("the {what} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
         )
         .limit(JSON_DEPTH_MAX as u64)

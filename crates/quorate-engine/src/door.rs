@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{Commit, InForce, Policy, Refused};
+use quorate_core::{Commit, InForce, Policy, Refused, SpaceName};
 use quorate_store::{Chance, StoreError};
 
 use crate::check;
@@ -71,6 +71,11 @@ impl Door {
     pub(crate) fn admit_ephemeral(&self, commit: Commit, policy: &Policy) -> Result<Commit, Refused> {
         commit.check()?;
         self.read(commit, policy, self.options.ephemeral_secrets)
+    }
+
+    /// Lets the name of a new space in.
+    pub(crate) fn admit_space(&self, name: &SpaceName) -> Result<(), Refused> {
+        self.sieve.check_name("name of the space", name.as_str(), self.options.secrets)
     }
 
     fn read(&self, commit: Commit, policy: &Policy, secrets: Secrets) -> Result<Commit, Refused> {

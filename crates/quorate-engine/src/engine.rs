@@ -97,8 +97,11 @@ impl Engine {
     /// A space; made if there is none. Its clock runs from now on.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// `SECRET_DETECTED` for the name of a new one; or a failure of the storage.
     pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
+        if !self.store.spaces().iter().any(|info| info.name == name) {
+            self.door.admit_space(&name)?;
+        }
         let number = self.store.space(name).await?;
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
         let subscribed = !published.borrow().topics.is_empty();

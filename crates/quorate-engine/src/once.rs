@@ -124,7 +124,7 @@ impl Space {
     /// # Errors
     /// `DUPLICATE` if it was another commit, or a failure of the storage.
     pub async fn answered(&self, commit: Commit) -> Result<Option<Receipt>, Error> {
-        // A look leaves no record, so it uses up no key; and the key is looked up before anything else.
+        // A look uses up no key; and the key is looked up before anything else.
         let nobody = Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 0 };
         match self.commit(Commit { ops: vec![Op::Inspect(nobody)], ..commit }).await {
             Ok(receipt) => {

@@ -1,11 +1,15 @@
 //! What was: which record was the newest at a time, and an item as a record left it. An effect that changes an item holds its
 //! whole state, so it is enough to go back to the last one.
 
+use std::collections::{HashMap, HashSet};
+
 use quorate_core::limits::PAST_RECORDS_MAX;
 use quorate_core::{
-    Code, Effect, Item, ItemKey, ItemKind, Record, Refused, Seq, Session, SessionId, Timestamp, codec,
+    AddKind, Code, Effect, Item, ItemKey, ItemKind, Record, Refused, Seq, Session, SessionId, Timestamp,
+    codec,
 };
-use quorate_store::StoreError;
+use quorate_store::{Read, Rows, StoreError};
+use tokio::sync::Semaphore;
 
 use crate::error::Error;
 use crate::sessions::no_session;
@@ -14,6 +18,8 @@ use crate::space::Space;
 /// Records read at once: few at first, since most of what is asked for is near.
 const AT_ONCE_MIN: u64 = 1;
 const AT_ONCE_MAX: u64 = 1_000;
+/// How many walk at once.
+static LOOKING_BACK: Semaphore = Semaphore::const_new(4);
 
 impl Space {
     /// The newest record at a time; `None` if there was none yet.
@@ -51,10 +57,25 @@ impl Space {
 
     /// An item as it was after a record; `None` if it was not there.
     pub(crate) async fn item_at(&self, key: &ItemKey, at: Seq) -> Result<Option<Item>, Error> {
+        Ok(self.items_at(std::slice::from_ref(key), at).await?.remove(key))
+    }
+
+    /// Items as they were after a record, in one walk; those that were not there are left out.
+    pub(crate) async fn items_at(&self, keys: &[ItemKey], at: Seq) -> Result<HashMap<ItemKey, Item>, Error> {
+        let mut found = HashMap::new();
+        // What is not there now never was: nobody makes us walk for a name that is none.
+        let mut wanted = HashSet::new();
+        for key in keys {
+            if let Rows::Item(Some(_)) = self.read_one(Read::Item(key.clone())).await? {
+                wanted.insert(key);
+            }
+        }
+        // It may be a long way, and others have to read, too.
+        let _permit = LOOKING_BACK.acquire().await;
         // What was added to a session since it was changed last, newest first.
-        let mut added = Vec::new();
+        let mut added: HashMap<&ItemKey, Vec<(AddKind, u64)>> = HashMap::new();
         let (mut end, mut at_once) = (at.0, AT_ONCE_MIN);
-        while end > 0 {
+        while end > 0 && !wanted.is_empty() {
             if at.0 - end >= PAST_RECORDS_MAX {
                 return Err(too_far(at).into());
             }
@@ -64,13 +85,18 @@ impl Space {
                 let body = codec::read_bare(record).map_err(|why| damaged(record, &why.to_string()))?;
                 for effect in body.effects.into_iter().rev() {
                     match effect {
-                        Effect::Changed { item, .. } if item.key() == *key => {
-                            return Ok(Some(with_additions(item, added)));
+                        Effect::Changed { item, .. } => {
+                            let key = item.key();
+                            if let Some(key) = wanted.take(&key) {
+                                let added = added.remove(key).unwrap_or_default();
+                                found.insert(key.clone(), with_additions(item, added));
+                            }
                         }
-                        Effect::SessionAdded { session, kind, n, .. }
-                            if key.kind == ItemKind::Session && session.as_str() == &*key.id =>
-                        {
-                            added.push((kind, n));
+                        Effect::SessionAdded { session, kind, n, .. } => {
+                            let key = ItemKey::new(ItemKind::Session, session.as_str());
+                            if let Some(key) = wanted.get(&key) {
+                                added.entry(key).or_default().push((kind, n));
+                            }
                         }
                         _ => {}
                     }
@@ -79,7 +105,7 @@ impl Space {
             end = begin - 1;
             at_once = (at_once * 10).min(AT_ONCE_MAX);
         }
-        Ok(None)
+        Ok(found)
     }
 
     async fn record_of(&self, seq: Seq) -> Result<Record, Error> {
@@ -88,7 +114,7 @@ impl Space {
     }
 }
 
-fn with_additions(mut item: Item, added: Vec<(quorate_core::AddKind, u64)>) -> Item {
+fn with_additions(mut item: Item, added: Vec<(AddKind, u64)>) -> Item {
     if let Item::Session(session) = &mut item {
         added.into_iter().rev().for_each(|(kind, n)| session.take_in(kind, n));
     }

@@ -13,6 +13,8 @@ use serde::de::value::MapDeserializer;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
+use crate::object::Object;
+
 /// Bytes of a request.
 pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// How deep JSON may be nested.
@@ -47,8 +49,12 @@ fn too_large() -> Refused {
         .hint(format!("send at most {BODY_BYTES_MAX} bytes at a time"))
 }
 
-/// Reads JSON of a known shape. An empty body is an empty object.
+/// Reads an object with known fields. An empty body is an empty object.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
+    parse_any(bytes).map(|Object(read)| read)
+}
+
+fn parse_any<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
     check_depth(bytes)?;
     let mut json = serde_json::Deserializer::from_slice(bytes);
@@ -63,7 +69,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refus
 /// One or several of something.
 pub(crate) fn parse_one_or_list<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<Vec<T>, Refused> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return parse(bytes);
+        let all: Vec<Object<T>> = parse_any(bytes)?;
+        return Ok(all.into_iter().map(|Object(one)| one).collect());
     }
     parse(bytes).map(|one| vec![one])
 }
@@ -203,6 +210,15 @@ mod tests {
             parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]}")).is_ok_and(|outer| outer.inner.is_empty())
         );
         assert!(parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]} x")).is_err());
+    }
+
+    // Fails under: fields that are taken by their order in our code.
+    #[test]
+    fn a_list_is_no_object() {
+        let refused = parse::<Inner>(&Bytes::from_static(b"[1]")).unwrap_err();
+        assert_eq!(refused.detail, "is a list, not an object (line 1, column 0)");
+        let refused = parse_one_or_list::<Inner>(&Bytes::from_static(b"[{\"count\":1},[2]]")).unwrap_err();
+        assert!(refused.detail.starts_with("[1]: is a list, not an object"), "{}", refused.detail);
     }
 
     #[test]

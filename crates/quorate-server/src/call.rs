@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext,
+    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext, misread,
 };
 use quorate_engine::{Error, Space};
 use serde::de::DeserializeOwned;
@@ -226,7 +226,8 @@ fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Resul
     let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
     let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
     found.filter(|_| may).ok_or_else(|| {
-        Refused::new(Code::NotFound, format!("there is no space {name:?}")).hint(
+        // Whatever somebody sent by mistake is not told: it may be a token.
+        Refused::new(Code::NotFound, "there is no space of the name that Quorate-Space has").hint(
             "leave the header Quorate-Space out: a token is good in its own space, \
              and an admin of the hub in those of GET /v1/spaces",
         )
@@ -328,8 +329,14 @@ impl Call {
     /// What stands behind the question mark.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
         let wrong = |error: axum::extract::rejection::QueryRejection| {
-            Refused::new(Code::Invalid, error.body_text())
-                .hint("see GET /v1/openapi.json for every parameter")
+            let text = error.body_text();
+            let said = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            // With a path in front, or without.
+            let said = match said.split_once(": ") {
+                Some((path, what)) if !path.contains(' ') => format!("{path}: {}", misread(what)),
+                _ => misread(said),
+            };
+            Refused::new(Code::Invalid, said).hint("see GET /v1/openapi.json for every parameter")
         };
         Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
     }

@@ -27,6 +27,7 @@ mod ws;
 pub mod audit;
 mod journal;
 mod making;
+mod object;
 mod observe;
 mod otlp;
 

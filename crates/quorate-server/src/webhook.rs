@@ -79,6 +79,10 @@ impl fmt::Debug for Webhook {
 pub struct Webhooks(BTreeMap<String, Webhook>);
 
 impl Webhooks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// # Errors
     /// `INVALID` for two under one name, `LIMIT_EXCEEDED` for more than there may be.
     pub fn new(list: Vec<Webhook>) -> Result<Self, Refused> {

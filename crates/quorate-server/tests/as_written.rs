@@ -229,3 +229,54 @@ async fn d13_i19_a_token_is_good_in_the_space_it_names() {
     let op = json!({"ops": [{"op": "token.create", "role": "viewer", "space": "red"}]});
     hub.post(&hub.admin, "/v1/commit", &op).await.refused(400, "INVALID");
 }
+
+// Fails under: what is not said taken for what is to be nothing, or for the usual.
+#[tokio::test]
+async fn what_must_be_said_is_missed() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await.ok(201);
+    for body in [json!({}), json!({"type": "t"})] {
+        let refused = hub.put(&alice, "/v1/context/plan", &body).await.refused(400, "INVALID");
+        assert!(refused["detail"].as_str().unwrap().contains("content is missing"), "{refused}");
+    }
+    assert_eq!(hub.get(&alice, "/v1/context/plan").await.ok(200)["content"], 1);
+    hub.put(&alice, "/v1/context/plan", &json!({"content": null})).await.ok(200);
+    assert_eq!(hub.get(&alice, "/v1/context/plan").await.ok(200)["content"], Value::Null);
+    hub.put(&hub.admin, "/v1/policy", &json!({"preset": "supervised"})).await.ok(200);
+    for body in [json!({}), json!({"payloadBytesMax": 1000})] {
+        hub.put(&hub.admin, "/v1/policy", &body).await.refused(400, "INVALID");
+    }
+    assert_eq!(hub.get(&alice, "/v1/policy").await.ok(200)["preset"], "supervised");
+    hub.post(&hub.admin, "/v1/tokens", &json!(["admin", null, null, null, null]))
+        .await
+        .refused(400, "INVALID");
+}
+
+// Fails under: half a checkpoint, or a slip in it, that passes for a good one or for damage.
+#[tokio::test]
+async fn i22_a_checkpoint_is_a_record_and_its_hash() {
+    let hub = Hub::new().await;
+    let head = hub.get(&hub.admin, "/v1/audit/checkpoint").await.ok(200);
+    let (seq, hash) = (&head["seq"], head["hash"].as_str().expect("a hash"));
+    let look = |query: String| {
+        let hub = &hub;
+        async move { hub.get(&hub.admin, &format!("/v1/audit/verify?{query}")).await }
+    };
+    assert_eq!(look(format!("seq={seq}&hash={hash}")).await.ok(200)["ok"], true);
+    assert_eq!(look(format!("seq={seq}&hash={}", "0".repeat(64))).await.ok(200)["ok"], false);
+    for half in [format!("seq={seq}"), format!("hash={hash}"), format!("seq={seq}&hash=xyz")] {
+        look(half).await.refused(400, "INVALID");
+    }
+}
+
+// Fails under: a name that comes with no commit and is not looked at; a header that is told back.
+#[tokio::test]
+async fn i18_a_secret_is_no_name_of_a_space_and_is_not_told_back() {
+    let hub = Hub::new().await;
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    hub.post(&hub.admin, "/v1/spaces", &json!({"name": secret})).await.refused(422, "SECRET_DETECTED");
+    assert_eq!(hub.get(&hub.admin, "/v1/spaces").await.ok(200)["spaces"].as_array().unwrap().len(), 1);
+    let refused = hub.in_space(&hub.admin, &secret, "/v1/info").await.refused(404, "NOT_FOUND");
+    assert!(!refused.to_string().contains("ghp_"), "{refused}");
+}

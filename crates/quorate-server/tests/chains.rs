@@ -133,3 +133,31 @@ async fn i16_naming_a_message_of_others_tells_nothing_of_it() {
     let told = shown(&hub, &named).await;
     assert_eq!((&told["hops"], &told["correlationId"]), (&json!(1), &Value::Null));
 }
+
+// Fails under: a fingerprint of what the hub added alone; a message that is its own cause; a chain that is called otherwise
+// by those who came with the message that began it.
+#[tokio::test]
+async fn d8_i3_a_message_said_again_is_the_same_whatever_became_known_of_its_cause() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    hub.register("bob").await;
+    let own = json!({"id": "root", "to": "bob", "causationId": "root", "payload": 1});
+    let first = say(&hub, &alice, &own).await;
+    assert_eq!(say(&hub, &alice, &own).await, first);
+    assert_eq!(shown(&hub, &first).await["hops"], 0);
+    // The cause comes later than what it is said to have led to.
+    let early = json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2});
+    let first = say(&hub, &alice, &early).await;
+    say(&hub, &alice, &json!({"id": "late", "to": "bob", "payload": 3})).await;
+    assert_eq!(say(&hub, &alice, &early).await, first);
+    // Both at once, and then one of them.
+    let effect = json!({"id": "effect", "to": "bob", "causationId": "cause", "payload": 5});
+    let both = json!([{"id": "cause", "to": "bob", "payload": 4}, effect]);
+    let sent = hub.post(&alice, "/v1/messages", &both).await.ok(200);
+    assert_eq!(say(&hub, &alice, &effect).await, sent["receipts"][1]["id"].as_str().unwrap());
+    assert_eq!(shown(&hub, &say(&hub, &alice, &effect).await).await["correlationId"], "cause");
+    // What its sender said differently is another message.
+    let other =
+        json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2, "correlationId": "c"});
+    hub.post(&alice, "/v1/messages", &other).await.refused(409, "DUPLICATE");
+}

@@ -176,7 +176,7 @@ const CALLS: &[(&str, Ask, Ask)] = &[
     ("tokens.revoke", ("/v1/tokens/$TOKEN", ""), ("/v1/tokens/$TOKEN_TOO", "")),
     ("spaces.create", ("/v1/spaces", r#"{"name":"new"}"#), ("/v1/spaces", r#"{"name":"newer"}"#)),
     ("flags.raise", ("/v1/flags", r#"{"what":"one"}"#), ("/v1/flags", r#"{"what":"two"}"#)),
-    ("policy.set", ("/v1/policy", r#"{"preset":"supervised"}"#), ("/v1/policy", "{}")),
+    ("policy.set", ("/v1/policy", r#"{"preset":"supervised"}"#), ("/v1/policy", r#"{"preset":"mesh"}"#)),
     ("budgets.set", ("/v1/budgets/b", r#"{"messagesMax":9}"#), ("/v1/budgets/b", r#"{"messagesMax":8}"#)),
     (
         "dialects.send",

@@ -126,7 +126,7 @@ async fn i15_i18_what_is_no_flag_is_refused() {
         hub.send_text(&alice, "POST", "/v1/flags", wrong).await.refused(400, "INVALID");
     }
     let deep = format!("{}1{}", "{\"a\":".repeat(70), "}".repeat(70));
-    hub.send_text(&alice, "POST", "/v1/flags", &deep).await.refused(400, "INVALID");
+    hub.send_text(&alice, "POST", "/v1/flags", &deep).await.refused(429, "LIMIT_EXCEEDED");
     let large = json!({"excerpt": "x".repeat(64 * 1024)});
     let told = hub.post(&alice, "/v1/flags", &large).await.refused(413, "TOO_LARGE");
     assert_eq!(told["limit"], 64 * 1024);

@@ -102,7 +102,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("spaces.get", "/v1/spaces/third", ""),
     ("violations.list", "/v1/violations", ""),
     ("policy.get", "/v1/policy", ""),
-    ("policy.set", "/v1/policy", "{}"),
+    ("policy.set", "/v1/policy", r#"{"preset":"mesh"}"#),
     ("budgets.set", "/v1/budgets/b1", r#"{"messagesMax":9}"#),
     ("budgets.list", "/v1/budgets", ""),
     ("budgets.get", "/v1/budgets/b1", ""),

@@ -151,7 +151,7 @@ async fn e1_what_is_refused_is_told_to_whoever_signed_it() {
         pushed(&hub, &[], wrong).await.refused(400, "INVALID");
     }
     let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
-    pushed(&hub, &[], &deep).await.refused(400, "INVALID");
+    pushed(&hub, &[], &deep).await.refused(429, "LIMIT_EXCEEDED");
     let large = format!("\"{}\"", "x".repeat(512 * 1024));
     let told = pushed(&hub, &[], &large).await.refused(413, "TOO_LARGE");
     assert_eq!(told["limit"], 512 * 1024);

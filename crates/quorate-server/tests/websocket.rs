@@ -484,3 +484,17 @@ async fn i21_a_frame_that_is_too_large_ends_the_connection() {
     }
     until_nobody_listens(&served, "bob").await;
 }
+
+// Fails under: an agent that is started before the rest of its hello is looked at.
+#[tokio::test]
+async fn i4_a_hello_that_is_refused_starts_nobody() {
+    let served = Served::new().await;
+    let bob = served.hub.register("bob").await;
+    let before = served.hub.get(&bob, "/v1/agents/bob").await.ok(200)["epoch"].clone();
+    for lease_ms in [1_u64, 999_999_999_999] {
+        let mut socket = served.connect().await;
+        socket.say(&json!({"hello": {"token": bob, "leaseMs": lease_ms}})).await;
+        assert_eq!(socket.end().await, ("INVALID".to_owned(), 4400));
+    }
+    assert_eq!(served.hub.get(&bob, "/v1/agents/bob").await.ok(200)["epoch"], before);
+}

@@ -47,7 +47,7 @@ impl Receipt {
         let took_nothing = |result: &OpResult| match result {
             OpResult::Claimed(handed) => handed.is_empty(),
             OpResult::TasksClaimed(handed) => handed.is_empty(),
-            OpResult::InLine => true,
+            OpResult::InLine | OpResult::Inspected(_) => true,
             _ => false,
         };
         !self.results.iter().all(took_nothing)

@@ -10,7 +10,7 @@ fn nested(levels: usize) -> Vec<u8> {
 fn json_of_64_levels_passes_and_65_do_not() {
     assert_eq!(json("payload", &nested(64)), Ok(()));
     let refused = json("payload", &nested(65)).map_err(|refused| (refused.code, refused.facts.limit));
-    assert_eq!(refused, Err((Code::Invalid, Some(64))));
+    assert_eq!(refused, Err((Code::LimitExceeded, Some(64))));
 }
 
 #[test]

@@ -52,6 +52,18 @@ impl Sieve {
         }
     }
 
+    /// A name that comes with no commit.
+    pub(crate) fn check_name(&self, what: &'static str, name: &str, secrets: Secrets) -> Result<(), Refused> {
+        let found = Some(secrets).filter(|secrets| *secrets != Secrets::Off);
+        let Some(Found { rule, offset, .. }) = found.and_then(|_| self.scanner.scan(name.as_bytes())) else {
+            return Ok(());
+        };
+        let detail = format!("the {what} holds what looks like a secret ({rule}) at byte {offset}");
+        Err(Refused::new(Code::SecretDetected, detail)
+            .hint("choose another name; nothing was written")
+            .rule(rule, what))
+    }
+
     fn first(&self, commit: &Commit) -> Option<Place> {
         let see = |op, field, bytes: &[u8]| match self.scanner.scan(bytes) {
             Some(found) => Err(Place { op, field, found }),

@@ -96,11 +96,13 @@ impl Space {
         let Some(Item::Task(task)) = self.item_at(&key(id), at).await? else { return Err(no_task(id)) };
         let mut blocked_on = Vec::new();
         if task.status() == TaskStatus::Blocked {
-            for needed in &task.spec.depends_on {
-                if let Some(Item::Task(other)) = self.item_at(&key(needed), at).await?
-                    && blocks(&task, &other)
+            let keys: Vec<ItemKey> = task.spec.depends_on.iter().map(key).collect();
+            let needed = self.items_at(&keys, at).await?;
+            for (id, key) in task.spec.depends_on.iter().zip(&keys) {
+                if let Some(Item::Task(other)) = needed.get(key)
+                    && blocks(&task, other)
                 {
-                    blocked_on.push(needed.clone());
+                    blocked_on.push(id.clone());
                 }
             }
         }

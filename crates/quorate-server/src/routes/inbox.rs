@@ -94,6 +94,7 @@ pub(crate) fn checked_wait(times: &Times, wait_ms: Option<u64>) -> Result<Durati
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HeldDeliveries")]
 struct Leases {
+    #[serde(deserialize_with = "crate::object::objects")]
     #[schemars(length(min = 1, max = 256))]
     deliveries: Vec<LeaseIn>,
 }

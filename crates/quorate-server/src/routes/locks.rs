@@ -174,7 +174,7 @@ fn fence_shown(lock: &FenceRef) -> FenceOut {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HeldLocks")]
 pub(crate) struct LocksIn {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::object::objects")]
     #[schemars(length(max = 16))]
     locks: Vec<FenceIn>,
     /// One of them, with its fence beside.
@@ -211,7 +211,7 @@ impl LocksIn {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "LocksRenewal")]
 pub(crate) struct RenewIn {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::object::objects")]
     #[schemars(length(max = 16))]
     locks: Vec<FenceIn>,
     /// One of them, with its fence beside.

@@ -28,7 +28,6 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(rename = "NewPolicy")]
 pub(crate) struct PolicyIn {
     /// `mesh`: everybody reaches everybody. `supervised`: agents reach the coordinators only.
-    #[serde(default)]
     preset: PresetIn,
     #[schemars(range(min = 1, max = PAYLOAD_BYTES_MAX))]
     payload_bytes_max: Option<u32>,

@@ -2,6 +2,7 @@
 //! byte, on its way through the same door as all others.
 
 use axum::Extension;
+use axum::body::HttpBody as _;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use quorate_engine::Space;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use crate::api::{Route, post, words};
 use crate::app::App;
@@ -62,6 +64,9 @@ struct ReceivedOut {
     seq: u64,
 }
 
+/// Events whose sender is not known yet, at once.
+static UNKNOWN: Semaphore = Semaphore::const_new(64);
+
 pub(crate) async fn receive(
     State(app): State<App>,
     Path(name): Path<String>,
@@ -69,17 +74,24 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Answer {
     let (head, body) = request.into_parts();
+    let peer = life.map(|Extension(life)| life.peer);
+    if app.settings().webhooks.is_empty() {
+        return Err(counted(&app, peer, unknown()).into());
+    }
+    // Nobody knows yet who it is: not many at once, and no more than can be a message.
+    let _permit = UNKNOWN.try_acquire().map_err(|_| {
+        Refused::new(Code::Overloaded, "too many events come at once").hint("send it again in a moment")
+    })?;
+    if body.size_hint().lower() > PAYLOAD_BYTES_MAX as u64 {
+        return Err(too_large(body.size_hint().lower()).into());
+    }
     let body = body::read(&head.headers, body, app.settings().patience.body).await?;
     // Whoever it is: what is larger can be no message, and nobody makes us reckon with it.
     if body.len() > PAYLOAD_BYTES_MAX {
-        return Err(Refused::new(Code::TooLarge, format!("the event has {} bytes", body.len()))
-            .limit(PAYLOAD_BYTES_MAX as u64)
-            .hint("let the sender leave something out, or subscribe to fewer kinds of events")
-            .into());
+        return Err(too_large(body.len() as u64).into());
     }
     let signature = one_text(&head.headers, SIGNATURE);
     let Some(webhook) = app.settings().webhooks.signed(&name, signature, &body) else {
-        let peer = life.map(|Extension(life)| life.peer);
         return Err(counted(&app, peer, unknown()).into());
     };
     let space = app.space(webhook.space()).ok_or_else(no_space)?;
@@ -103,6 +115,12 @@ pub(crate) async fn receive(
             .into());
     };
     answer(StatusCode::ACCEPTED, &ReceivedOut { id: id.to_string(), seq: id.seq.0 })
+}
+
+fn too_large(bytes: u64) -> Refused {
+    Refused::new(Code::TooLarge, format!("the event has {bytes} bytes"))
+        .limit(PAYLOAD_BYTES_MAX as u64)
+        .hint("let the sender leave something out, or subscribe to fewer kinds of events")
 }
 
 /// The same for a name that is none and for a signature that does not fit: nobody learns which names there are.

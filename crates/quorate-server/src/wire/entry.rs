@@ -24,8 +24,8 @@ pub(crate) struct EntryIn<'a> {
     entry_type: String,
     /// Any JSON, kept byte for byte; with a `contentType`, a text in base64.
     #[serde(borrow)]
-    #[schemars(with = "Option<words::Any>")]
-    content: Option<&'a RawValue>,
+    #[schemars(with = "words::Any")]
+    content: &'a RawValue,
     /// What the bytes are, if they are no JSON.
     #[schemars(length(max = 128))]
     content_type: Option<String>,
@@ -60,7 +60,7 @@ impl EntryIn<'_> {
         Ok(PutEntry {
             key: named(key, self.key)?,
             entry_type: self.entry_type,
-            content: sealing.payload(self.content, self.content_type.as_deref())?,
+            content: sealing.payload(Some(self.content), self.content_type.as_deref())?,
             content_type: self.content_type,
             expect: self.expect.map(Version),
             depends_on: self.depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,

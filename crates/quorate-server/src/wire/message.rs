@@ -247,6 +247,9 @@ pub(crate) struct MessageOut {
     action: String,
     /// As it came in; `null` if it was erased.
     payload: Raw,
+    /// Said if the payload was erased since: then `null` is not what was sent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    erased: bool,
     /// From 0, low, to 3, urgent.
     #[schemars(range(max = 3))]
     priority: u8,
@@ -329,6 +332,7 @@ impl MessageOut {
             kind: message.kind.as_str(),
             action: message.action.clone(),
             payload: shown(&message.payload, message.content_type.as_deref()),
+            erased: message.payload.is_erased(),
             priority: message.priority.level,
             durability: match message.durability {
                 Durability::Durable => "durable",

@@ -218,6 +218,7 @@ fn changed(fields: Fields<'_>, reading: &Reading<'_>, verb: Verb) -> Result<Op, 
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HeldDeliveries")]
 struct ListIn {
+    #[serde(deserialize_with = "crate::object::objects")]
     #[schemars(length(min = 1, max = ACKS_MAX))]
     deliveries: Vec<LeaseIn>,
 }
@@ -225,6 +226,7 @@ struct ListIn {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OneIn {
+    #[serde(deserialize_with = "crate::object::objects")]
     #[schemars(length(min = 1, max = 1))]
     deliveries: Vec<LeaseIn>,
 }

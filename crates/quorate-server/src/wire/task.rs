@@ -27,7 +27,7 @@ use crate::settings::Times;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TaskGraph")]
 pub(crate) struct GraphIn<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "crate::object::objects")]
     #[schemars(length(min = 1, max = 10_000))]
     pub(crate) tasks: Vec<TaskIn<'a>>,
 }

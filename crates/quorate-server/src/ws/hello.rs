@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
-use quorate_core::{AgentId, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, SpaceNo};
+use quorate_core::{
+    AgentId, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, SpaceNo, check_lease,
+};
 use quorate_engine::{Consumer, Space};
 use serde::Deserialize;
 
@@ -55,6 +57,8 @@ pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket
     let by = known.bearer.agent().cloned();
     let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| by.clone());
     let lease_ms = hello.lease_ms.unwrap_or(app.settings().times.lease_ms());
+    // Before the agent is started: what is refused changes nothing.
+    check_lease(lease_ms)?;
     let (mut epoch, mut consumer, mut seat) = (None, None, None);
     if let Some(agent) = &agent {
         let started = begin(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;

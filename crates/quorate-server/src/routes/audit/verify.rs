@@ -27,6 +27,28 @@ pub(super) struct Wanted {
     hash: Option<String>,
 }
 
+impl Wanted {
+    /// The checkpoint, whole: half of one is a slip, and must not pass for a good one.
+    fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
+        let wrong = |what: &str| {
+            let hint =
+                "give seq and hash as GET /v1/audit/checkpoint told them; the hash is 64 hexadecimal digits";
+            Err(Refused::new(Code::Invalid, what).hint(hint))
+        };
+        match (self.seq, self.hash.as_deref()) {
+            (None, None) => Ok(None),
+            (Some(seq), Some(hash)) => {
+                if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                    return wrong("hash: is no hash of a record");
+                }
+                Ok(Some((Seq(seq), hash)))
+            }
+            (Some(_), None) => wrong("hash is missing: a checkpoint is a record and its hash"),
+            (None, Some(_)) => wrong("seq is missing: a checkpoint is a record and its hash"),
+        }
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Verdict")]
@@ -75,6 +97,7 @@ enum Damage {
 
 pub(super) async fn verify(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
+    let checkpoint = wanted.checkpoint()?;
     let busy = |_| Refused::new(Code::Overloaded, "the log is being verified").hint("ask again in a moment");
     let _permit = VERIFYING.try_acquire().map_err(busy)?;
     let head = call.space.published().head;
@@ -102,8 +125,8 @@ pub(super) async fn verify(call: Call) -> Answer {
     if bad.is_none() && to == head.seq && chain.hash != head.hash {
         bad = Some((to, Broken::Forked));
     }
-    if let (None, Some(seq), Some(hash)) = (bad, wanted.seq, &wanted.hash) {
-        bad = against(&call, Seq(seq), hash).await?;
+    if let (None, Some((seq, hash))) = (bad, checkpoint) {
+        bad = against(&call, seq, hash).await?;
     }
     ok(&told(&name, &chain, (from, to, head.seq), bad))
 }
