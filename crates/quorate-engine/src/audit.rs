@@ -76,7 +76,7 @@ impl Engine {
         }
     }
 
-    fn note_audited(&self, space: SpaceNo, seq: Seq) {
+    pub(crate) fn note_audited(&self, space: SpaceNo, seq: Seq) {
         let audited = Audited { seq, at: self.clock.now().wall };
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space, audited);
     }

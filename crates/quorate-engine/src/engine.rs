@@ -99,11 +99,16 @@ impl Engine {
     /// # Errors
     /// `SECRET_DETECTED` for the name of a new one; or a failure of the storage.
     pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
-        if !self.store.spaces().iter().any(|info| info.name == name) {
+        let was_there = self.store.spaces().iter().any(|info| info.name == name);
+        if !was_there {
             self.door.admit_space(&name)?;
         }
         let number = self.store.space(name).await?;
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
+        if !was_there {
+            // Nobody was at it before.
+            self.note_audited(number, published.borrow().head.seq);
+        }
         let subscribed = !published.borrow().topics.is_empty();
         let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !sweeps.contains_key(&number);
