@@ -14,6 +14,8 @@ use crate::space::Space;
 
 /// Messages that are known by heart, over all spaces.
 const KNOWN_MAX: usize = 16_384;
+/// Recipients of each that are named: what is known by heart takes some 30 MB at the most.
+const RECIPIENTS_MAX: usize = 8;
 
 #[derive(Default)]
 struct Known {
@@ -34,6 +36,10 @@ impl Causes {
 
     /// A message is on its way to somebody who may act upon it.
     pub(crate) fn note(&self, space: SpaceNo, id: MessageId, message: &Message) {
+        // A long list of recipients is not learnt by heart: it is looked up if anybody needs it.
+        if message.to.agents().len() > RECIPIENTS_MAX {
+            return;
+        }
         let mut known = self.lock();
         if known.by_id.contains_key(&(space, id)) {
             return;
@@ -106,13 +112,12 @@ impl Space {
     }
 
     /// Brings to mind what led to a message. Says whether a commit with it goes to the head without a wait: not if it names
-    /// what is not there, which is looked for again.
+    /// what is not there or is not kept in mind, which is looked for again.
     pub async fn recall_cause(&self, message: &Message) -> bool {
-        if message.causes().next().is_none() {
-            return true;
-        }
         // What fails here fails again in the commit, and is told there.
-        matches!(self.cause_of(message, &HashMap::new()).await, Ok(Some(_)))
+        drop(self.cause_of(message, &HashMap::new()).await);
+        let first = message.causes().find_map(Name::read);
+        first.is_none_or(|name| self.engine().causes.find(self.number(), &name).is_some())
     }
 
     /// What led to a message: what it says caused it, else what it answers.

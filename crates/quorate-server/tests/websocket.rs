@@ -305,6 +305,24 @@ async fn the_order_of_submission_is_kept() {
     }
 }
 
+// Fails under: a question that is still looking for its cause when the next frame is heard.
+#[tokio::test]
+async fn a_question_whose_cause_is_not_there_keeps_its_place() {
+    let served = Served::new().await;
+    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
+    for round in 0..20 {
+        let (first, then) = (2 * round + 10, 2 * round + 11);
+        let asked = json!({"to": "bob", "causationId": format!("nowhere-{round}"), "payload": first});
+        alice.say(&json!({"n": first, "request": asked})).await;
+        let sent = json!([{"op": "send", "to": "bob", "payload": then}]);
+        alice.say(&json!({"n": then, "commit": {"ops": sent, "idempotencyKey": format!("k{then}")}})).await;
+        let came = bob.deliveries(2).await;
+        let payloads: Vec<_> = came.iter().map(|(_, one)| one["message"]["payload"].clone()).collect();
+        assert_eq!(payloads, [json!(first), json!(then)]);
+    }
+}
+
 #[tokio::test]
 async fn i3_commits_have_keys_and_frames_have_numbers() {
     let served = Served::new().await;

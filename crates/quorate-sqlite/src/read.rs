@@ -480,8 +480,6 @@ fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
         Some((ReturnCause::EpochEnded, _)) => "its holder was started again during the last try".into(),
         Some((ReturnCause::Offline, _)) => "its holder went offline during the last try".into(),
         Some((ReturnCause::Restored, _)) => "a backup was restored during the last try".into(),
-        Some((ReturnCause::Nacked | ReturnCause::Released, _)) | None => {
-            "given back after the last try".into()
-        }
+        Some((ReturnCause::Nacked | ReturnCause::Released, _)) | None => "given up by its holder".into(),
     }
 }

@@ -150,7 +150,7 @@ fn a_redrive_grants_all_tries_again() {
             #8 m1 of bob nacked: ready
             bob takes m1 (try 2, token 3)
             #10 m1 of bob nacked: dead
-            dead: m1 of bob after 2 (given back after the last try)"#]],
+            dead: m1 of bob after 2 (given up by its holder)"#]],
     );
 }
 
@@ -199,7 +199,7 @@ fn a_redrive_is_for_the_hub() {
             bob takes m1 (try 1, token 1)
             #5 m1 of bob nacked: dead
             refused FORBIDDEN
-            dead: m1 of bob after 1 (given back after the last try)"#]],
+            dead: m1 of bob after 1 (given up by its holder)"#]],
     );
 }
 
