@@ -2,15 +2,15 @@
 //! budget it spends. Where a cause is found is not said here.
 
 use crate::destination::Destination;
-use crate::ids::{AgentId, MessageId};
+use crate::ids::{AgentId, ClientId, MessageId};
 use crate::message::{Durability, Message};
 
 /// A message as the cause of others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cause {
-    /// What the chain is called that it begins: as its client calls it, so that the name is the same in the commit that
-    /// sends it and later, else by the hub's id; `None` while it has neither.
-    name: Option<String>,
+    /// Its id; `None` while it is in the same commit as what it leads to, and has none yet.
+    id: Option<MessageId>,
+    client_id: Option<ClientId>,
     from: Option<AgentId>,
     to: Destination,
     reply_to: Option<AgentId>,
@@ -23,9 +23,9 @@ impl Cause {
     /// What a message hands on.
     #[must_use]
     pub fn of(id: Option<MessageId>, message: &Message) -> Self {
-        let theirs = message.client_id.as_ref().map(ToString::to_string);
         Self {
-            name: theirs.or_else(|| id.map(|id| id.to_string())),
+            id,
+            client_id: message.client_id.clone(),
             from: message.from.clone(),
             to: message.to.clone(),
             reply_to: message.reply_to.clone(),
@@ -42,7 +42,7 @@ impl Cause {
         let hops = self.hops.saturating_add(1);
         let theirs = self.is_between(message.from.as_ref());
         let chain = Some(message).filter(|message| theirs && message.correlation_id.is_none());
-        let chain = chain.and_then(|_| self.correlation.clone().or_else(|| self.name.clone()));
+        let chain = chain.and_then(|_| self.correlation.clone().or_else(|| self.name()));
         let spends = theirs && message.budget.is_none() && message.durability == Durability::Durable;
         let budget = self.budget.clone().filter(|_| spends);
         if hops <= message.hops && chain.is_none() && budget.is_none() {
@@ -53,6 +53,13 @@ impl Cause {
         led.correlation_id = led.correlation_id.or(chain);
         led.budget = led.budget.or(budget);
         Some(led)
+    }
+
+    /// What the chain is called that it begins: as its client calls it, so that the name is the same in the commit that
+    /// sends it and later, else by the hub's id.
+    fn name(&self) -> Option<String> {
+        let theirs = self.client_id.as_ref().map(ToString::to_string);
+        theirs.or_else(|| self.id.map(|id| id.to_string()))
     }
 
     /// Whether it was said by or to somebody. What others call their conversation, and what it spends of, is theirs: a
