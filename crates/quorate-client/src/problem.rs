@@ -1,7 +1,7 @@
 //! What a hub says went wrong, as the library's errors: the way back from `application/problem+json`.
 
 use quorate::{Code, Error, Refused, Remote};
-use quorate_core::{Facts, Stale, Waits};
+use quorate_core::{Facts, Seq, Stale, Token, Waits};
 use serde::Deserialize;
 
 /// A problem as it travels.
@@ -28,6 +28,7 @@ pub(crate) struct Problem {
     offset: Option<usize>,
     retry_after_ms: Option<u64>,
     asked: Option<String>,
+    ended_by: Option<u64>,
     #[serde(default)]
     retryable: bool,
     #[serde(default)]
@@ -37,10 +38,13 @@ pub(crate) struct Problem {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct StaleItem {
     op: usize,
     item: String,
     code: String,
+    lease_token: Option<u64>,
+    ended_by: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,14 +66,20 @@ impl From<Problem> for Error {
                 .into();
         }
         let stale = problem.stale.into_iter();
-        let stale =
-            stale.map(|one| Stale { op: one.op, item: one.item, code: code_of(&one.code, problem.status) });
+        let stale = stale.map(|one| Stale {
+            op: one.op,
+            item: one.item,
+            code: code_of(&one.code, problem.status),
+            token: one.lease_token.map(Token),
+            ended_by: one.ended_by.map(Seq),
+        });
         let cycle = problem.cycle.into_iter();
         let facts = Facts {
             op: problem.op,
             current_version: problem.current_version,
             limit: problem.limit,
             current_epoch: problem.current_epoch,
+            ended_by: problem.ended_by.map(Seq),
             stale: stale.collect(),
             current_fence: problem.current_fence,
             cycle: cycle.map(|one| Waits { agent: one.agent, waits_for: one.waits_for }).collect(),

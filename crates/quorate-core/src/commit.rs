@@ -105,6 +105,17 @@ impl Commit {
         self
     }
 
+    /// Whether the commit does nothing but end leases: acks, completions and failures, beside the credit that the hub grants
+    /// with them. Only such a commit may end a lease again that an earlier record ended: whatever else a commit did
+    /// would happen a second time for the same lease.
+    #[must_use]
+    pub fn only_ends_leases(&self) -> bool {
+        self.ops.iter().all(|op| match op {
+            Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_) | Op::Grant { .. } => true,
+            _ => false,
+        })
+    }
+
     /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
     ///
     /// # Errors
@@ -338,7 +349,7 @@ pub struct RegisterAgent {
 }
 
 /// A delivery and the lease under which it is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeaseRef {
     /// Which delivery.
     pub delivery: DeliveryId,
@@ -453,6 +464,17 @@ impl Op {
     pub fn send(message: Message) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_message);
         Self::Send { message: Arc::new(message), fingerprint }
+    }
+
+    /// The leases of deliveries that this operation ends.
+    #[must_use]
+    pub fn ended_leases(&self) -> &[LeaseRef] {
+        match self {
+            Self::Ack(lease) => std::slice::from_ref(lease),
+            Self::AckMany(leases) => leases,
+            Self::Nack(nack) => std::slice::from_ref(&nack.lease),
+            _ => &[],
+        }
     }
 
     /// The bytes that this operation brings, each with the name of its field.

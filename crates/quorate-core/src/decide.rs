@@ -15,6 +15,7 @@ mod memory;
 mod policy;
 mod presence;
 mod procedures;
+mod repeats;
 mod requests;
 mod rollback;
 mod send;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 use crate::chain::{self, Header};
 use crate::codec;
-use crate::commit::{Commit, Op, OpResult, Principal, Receipt, Told};
+use crate::commit::{Commit, LeaseRef, Op, OpResult, Principal, Receipt, Told};
 use crate::effect::{Effect, EndState, Record, RecordKind, ReturnCause};
 use crate::entry::EntryHead;
 use crate::ids::{
@@ -41,6 +42,7 @@ use crate::message::{Message, Payload};
 use crate::refused::{Code, Refused, Stale};
 use crate::rows::{Answered, LookupFailed, Rows};
 use crate::snapshot::{Rollback, RollbackWhat};
+use crate::task::TaskLeaseRef;
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
 
@@ -242,6 +244,12 @@ struct Draft<'a> {
     stirred_locks: BTreeSet<LockName>,
     /// Tasks of this commit so far.
     tasks: u32,
+    /// Leases that this commit ends again; an earlier record ended them.
+    repeated: Vec<Stale>,
+    /// Whether this commit ends the lease of a task for the first time.
+    ends_task: bool,
+    /// The operation that is being decided.
+    op: usize,
     /// Items that are not at hand any more since this commit; `None` for those that have no row either.
     items_over: HashMap<ItemKey, Option<Item>>,
 }
@@ -270,6 +278,9 @@ impl<'a> Draft<'a> {
             erased_here: Vec::new(),
             stirred_locks: BTreeSet::new(),
             tasks: 0,
+            repeated: Vec::new(),
+            ends_task: false,
+            op: 0,
             items_over: HashMap::new(),
         }
     }
@@ -290,6 +301,7 @@ impl<'a> Draft<'a> {
         let mut results = Vec::with_capacity(self.commit.ops.len());
         let mut refused: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
+            self.op = index;
             match self.run_op(op) {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
@@ -305,13 +317,15 @@ impl<'a> Draft<'a> {
                     }
                     // An operation on several items names its own.
                     if stale.is_empty() {
-                        first.facts.stale.push(Stale { op: index, item: item_of(op), code: no.code });
+                        let (item, token) = item_of(op);
+                        let ended_by = no.facts.ended_by;
+                        first.facts.stale.push(Stale { op: index, item, code: no.code, token, ended_by });
                     }
                     first.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }
             }
         }
-        if let Some(refused) = refused {
+        if let Some(refused) = refused.or_else(|| self.mixed_repeats()) {
             return Err(No::Refused(refused));
         }
         self.serve_stirred_locks()?;
@@ -454,22 +468,24 @@ fn repeat(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused
 }
 
 /// How a refusal names what an operation is about.
-fn item_of(op: &Op) -> String {
+fn item_of(op: &Op) -> (String, Option<Token>) {
+    let delivery = |lease: &LeaseRef| (lease.delivery.to_string(), Some(lease.token));
+    let task = |lease: &TaskLeaseRef| (lease.task.to_string(), Some(lease.token));
     match op {
-        Op::Ack(lease) => lease.delivery.to_string(),
-        Op::Nack(nack) => nack.lease.delivery.to_string(),
-        Op::Extend(extend) => extend.lease.delivery.to_string(),
-        Op::Put(put) => put.key.to_string(),
-        Op::Delete(delete) => delete.key.to_string(),
+        Op::Ack(lease) => delivery(lease),
+        Op::Nack(nack) => delivery(&nack.lease),
+        Op::Extend(extend) => delivery(&extend.lease),
+        Op::HeartbeatTask(heartbeat) => task(&heartbeat.lease),
+        Op::CompleteTask(complete) => task(&complete.lease),
+        Op::FailTask(fail) => task(&fail.lease),
+        Op::ReleaseTask(lease) => task(lease),
+        Op::Put(put) => (put.key.to_string(), None),
+        Op::Delete(delete) => (delete.key.to_string(), None),
         Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
-            locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
+            (locks.first().map(|one| one.lock.to_string()).unwrap_or_default(), None)
         }
-        Op::HeartbeatTask(heartbeat) => heartbeat.lease.task.to_string(),
-        Op::CompleteTask(complete) => complete.lease.task.to_string(),
-        Op::FailTask(fail) => fail.lease.task.to_string(),
-        Op::ReleaseTask(lease) => lease.task.to_string(),
-        Op::StepProcedure(step) => step.procedure.to_string(),
-        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
-        _ => String::new(),
+        Op::StepProcedure(step) => (step.procedure.to_string(), None),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => (key.to_string(), None),
+        _ => (String::new(), None),
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::ids::{Seq, Token};
+
 /// The stable code of a refusal or an error. Each has a page in `docs/errors/`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Code {
@@ -186,6 +188,10 @@ pub struct Stale {
     pub item: String,
     /// Why it was refused.
     pub code: Code,
+    /// The token of the lease that is over, if the item is held under one.
+    pub token: Option<Token>,
+    /// The record in which this very lease ended with success; see [`Facts::ended_by`].
+    pub ended_by: Option<Seq>,
 }
 
 /// The facts of the case, for programs.
@@ -199,6 +205,9 @@ pub struct Facts {
     pub limit: Option<u64>,
     /// The current epoch of the agent.
     pub current_epoch: Option<u64>,
+    /// The record that acked the delivery, or accepted the end of the task, under the token that the refused operation
+    /// names. A caller that lost the answer to its commit learns from it that its own step was applied.
+    pub ended_by: Option<Seq>,
     /// Every item of the commit that is stale, not only the first.
     pub stale: Vec<Stale>,
     /// The highest fence that was given out for the lock.
@@ -284,6 +293,13 @@ impl Refused {
     #[must_use]
     pub fn current_version(mut self, version: u64) -> Self {
         self.facts.current_version = Some(version);
+        self
+    }
+
+    /// Names the record in which the same lease ended with success.
+    #[must_use]
+    pub fn ended_by(mut self, seq: Seq) -> Self {
+        self.facts.ended_by = Some(seq);
         self
     }
 

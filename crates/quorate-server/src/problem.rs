@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use quorate_core::{Code, Facts, Refused};
+use quorate_core::{Code, Facts, Refused, Stale};
 use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,9 +49,9 @@ impl Problem {
         Self { own_status: Some(status), ..self }
     }
 
-    /// What is stale, by name.
-    pub(crate) fn stale(&self) -> impl Iterator<Item = &str> {
-        self.facts.stale.iter().map(|one| one.item.as_str())
+    /// Every item that is stale.
+    pub(crate) fn stale(&self) -> impl Iterator<Item = &Stale> {
+        self.facts.stale.iter()
     }
 
     /// What the caller is told, as JSON.
@@ -91,9 +91,8 @@ impl Problem {
             place: facts.place.clone(),
             offset: facts.offset,
             retry_after_ms: facts.retry_after_ms,
-            stale: stale
-                .map(|one| StaleOut { op: one.op, item: one.item.clone(), code: one.code.as_str() })
-                .collect(),
+            ended_by: facts.ended_by.map(|seq| seq.0),
+            stale: stale.map(StaleOut::from).collect(),
             cycle: cycle
                 .map(|one| WaitOut { agent: one.agent.clone(), waits_for: one.waits_for.clone() })
                 .collect(),
@@ -205,6 +204,10 @@ pub(crate) struct ProblemOut {
     /// After how many milliseconds the same call may be let through.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// The record that acked the delivery, or accepted the end of the task, under the same lease token. If it is your own
+    /// commit, it was applied and only its answer was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<u64>,
     /// Everything that is stale.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale: Vec<StaleOut>,
@@ -214,11 +217,31 @@ pub(crate) struct ProblemOut {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "StaleItem")]
 struct StaleOut {
     op: usize,
     item: String,
     code: &'static str,
+    /// The token of the lease that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_token: Option<u64>,
+    /// The record in which this very lease ended with success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_by: Option<u64>,
+}
+
+impl From<&Stale> for StaleOut {
+    fn from(stale: &Stale) -> Self {
+        let Stale { op, item, code, token, ended_by } = stale;
+        Self {
+            op: *op,
+            item: item.clone(),
+            code: code.as_str(),
+            lease_token: token.map(|token| token.0),
+            ended_by: ended_by.map(|seq| seq.0),
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]

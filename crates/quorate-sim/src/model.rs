@@ -8,6 +8,7 @@ mod approvals;
 mod asking;
 mod chains;
 pub mod chance;
+mod lease_reuse;
 mod locks;
 mod pair;
 mod plan;

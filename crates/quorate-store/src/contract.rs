@@ -18,6 +18,8 @@ pub mod chains;
 #[allow(missing_docs)]
 pub mod keys;
 #[allow(missing_docs)]
+pub mod lease_reuse;
+#[allow(missing_docs)]
 pub mod leases;
 #[allow(missing_docs)]
 pub mod limits;
@@ -140,6 +142,13 @@ macro_rules! contract_tests {
                 what_comes_back_is_older_than_what_waits,
                 senders_keep_their_order_across_a_full_hand,
                 a_claim_takes_no_more_than_it_may,
+            }
+            lease_reuse {
+                i4_one_delivery_lease_allows_one_step,
+                i3_a_commit_of_acks_alone_may_be_repeated,
+                i8_one_task_lease_allows_one_step,
+                i8_a_repeated_completion_must_have_the_same_result,
+                i8_a_repeated_ack_does_not_complete_another_task,
             }
             leases {
                 what_is_acked_never_comes_again,

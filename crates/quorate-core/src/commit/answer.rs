@@ -34,6 +34,7 @@ impl Receipt {
     pub fn happened_in(&self) -> Option<Seq> {
         let mut named = self.results.iter().map(|result| match result {
             OpResult::Acked { seq } | OpResult::TaskAccepted { seq, .. } => Some(*seq),
+            OpResult::AckedMany { earlier } => self.seq.or(earlier.iter().map(|(_, seq)| *seq).max()),
             _ => None,
         });
         let first = named.next().flatten();

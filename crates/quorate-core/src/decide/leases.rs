@@ -19,7 +19,7 @@ impl Draft<'_> {
     pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
-            return Ok(OpResult::Acked { seq: self.ack_again(lease, number)? });
+            return Ok(OpResult::Acked { seq: self.repeat_ack(lease, number)? });
         }
         let origin = self.held(lease, number)?.origin();
         let effect = Effect::Acked { delivery: number, token: lease.token, origin };
@@ -37,9 +37,10 @@ impl Draft<'_> {
                 Ok(AckedOne::Now(held)) => deliveries.push(held),
                 Ok(AckedOne::Earlier(seq)) => earlier.push((index as u32, seq)),
                 Err(No::Refused(refused)) if refused.code == Code::StaleLease => {
+                    let ended_by = refused.facts.ended_by;
                     let first = stale.get_or_insert(refused);
-                    let item = lease.delivery.to_string();
-                    first.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease });
+                    let (item, token) = (lease.delivery.to_string(), Some(lease.token));
+                    first.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease, token, ended_by });
                 }
                 Err(no) => return Err(no),
             }
@@ -58,7 +59,7 @@ impl Draft<'_> {
     fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, No> {
         let number = self.working.eras().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
-            return self.ack_again(lease, number).map(AckedOne::Earlier);
+            return self.repeat_ack(lease, number).map(AckedOne::Earlier);
         }
         let open = self.held(lease, number)?;
         self.working.acked(number);
@@ -71,7 +72,7 @@ impl Draft<'_> {
     }
 
     /// A repeated ack with the same token gets the same answer: the record that ended the delivery.
-    fn ack_again(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, No> {
+    fn repeat_ack(&mut self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, No> {
         if let Some(ended) = self.ended_here(number) {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
                 return Ok(self.seq);
@@ -79,7 +80,9 @@ impl Draft<'_> {
             return Err(stale_lease(lease, ended.state.as_str()).into());
         }
         match self.rows.ended(number)? {
-            Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => Ok(ended.seq),
+            Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
+                Ok(self.repeat_end(lease.delivery, lease.token, ended.seq)?)
+            }
             Some(ended) => Err(stale_lease(lease, ended.state.as_str()).into()),
             None => Err(not_found(lease.delivery).into()),
         }

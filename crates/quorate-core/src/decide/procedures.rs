@@ -164,15 +164,7 @@ impl Draft<'_> {
         let same = procedure.started_by == self.commit.principal.to_text()
             && procedure.kind == start.kind
             && procedure.driver.as_ref() == driver
-            && match (procedure.spec, &start.spec) {
-                (None, None) => true,
-                (Some(part), Some(asked)) => {
-                    // What was erased is the same as nothing else.
-                    let spec = self.stored_part(part)?.filter(|spec| !spec.is_erased());
-                    spec.is_some_and(|spec| spec.bytes == asked.bytes)
-                }
-                (Some(_), None) | (None, Some(_)) => false,
-            };
+            && self.is_same_part(procedure.spec, start.spec.as_ref())?;
         if same {
             return Ok(OpResult::ProcedureStarted { id: procedure.id.clone() });
         }

@@ -9,7 +9,7 @@ use super::plan::{
     AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Plan, Step, Target, Then, Twist, Wait, Who,
 };
 use super::{approvals, asking};
-use super::{chains, locks, procedures, rollback, sessions, tasks, tokens, topics};
+use super::{chains, lease_reuse, locks, procedures, rollback, sessions, tasks, tokens, topics};
 
 /// Plans of up to so many steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
@@ -22,6 +22,8 @@ fn step() -> BoxedStrategy<Step> {
         80 => (space(), vec(act(), 1..=1)).prop_map(|(space, acts)| Step::Act { space, acts }),
         6 => (space(), vec(act(), 2..=3)).prop_map(|(space, acts)| Step::Act { space, acts }),
         4 => (space(), 0..3usize).prop_map(|(space, back)| Step::Repeat { space, back }),
+        5 => (space(), 0..4usize, lease_reuse::beside())
+            .prop_map(|(space, back, beside)| Step::Reuse { space, back, beside }),
         14 => passing().prop_map(|ms| Step::Pass { ms }),
         3 => jump().prop_map(|ms| Step::Jump { ms }),
         2 => Just(Step::Restart),

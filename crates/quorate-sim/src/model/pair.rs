@@ -124,6 +124,10 @@ impl Pair {
                 let again = self.told[*space].keyed.iter().rev().nth(*back).cloned();
                 self.transact(*space, again.into_iter().collect()).await?;
             }
+            Step::Reuse { space, back, beside } => {
+                let again = self.told[*space].ends_again(*back, beside);
+                self.transact(*space, again.into_iter().collect()).await?;
+            }
             Step::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
             Step::Jump { ms } => {
                 self.clock.jump_wall_to(self.clock.now().wall.0.saturating_add_signed(*ms));

@@ -7,6 +7,7 @@ use quorate_core::TokenRole;
 use super::approvals::ApprovalDo;
 use super::asking::Asking;
 use super::chains::{Chain, Spend};
+use super::lease_reuse::Beside;
 use super::locks::{Fenced, Wanted};
 use super::procedures::ProcedureDo;
 use super::rollback::MemoryDo;
@@ -33,6 +34,8 @@ pub(super) enum Step {
     Act { space: usize, acts: Vec<Act> },
     /// A keyed commit once more, with the very same content.
     Repeat { space: usize, back: usize },
+    /// The leases that an accepted commit ended are ended again.
+    Reuse { space: usize, back: usize, beside: Beside },
     /// Both clocks go on.
     Pass { ms: u64 },
     /// The wall clock jumps.
@@ -240,6 +243,9 @@ impl fmt::Display for Step {
                 write!(f, "{}{}", place(*space), acts.join(" | "))
             }
             Self::Repeat { space, back } => write!(f, "{}keyed commit -{back} again", place(*space)),
+            Self::Reuse { space, back, beside } => {
+                write!(f, "{}the leases of ending commit -{back} again{beside}", place(*space))
+            }
             Self::Pass { ms } => write!(f, "+{}", span(*ms)),
             Self::Jump { ms } => {
                 write!(f, "wall {}{}", if *ms < 0 { "-" } else { "+" }, span(ms.unsigned_abs()))

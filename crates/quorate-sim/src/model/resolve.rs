@@ -12,6 +12,7 @@ use quorate_core::{
 
 use super::approvals::Digests;
 use super::asking::Question;
+use super::lease_reuse::Ends;
 use super::plan::{AGENTS, Act, Do, Expect, KEYS, Lease, Letter, Named, Target, Then, Twist, Wait, Who};
 use super::procedures::Versions;
 use super::sessions::NAMES;
@@ -35,6 +36,7 @@ pub(super) struct Told {
     /// Every fence that was given out, with its holder.
     pub(super) fences: Vec<(usize, FenceRef)>,
     pub(super) tasks: TaskTold,
+    pub(super) ends: Ends,
     /// Every question that was asked.
     pub(super) asked: Vec<Question>,
     /// Every token that was made.
@@ -67,6 +69,7 @@ impl Told {
             self.filled.extend(receipt.seq);
         }
         self.learn_asked(commit, receipt);
+        self.ends.learn(commit);
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             self.tasks.learn(op, result);
             self.procedures.learn(op, result);

@@ -212,6 +212,11 @@ impl TaskTold {
         self.leases.push((agent, handed.lease_ref()));
     }
 
+    /// The lease that was handed out last.
+    pub(super) fn newest_lease(&self) -> Option<TaskLeaseRef> {
+        self.leases.last().map(|(_, lease)| lease.clone())
+    }
+
     /// The operation that is meant. Who has no task yet claims first: a plan should get somewhere.
     pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<Token>) -> Op {
         let with_lease =

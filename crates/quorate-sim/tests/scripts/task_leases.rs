@@ -124,15 +124,17 @@ fn i8_a_stale_holder_hears_no_ok_for_its_failure() {
 #[test]
 fn i8_a_task_has_one_end_and_one_result() {
     check(
-        "bob can x; alice makes a of x; bob takes; bob finishes a with 1; bob finishes a with 2; bob flunks a; task a; restart; bob finishes a with 3; task a",
+        "bob can x; alice makes a of x; bob takes; bob finishes a with 1; bob finishes a with 2; bob flunks a; bob finishes a with 1; task a; restart; bob finishes a with 3; bob finishes a with 1; task a",
         expect![[r#"
             #3 bob starts epoch 3
             #4 a made: ready
             bob takes a (try 1, token 1)
             #6 a done
-            accepted already by #6
             refused STALE_LEASE
+            refused STALE_LEASE
+            accepted already by #6
             a done by bob under token 1, tried 1, result 1
+            refused STALE_LEASE
             accepted already by #6
             a done by bob under token 1, tried 1, result 1"#]],
     );

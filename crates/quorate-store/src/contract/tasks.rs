@@ -20,7 +20,7 @@ fn task_id(name: &str) -> TaskId {
     TaskId::new(name).expect("a good id")
 }
 
-fn task(name: &str) -> NewTask {
+pub(super) fn task(name: &str) -> NewTask {
     NewTask { id: Some(task_id(name)), ..NewTask::new("work") }
 }
 
@@ -37,11 +37,11 @@ fn claim(name: &str, max: u32, waiting: Waiting) -> Op {
     Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
 }
 
-fn done(held: &TaskHanded, result: &str) -> Op {
+pub(super) fn done(held: &TaskHanded, result: &str) -> Op {
     Op::CompleteTask(CompleteTask::done(held.lease_ref(), Some(payload(result))))
 }
 
-fn fail(held: &TaskHanded, recoverable: bool) -> Op {
+pub(super) fn fail(held: &TaskHanded, recoverable: bool) -> Op {
     let reason = "no luck".into();
     Op::FailTask(FailTask { lease: held.lease_ref(), reason, details: None, recoverable })
 }
@@ -62,11 +62,11 @@ fn accepted(receipt: &Receipt) -> OpResult {
 }
 
 impl Bench {
-    async fn make(&self, tasks: Vec<NewTask>) -> Receipt {
+    pub(super) async fn make(&self, tasks: Vec<NewTask>) -> Receipt {
         self.ok(agent("alice"), vec![make(tasks)]).await
     }
 
-    async fn take(&self, name: &str, max: u32) -> Vec<TaskHanded> {
+    pub(super) async fn take(&self, name: &str, max: u32) -> Vec<TaskHanded> {
         taken(&self.ok(agent(name), vec![claim(name, max, Waiting::No)]).await)
     }
 
@@ -261,7 +261,7 @@ pub async fn i8_one_end_is_accepted_and_repeated(mut bench: Bench) {
     let held = bench.take_one("bob").await;
     let first = bench.ok(agent("bob"), vec![done(&held, "1")]).await;
     for round in 0..2 {
-        let again = bench.ok(agent("bob"), vec![done(&held, "2")]).await;
+        let again = bench.ok(agent("bob"), vec![done(&held, "1")]).await;
         assert_eq!((again.seq, accepted(&again)), (None, accepted(&first)), "round {round}");
         bench.refused_with(Code::StaleLease, agent("bob"), vec![fail(&held, true)]).await;
         bench.reopen().await;

@@ -15,7 +15,9 @@ impl Step<'_> {
             self.space.delivery(number).map(|one| &one.place)
             && *token == lease.token
         {
-            return Ok(OpResult::Acked { seq: *seq });
+            let seq = *seq;
+            self.once_more(lease.delivery.to_string(), lease.token, seq, true)?;
+            return Ok(OpResult::Acked { seq });
         }
         self.held(lease, number)?;
         self.end(number, EndState::Acked, String::new());
@@ -33,9 +35,10 @@ impl Step<'_> {
                 Ok(OpResult::Acked { seq }) if !was_open => earlier.push((index as u32, seq)),
                 Ok(_) => {}
                 Err(refused) if refused.code == Code::StaleLease => {
-                    let item = lease.delivery.to_string();
+                    let (item, token) = (lease.delivery.to_string(), Some(lease.token));
+                    let ended_by = refused.facts.ended_by;
                     let named = stale.get_or_insert(refused);
-                    named.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease });
+                    named.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease, token, ended_by });
                 }
                 Err(refused) => return Err(refused),
             }

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Home, Now, Op, OpResult, Payload,
-    Receipt, RecordKind, Refused, RenewLocks, Rollback, RollbackWhat, Seq, Stale, Timestamp, Told,
+    Receipt, RecordKind, Refused, RenewLocks, Rollback, RollbackWhat, Seq, Stale, Timestamp, Token, Told,
 };
 
 use crate::reference::decided_at;
@@ -34,6 +34,12 @@ pub(super) struct Step<'a> {
     pub(super) started: u32,
     /// Approvals asked for so far.
     pub(super) asked: u32,
+    /// Leases that were over with success before this commit, and that it ends once more.
+    pub(super) over_before: Vec<Stale>,
+    /// The operation that is looked at.
+    pub(super) at: usize,
+    /// Whether it ended a try of a task.
+    pub(super) tried: bool,
     /// What whoever asked is told when its question is lost.
     pub(super) lost_with: Code,
 }
@@ -122,6 +128,9 @@ impl<'a> Step<'a> {
             tokens: 0,
             started: 0,
             asked: 0,
+            over_before: Vec::new(),
+            at: 0,
+            tried: false,
             lost_with: Code::Cancelled,
         }
     }
@@ -137,10 +146,11 @@ impl<'a> Step<'a> {
         let mut results = Vec::new();
         let mut first: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
+            self.at = index;
             match self.operation(op) {
                 Ok(result) => results.push(result),
                 Err(refused) => {
-                    let code = refused.code;
+                    let (code, ended_by) = (refused.code, refused.facts.ended_by);
                     let mut refused = refused.at_op(index);
                     let stale = std::mem::take(&mut refused.facts.stale);
                     let named = first.get_or_insert(refused);
@@ -149,13 +159,21 @@ impl<'a> Step<'a> {
                         break;
                     }
                     if stale.is_empty() {
-                        named.facts.stale.push(Stale { op: index, item: item(op), code });
+                        let (item, token) = item(op);
+                        named.facts.stale.push(Stale { op: index, item, code, token, ended_by });
                     }
                     named.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }
             }
         }
         if let Some(refused) = first {
+            return Err(refused);
+        }
+        if self.tried && !self.over_before.is_empty() {
+            let mut refused = ended_before(self.over_before[0].ended_by.unwrap_or_default());
+            // The operations that ended something once more, in their order.
+            refused.facts.op = self.over_before.iter().map(|one| one.op).min();
+            refused.facts.stale = std::mem::take(&mut self.over_before);
             return Err(refused);
         }
         self.serve_locks();
@@ -165,6 +183,29 @@ impl<'a> Step<'a> {
             self.hear_of(actor);
         }
         Ok(results)
+    }
+
+    /// A lease that a record before this commit ended with success. Only a commit in which every operation is the end of
+    /// a lease may be the same one sent twice.
+    pub(super) fn once_more(
+        &mut self,
+        item: String,
+        token: Token,
+        seq: Seq,
+        the_same: bool,
+    ) -> Result<(), Refused> {
+        let ends =
+            |op: &Op| matches!(op, Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_));
+        let others = self.commit.ops.iter().any(|op| !ends(op) && !matches!(op, Op::Grant { .. }));
+        if !the_same || (others && seq != self.seq) {
+            return Err(ended_before(seq));
+        }
+        if seq != self.seq {
+            let op = self.at;
+            let (token, ended_by) = (Some(token), Some(seq));
+            self.over_before.push(Stale { op, item, code: Code::StaleLease, token, ended_by });
+        }
+        Ok(())
     }
 
     fn operation(&mut self, op: &Op) -> Result<OpResult, Refused> {
@@ -277,22 +318,26 @@ fn kept(receipt: &Receipt) -> Receipt {
 }
 
 /// How a refusal names what an operation is about.
-fn item(op: &Op) -> String {
+fn item(op: &Op) -> (String, Option<Token>) {
     match op {
-        Op::Ack(lease) => lease.delivery.to_string(),
-        Op::Nack(nack) => nack.lease.delivery.to_string(),
-        Op::Extend(extend) => extend.lease.delivery.to_string(),
-        Op::Put(put) => put.key.to_string(),
-        Op::Delete(delete) => delete.key.to_string(),
+        Op::Ack(lease) => (lease.delivery.to_string(), Some(lease.token)),
+        Op::Nack(nack) => (nack.lease.delivery.to_string(), Some(nack.lease.token)),
+        Op::Extend(extend) => (extend.lease.delivery.to_string(), Some(extend.lease.token)),
+        Op::Put(put) => (put.key.to_string(), None),
+        Op::Delete(delete) => (delete.key.to_string(), None),
         Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
-            locks.first().map(|one| one.lock.to_string()).unwrap_or_default()
+            (locks.first().map(|one| one.lock.to_string()).unwrap_or_default(), None)
         }
-        Op::HeartbeatTask(beat) => beat.lease.task.to_string(),
-        Op::CompleteTask(done) => done.lease.task.to_string(),
-        Op::FailTask(fail) => fail.lease.task.to_string(),
-        Op::ReleaseTask(lease) => lease.task.to_string(),
-        Op::StepProcedure(step) => step.procedure.to_string(),
-        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => key.to_string(),
-        _ => String::new(),
+        Op::HeartbeatTask(beat) => (beat.lease.task.to_string(), Some(beat.lease.token)),
+        Op::CompleteTask(done) => (done.lease.task.to_string(), Some(done.lease.token)),
+        Op::FailTask(fail) => (fail.lease.task.to_string(), Some(fail.lease.token)),
+        Op::ReleaseTask(lease) => (lease.task.to_string(), Some(lease.token)),
+        Op::StepProcedure(step) => (step.procedure.to_string(), None),
+        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => (key.to_string(), None),
+        _ => (String::new(), None),
     }
+}
+
+fn ended_before(seq: Seq) -> Refused {
+    Refused::new(Code::StaleLease, format!("record {seq} ended the lease")).ended_by(seq)
 }

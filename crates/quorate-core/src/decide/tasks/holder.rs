@@ -2,9 +2,10 @@
 //! nothing.
 
 use crate::commit::{OpResult, Principal};
+use crate::decide::repeats::already_ended;
 use crate::decide::tasks::no_such_task;
 use crate::decide::{Draft, No};
-use crate::ids::{AgentNo, Token};
+use crate::ids::{AgentNo, Seq, TaskId, Token};
 use crate::item::{ItemKey, ItemKind, Verb};
 use crate::limits::PARTIALS_KEPT;
 use crate::message::Payload;
@@ -49,6 +50,7 @@ impl Draft<'_> {
             confidence: complete.confidence,
             rationale: complete.rationale.clone(),
         });
+        self.ends_task = true;
         task.state = match complete.status {
             TaskStatus::Partial => TaskState::Partial(completion),
             _ => TaskState::Done(completion),
@@ -57,44 +59,70 @@ impl Draft<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
     }
 
-    /// The same end again, by its token: the same answer.
-    fn completed_before(&self, complete: &CompleteTask, no: No) -> Result<OpResult, No> {
-        match self.task(&complete.lease.task)?.map(|task| task.state) {
-            Some(TaskState::Done(end) | TaskState::Partial(end))
-                if end.token == complete.lease.token && self.speaks_for(end.by) =>
-            {
-                Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token })
-            }
-            _ => Err(no),
+    /// The same completion again, under the same token: the same answer.
+    fn completed_before(&mut self, complete: &CompleteTask, no: No) -> Result<OpResult, No> {
+        let state = self.task(&complete.lease.task)?.map(|task| task.state);
+        let (status, end) = match state {
+            Some(TaskState::Done(end)) => (TaskStatus::Done, end),
+            Some(TaskState::Partial(end)) => (TaskStatus::Partial, end),
+            _ => return Err(no),
+        };
+        let TaskLeaseRef { task, token } = &complete.lease;
+        if end.token != *token || !self.speaks_for(end.by) {
+            return Err(no);
         }
+        let is_same = status == complete.status
+            && end.content_type == complete.content_type
+            && end.confidence == complete.confidence
+            && end.rationale == complete.rationale
+            && self.is_same_part(end.result, complete.result.as_ref())?;
+        self.task_ended_before(task, *token, end.seq, is_same)
+    }
+
+    fn task_ended_before(
+        &mut self,
+        task: &TaskId,
+        token: Token,
+        seq: Seq,
+        is_same: bool,
+    ) -> Result<OpResult, No> {
+        if !is_same {
+            return Err(already_ended(&format!("task {task}"), token, seq).into());
+        }
+        Ok(OpResult::TaskAccepted { seq: self.repeat_end(task, token, seq)?, token })
     }
 
     pub(in crate::decide) fn fail_task(&mut self, fail: &FailTask) -> Result<OpResult, No> {
         let token = fail.lease.token;
         let (task, _) = match self.held_task(&fail.lease) {
             Ok(held) => held,
-            Err(no) => return self.failed_before(&fail.lease, no),
+            Err(no) => return self.failed_before(fail, no),
         };
         // Nobody is asked how sure it is of a failure, but why.
         self.check_reasons(Some(1.0), Some(&fail.reason))?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
-        let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
+        let kind = kind_of(fail);
+        self.ends_task = true;
         self.set_back(task, kind, fail.reason.clone(), details)?;
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
     }
 
-    /// The same failure again, by its token: the same answer, as long as nobody was given the task since.
-    fn failed_before(&self, lease: &TaskLeaseRef, no: No) -> Result<OpResult, No> {
-        let Some(task) = self.task(&lease.task)? else { return Err(no) };
+    /// The same failure again, under the same token: the same answer, until the task is leased again.
+    fn failed_before(&mut self, fail: &FailTask, no: No) -> Result<OpResult, No> {
+        let Some(task) = self.task(&fail.lease.task)? else { return Err(no) };
         let attempt = task.attempt;
+        let token = fail.lease.token;
         match task.setback {
             Some(setback)
-                if setback.token == lease.token
+                if setback.token == token
                     && setback.attempt == attempt
                     && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
                     && self.speaks_for(setback.by) =>
             {
-                Ok(OpResult::TaskAccepted { seq: setback.seq, token: setback.token })
+                let is_same = setback.kind == kind_of(fail)
+                    && setback.reason == fail.reason
+                    && self.is_same_part(setback.details, fail.details.as_ref())?;
+                self.task_ended_before(&fail.lease.task, token, setback.seq, is_same)
             }
             _ => Err(no),
         }
@@ -147,6 +175,10 @@ impl Draft<'_> {
             Principal::System | Principal::Holder { .. } => true,
         }
     }
+}
+
+fn kind_of(fail: &FailTask) -> SetbackKind {
+    if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless }
 }
 
 fn not_held(lease: &TaskLeaseRef, task: &Task) -> Refused {

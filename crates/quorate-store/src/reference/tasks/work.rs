@@ -205,11 +205,15 @@ impl Step<'_> {
 
     pub(in crate::reference) fn complete_task(&mut self, done: &CompleteTask) -> Result<OpResult, Refused> {
         let token = done.lease.token;
-        if let Some(TaskState::Done(end) | TaskState::Partial(end)) =
-            self.space.task(&done.lease.task).map(|task| &task.state)
+        let found = self.space.task(&done.lease.task).map(|task| (task.status(), task.state.clone()));
+        if let Some((status, TaskState::Done(end) | TaskState::Partial(end))) = found
             && end.token == token
             && self.is(end.by)
         {
+            let said = (&end.content_type, end.confidence, &end.rationale, status);
+            let the_same = said == (&done.content_type, done.confidence, &done.rationale, done.status)
+                && self.holds(end.result, done.result.as_ref());
+            self.once_more(done.lease.task.to_string(), token, end.seq, the_same)?;
             return Ok(OpResult::TaskAccepted { seq: end.seq, token });
         }
         let (mut task, lease) = self.task_held(&done.lease)?;
@@ -225,6 +229,7 @@ impl Step<'_> {
             confidence: done.confidence,
             rationale: done.rationale.clone(),
         });
+        self.tried = true;
         let partial = done.status == TaskStatus::Partial;
         task.state = if partial { TaskState::Partial(end) } else { TaskState::Done(end) };
         self.end_task(task);
@@ -235,7 +240,7 @@ impl Step<'_> {
         let token = fail.lease.token;
         let held = self.task_held(&fail.lease);
         let task = self.space.task(&fail.lease.task);
-        let setback = task.and_then(|task| task.setback.as_ref().map(|setback| (setback, task.attempt)));
+        let setback = task.and_then(|task| task.setback.clone().map(|setback| (setback, task.attempt)));
         if let (Err(_), Some((setback, tried))) = (&held, setback)
             && setback.token == token
             // Taken again since: somebody else holds it, or ended it.
@@ -243,11 +248,16 @@ impl Step<'_> {
             && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
             && self.is(setback.by)
         {
+            let the_same = setback.reason == fail.reason
+                && (setback.kind == SetbackKind::Failed) == fail.recoverable
+                && self.holds(setback.details, fail.details.as_ref());
+            self.once_more(fail.lease.task.to_string(), token, setback.seq, the_same)?;
             return Ok(OpResult::TaskAccepted { seq: setback.seq, token });
         }
         let (task, _) = held?;
         self.says_why(true, &fail.reason)?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
+        self.tried = true;
         let kind = if fail.recoverable { SetbackKind::Failed } else { SetbackKind::Hopeless };
         self.set_back(task, kind, &fail.reason, details);
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
@@ -266,6 +276,14 @@ impl Step<'_> {
     fn add_part(&mut self, payload: &Payload) -> PartRef {
         self.parts.push(payload.clone());
         PartRef { seq: self.seq, part: self.parts.len() as u32 - 1 }
+    }
+
+    /// Whether these are the bytes of that part.
+    fn holds(&self, part: Option<PartRef>, payload: Option<&Payload>) -> bool {
+        match (part, payload) {
+            (Some(part), Some(payload)) => self.bytes_of(part).is_some_and(|kept| kept == payload.bytes),
+            (part, payload) => part.is_none() && payload.is_none(),
+        }
     }
 
     /// Only the holder, or the hub, and only with the token of the current lease.

@@ -1,0 +1,100 @@
+//! Leases that ended are named again: by a client that lost an answer, or by one that works twice.
+
+use std::fmt;
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use quorate_core::{Commit, CompleteTask, Op, PutEntry};
+
+use super::plan::KEYS;
+use super::resolve::{Told, key_of, payload};
+
+/// What a commit does besides ending leases that an earlier one ended.
+#[derive(Clone, Debug)]
+pub(super) enum Beside {
+    /// Nothing: it is the same commit without its other operations.
+    Nothing,
+    /// It writes an entry.
+    Put { key: usize, content: u8 },
+    /// It ends the leases of another earlier commit too.
+    Earlier { back: usize },
+    /// It completes the task that was handed out last.
+    Task,
+    /// The results are other ones.
+    OtherResult { content: u8 },
+}
+
+pub(super) fn beside() -> BoxedStrategy<Beside> {
+    prop_oneof![
+        3 => Just(Beside::Nothing),
+        3 => (0..KEYS.len(), 0..3u8).prop_map(|(key, content)| Beside::Put { key, content }),
+        1 => (0..4usize).prop_map(|back| Beside::Earlier { back }),
+        2 => Just(Beside::Task),
+        1 => (0..3u8).prop_map(|content| Beside::OtherResult { content }),
+    ]
+    .boxed()
+}
+
+/// Accepted commits that ended leases, reduced to the operations that did.
+#[derive(Default)]
+pub(super) struct Ends(Vec<Commit>);
+
+impl Ends {
+    pub(super) fn learn(&mut self, commit: &Commit) {
+        let ends =
+            |op: &&Op| matches!(op, Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_));
+        let ops: Vec<_> = commit.ops.iter().filter(ends).cloned().collect();
+        if !ops.is_empty() {
+            self.0.push(Commit::new(commit.principal.clone(), ops));
+        }
+    }
+
+    fn nth(&self, back: usize) -> Option<&Commit> {
+        self.0.iter().rev().nth(back)
+    }
+}
+
+impl Told {
+    /// The commit that ends leases again, if any was ended before.
+    pub(super) fn ends_again(&self, back: usize, beside: &Beside) -> Option<Commit> {
+        let mut commit = self.ends.nth(back)?.clone();
+        match beside {
+            Beside::Nothing => {}
+            Beside::Put { key, content } => {
+                commit.ops.push(Op::Put(PutEntry {
+                    key: key_of(*key),
+                    entry_type: "note".into(),
+                    content: payload(&content.to_string()),
+                    content_type: None,
+                    expect: None,
+                    depends_on: Vec::new(),
+                    fence: None,
+                }));
+            }
+            Beside::Earlier { back } => commit.ops.extend(self.ends.nth(*back)?.ops.iter().cloned()),
+            Beside::Task => {
+                let lease = self.tasks.newest_lease()?;
+                commit.ops.push(Op::CompleteTask(CompleteTask::done(lease, None)));
+            }
+            Beside::OtherResult { content } => {
+                for op in &mut commit.ops {
+                    if let Op::CompleteTask(complete) = op {
+                        complete.result = Some(payload(&content.to_string()));
+                    }
+                }
+            }
+        }
+        Some(commit)
+    }
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Put { key, content } => write!(f, " & puts {}={content}", KEYS[*key]),
+            Self::Earlier { back } => write!(f, " & those of -{back}"),
+            Self::Task => f.write_str(" & completes the newest task"),
+            Self::OtherResult { content } => write!(f, " with result {content}"),
+        }
+    }
+}
