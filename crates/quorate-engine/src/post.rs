@@ -1,6 +1,6 @@
 //! Handing deliveries to those who wait: claims and streams, each with a mailbox in memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -339,6 +339,36 @@ impl Consumer {
         self.resumed = 0;
         self.reading = None;
         self.space.release(leases).await.map(|()| count)
+    }
+
+    /// Those of these leases that the agent held before and whose deliveries were not looked at yet.
+    pub fn resumed_among<'a>(&self, leases: impl IntoIterator<Item = &'a LeaseRef>) -> Vec<LeaseRef> {
+        if self.resumed == 0 {
+            return Vec::new();
+        }
+        let resumed: HashSet<_> =
+            self.ready.iter().take(self.resumed).map(|handed| self.space.lease_of(handed)).collect();
+        leases.into_iter().filter(|lease| resumed.contains(lease)).copied().collect()
+    }
+
+    /// Drops what the agent held before and was not looked at, if its lease is among those that ended. Says how many they were.
+    pub fn skip_resumed(&mut self, ended: &[LeaseRef]) -> usize {
+        if ended.is_empty() || self.resumed == 0 {
+            return 0;
+        }
+        let (mut seen, resumed, before) = (0, self.resumed, self.ready.len());
+        let space = &self.space;
+        self.ready.retain(|handed| {
+            seen += 1;
+            seen > resumed || !ended.contains(&space.lease_of(handed))
+        });
+        let skipped = before - self.ready.len();
+        if skipped > 0 {
+            self.resumed -= skipped;
+            // What is being read was counted by position.
+            self.reading = None;
+        }
+        skipped
     }
 
     /// How many deliveries under leases came and were not looked at.

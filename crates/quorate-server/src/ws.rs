@@ -128,11 +128,6 @@ async fn turn_away(app: &App, mut socket: WebSocket, problem: &Problem) {
     let _ = tokio::time::timeout(app.settings().patience.reader, told).await;
 }
 
-fn no_letter() -> Refused {
-    Refused::new(Code::StaleLease, "none of these deliveries is held any more")
-        .hint("they have ended, or never had a lease")
-}
-
 /// How a connection is closed over a problem: 4000 and the status that HTTP has for it. What the protocol has a number of
 /// its own for is closed with that.
 fn closing(problem: &Problem) -> CloseFrame {

@@ -236,24 +236,111 @@ async fn acks_are_ranges() {
     let (token, mut bob, _, came) = holding(&served, 6).await;
     assert_eq!(came.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     bob.ok("ack", json!([[1, 2], [4, 4]])).await;
-    // Again is no error, and what has ended before is left out.
-    assert_eq!(bob.ok("ack", json!([[1, 2]])).await["seq"], Value::Null);
+    // A repeated ack is answered with the record that acked them.
+    let acked = bob.ok("ack", json!([[1, 2]])).await;
+    assert!(acked["seq"].is_u64(), "{acked}");
     bob.ok("ack", json!([[1, 4]])).await;
     for wrong in [json!([[0, 1]]), json!([[2, 1]]), json!([[6, 7]])] {
         bob.refused("ack", wrong, "INVALID").await;
     }
     let left = served.hub.get(&token, "/v1/agents/bob/inbox").await.ok(200);
     assert_eq!(left["deliveries"].as_array().map(Vec::len), Some(2));
-    // One that ended elsewhere is named, once; the same range again ends the rest.
+    // One that ended elsewhere is named with its token, every time.
     let ended = json!({"deliveries": [{"deliveryId": came[4].1["deliveryId"], "leaseToken": came[4].1["leaseToken"], "untried": true}]});
     served.hub.post(&token, "/v1/agents/bob/inbox/nack", &ended).await.ok(200);
     let again = bob.deliveries(1).await;
     assert_eq!((again[0].0, &again[0].1["deliveryId"]), (7, &came[4].1["deliveryId"]));
-    let told = bob.refused("ack", json!([[5, 6]]), "STALE_LEASE").await;
-    assert_eq!(told["stale"][0]["item"], came[4].1["deliveryId"]);
-    bob.ok("ack", json!([[5, 7]])).await;
+    for _ in 0..2 {
+        let told = bob.refused("ack", json!([[5, 6]]), "STALE_LEASE").await;
+        assert_eq!(told["stale"][0]["item"], came[4].1["deliveryId"]);
+        assert_eq!(told["stale"][0]["leaseToken"], came[4].1["leaseToken"]);
+    }
+    bob.ok("ack", json!([[6, 7]])).await;
     let left = served.hub.get(&token, "/v1/agents/bob/inbox").await.ok(200);
     assert_eq!(left["deliveries"], json!([]));
+}
+
+/// The deliveries of Bob that are open.
+async fn open_deliveries(served: &Served) -> usize {
+    let inbox = served.hub.get(&served.hub.admin, "/v1/agents/bob/inbox").await.ok(200);
+    inbox["deliveries"].as_array().map_or(0, Vec::len)
+}
+
+fn ack_of(delivery: &Value) -> Value {
+    json!({"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
+}
+
+// Fails under: a refusal of one lease that drops another lease of the same delivery.
+#[tokio::test]
+async fn i4_an_ok_for_an_ack_means_that_the_delivery_is_acked() {
+    let served = Served::new().await;
+    let (_, mut bob, _, first) = holding(&served, 1).await;
+    bob.ask("nack", json!({"deliveries": [[1, 1]]})).await;
+    let second = bob.deliveries(1).await;
+    assert_eq!((second[0].0, &second[0].1["deliveryId"]), (2, &first[0].1["deliveryId"]));
+    let commit = json!({"ops": [ack_of(&first[0].1)], "idempotencyKey": "first lease"});
+    let told = bob.refused("commit", commit, "STALE_LEASE").await;
+    assert_eq!(told["stale"][0]["leaseToken"], first[0].1["leaseToken"]);
+    bob.refused("ack", json!([[1, 1]]), "STALE_LEASE").await;
+    let acked = bob.ok("ack", json!([[2, 2]])).await;
+    assert!(acked["seq"].is_u64(), "{acked}");
+    assert_eq!(open_deliveries(&served).await, 0);
+}
+
+// Fails under: a nack that counts as an ack.
+#[tokio::test]
+async fn i4_a_returned_delivery_is_not_acked_by_its_old_number() {
+    let served = Served::new().await;
+    let (_, mut bob, _, _) = holding(&served, 2).await;
+    bob.ok("nack", json!({"deliveries": [[1, 1]], "delayMs": 60_000})).await;
+    bob.refused("ack", json!([[1, 1]]), "STALE_LEASE").await;
+    bob.refused("ack", json!([[1, 2]]), "STALE_LEASE").await;
+    bob.refused("extend", json!({"deliveries": [[1, 2]]}), "STALE_LEASE").await;
+    assert_eq!(open_deliveries(&served).await, 2);
+    bob.ok("ack", json!([[2, 2]])).await;
+    assert_eq!(open_deliveries(&served).await, 1);
+}
+
+// Fails under: a delivery that is sent after the ok of its own ack.
+#[tokio::test]
+async fn i4_no_delivery_follows_the_ok_of_its_own_ack() {
+    let served = Served::new().await;
+    let (token, bob, epoch, held) = holding(&served, 4).await;
+    drop(bob);
+    let (mut bob, again) = served.hello(json!({"token": token, "epoch": epoch})).await;
+    assert_eq!(again["resumed"], 4);
+    let commit = |index: usize| {
+        let ops = json!([ack_of(&held[index].1), {"op": "put", "key": "result", "content": index}]);
+        json!({"ops": ops, "idempotencyKey": format!("step {index}")})
+    };
+    bob.ok("commit", commit(0)).await;
+    bob.ok("commit", commit(2)).await;
+    bob.give(100, 1_000_000).await;
+    let came = bob.deliveries(2).await;
+    let ids: Vec<_> = came.iter().map(|(_, one)| &one["deliveryId"]).collect();
+    assert_eq!(ids, [&held[1].1["deliveryId"], &held[3].1["deliveryId"]]);
+    bob.ok("ack", json!([[1, 2]])).await;
+    bob.hears_nothing().await;
+    assert_eq!(open_deliveries(&served).await, 0);
+}
+
+// Fails under: a lease that allows two steps.
+#[tokio::test]
+async fn i4_a_second_step_on_one_lease_names_the_record_of_the_first() {
+    let served = Served::new().await;
+    let (token, mut bob, _, held) = holding(&served, 1).await;
+    let step = |content: u64, key: &str| {
+        let ops = json!([ack_of(&held[0].1), {"op": "put", "key": "result", "content": content}]);
+        json!({"ops": ops, "idempotencyKey": key})
+    };
+    let first = bob.ok("commit", step(1, "k1")).await;
+    let told = bob.refused("commit", step(2, "k2"), "STALE_LEASE").await;
+    assert_eq!(told["endedBy"], first["seq"]);
+    let told = served.hub.post(&token, "/v1/commit", &step(2, "k3")).await.refused(409, "STALE_LEASE");
+    assert_eq!((&told["endedBy"], &told["applied"]), (&first["seq"], &"no".into()));
+    assert_eq!(served.hub.get(&token, "/v1/context/result").await.ok(200)["content"], 1);
+    assert_eq!(bob.ok("commit", step(1, "k1")).await["seq"], first["seq"]);
+    assert_eq!(bob.ok("ack", json!([[1, 1]])).await["seq"], first["seq"]);
 }
 
 #[tokio::test]

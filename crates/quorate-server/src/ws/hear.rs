@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, Message as Letter, Op, Refused};
+use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, LeaseRef, Message as Letter, Op, Refused};
 use quorate_engine::{Answer, Asking, Error, Pending};
 use serde_json::json;
 
+use super::Session;
 use super::frame::{self, Asked, REQUESTS_MAX, Unread};
-use super::ledger::Range;
-use super::talk::{Line, Over, Question, Talk, What};
-use super::{Session, no_letter};
+use super::ledger::{Range, ToAck};
+use super::talk::{End, Line, Over, Question, Talk, What};
 use crate::body::Fields;
 use crate::deliberations;
 use crate::observe;
@@ -82,45 +82,32 @@ impl Talk {
                 Ok(Said::Elsewhere)
             }
             Asked::Ack(ranges) => {
-                let leases = self.leases(&ranges)?;
+                check_ranges(&ranges)?;
+                let ToAck { leases, acked_by } = self.ledger.to_ack(&ranges)?;
                 if leases.is_empty() {
-                    return Ok(Said::Now(frame::ok(n, &json!({"seq": null}))));
+                    let acked_by = acked_by.map(|seq| seq.0);
+                    return Ok(Said::Now(frame::ok(n, &json!({"seq": acked_by}))));
                 }
-                self.finish(vec![Op::AckMany(leases)], ranges).await
+                let resumed = self.resumed_among(&leases);
+                self.finish(vec![Op::AckMany(leases)], End::Acked { ranges, resumed }).await
             }
             Asked::Nack(nack) => {
-                let ops: Vec<_> =
-                    self.leases(&nack.deliveries)?.into_iter().map(|lease| nack.op(lease)).collect();
-                if ops.is_empty() {
-                    return Err(no_letter().into());
-                }
-                self.finish(ops, nack.deliveries).await
+                check_ranges(&nack.deliveries)?;
+                let leases = self.ledger.held(&nack.deliveries)?;
+                let ops = leases.into_iter().map(|lease| nack.op(lease)).collect();
+                self.finish(ops, End::Returned { ranges: nack.deliveries }).await
             }
             Asked::Extend(extend) => {
-                let leases = self.leases(&extend.deliveries)?;
+                check_ranges(&extend.deliveries)?;
+                let leases = self.ledger.held(&extend.deliveries)?;
                 let times = &self.session.app.settings().times;
-                let ops: Vec<_> = leases.into_iter().map(|lease| extend.op(lease, times)).collect();
-                if ops.is_empty() {
-                    return Err(no_letter().into());
-                }
+                let ops = leases.into_iter().map(|lease| extend.op(lease, times)).collect();
                 let pending = self.session.space.enqueue(self.session.commit(ops)).await?;
                 Ok(Said::Later(pending, What::Extend))
             }
             Asked::Send(message) => self.send(n, *message, bytes),
             Asked::Request(fields) => self.request(n, fields, bytes).await,
         }
-    }
-
-    fn leases(&self, ranges: &[Range]) -> Result<Vec<quorate_core::LeaseRef>, Refused> {
-        if ranges.len() > RANGES_MAX {
-            return Err(Refused::new(
-                Code::LimitExceeded,
-                format!("the frame names {} ranges", ranges.len()),
-            )
-            .limit(RANGES_MAX as u64)
-            .hint("name fewer at a time"));
-        }
-        self.ledger.leases(ranges)
     }
 
     async fn commit(&mut self, asked: CommitIn<'_>, bytes: &Bytes) -> Result<Said, Problem> {
@@ -136,23 +123,29 @@ impl Talk {
         let mut ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         observe::continued(&session.app, &session.space, &mut ops, None).await;
         deliberations::driven(&session.app, &session.space, &mut ops).await?;
+        let resumed = self.resumed_among(ops.iter().flat_map(Op::ended_leases));
         let mut commit = session.commit(ops).keyed(IdempotencyKey::new(key)?);
         commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
-        Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit))
+        Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit { resumed }))
     }
 
     /// Ends deliveries. What they made room for goes with it.
-    async fn finish(&mut self, mut ops: Vec<Op>, ranges: Vec<Range>) -> Result<Said, Problem> {
+    async fn finish(&mut self, mut ops: Vec<Op>, end: End) -> Result<Said, Problem> {
         let granted = self.ledger.grant();
         let credit = granted.as_ref().map_or(0, |(_, credit)| *credit);
         ops.extend(granted.map(|(op, _)| op));
         match self.session.space.enqueue(self.session.commit(ops)).await {
-            Ok(pending) => Ok(Said::Later(pending, What::End { ranges, credit })),
+            Ok(pending) => Ok(Said::Later(pending, What::End { end, credit })),
             Err(error) => {
                 self.ledger.take_back(u64::from(credit));
                 Err(error.into())
             }
         }
+    }
+
+    /// Those of these leases whose deliveries are still to be sent again on this connection.
+    fn resumed_among<'a>(&self, leases: impl IntoIterator<Item = &'a LeaseRef>) -> Vec<LeaseRef> {
+        self.consumer.as_ref().map(|consumer| consumer.resumed_among(leases)).unwrap_or_default()
     }
 
     /// Lets the head hand out what there is credit for. What fails here is tried again at the next look.
@@ -211,6 +204,15 @@ impl Talk {
         });
         Ok(Said::Elsewhere)
     }
+}
+
+fn check_ranges(ranges: &[Range]) -> Result<(), Refused> {
+    if ranges.len() > RANGES_MAX {
+        return Err(Refused::new(Code::LimitExceeded, format!("the frame names {} ranges", ranges.len()))
+            .limit(RANGES_MAX as u64)
+            .hint("name fewer at a time"));
+    }
+    Ok(())
 }
 
 async fn ask(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Result<Answer, Error> {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use quorate_core::{Code, Mono, Receipt, Refused, SpaceNo};
+use quorate_core::{Code, LeaseRef, Mono, Receipt, Refused, SpaceNo};
 use quorate_engine::{Answer, Consumer, Delivery, Error, Pending};
 
 use super::hello::Known;
@@ -34,10 +34,13 @@ const SILENT_MAX: u32 = 3;
 
 /// What is in line at the head, and what its end means for the books.
 pub(super) enum What {
-    Commit,
-    /// These numbers end; with it goes so much credit.
+    /// A commit, and which of the leases that it ends are of deliveries still to be sent again.
+    Commit {
+        resumed: Vec<LeaseRef>,
+    },
+    /// Leases end, by number; with it goes so much credit.
     End {
-        ranges: Vec<Range>,
+        end: End,
         credit: u32,
     },
     Extend,
@@ -45,6 +48,14 @@ pub(super) enum What {
     Grant {
         credit: u32,
     },
+}
+
+/// How leases end by number.
+pub(super) enum End {
+    /// With an ack. `resumed` are those whose deliveries were still to be sent again.
+    Acked { ranges: Vec<Range>, resumed: Vec<LeaseRef> },
+    /// With a nack.
+    Returned { ranges: Vec<Range> },
 }
 
 /// What waits to be told, in the order in which it was asked for.

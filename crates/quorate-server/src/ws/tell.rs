@@ -2,12 +2,12 @@
 
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
-use quorate_core::{Mono, Receipt};
+use quorate_core::{LeaseRef, Mono, Receipt, Seq};
 use quorate_engine::{Answer, Delivery, Error};
 use serde_json::json;
 
 use super::frame::{self, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX};
-use super::talk::{Line, Over, Talk, What};
+use super::talk::{End, Line, Over, Talk, What};
 use crate::problem::Problem;
 use crate::wire::delivery::DeliveryOut;
 
@@ -34,21 +34,23 @@ impl Talk {
         let Some(Line::Pending(n, _, what)) = self.line.pop_front() else { return Ok(()) };
         let text = match outcome {
             Ok(receipt) => {
-                if let What::End { ranges, .. } = &what {
-                    self.ledger.end(ranges);
-                }
+                let seq = receipt.happened_in();
                 match what {
                     What::Grant { .. } => return Ok(()),
-                    What::Commit => frame::ok(n, &frame::committed(&self.session.space, &receipt)),
-                    What::End { .. } | What::Extend => {
-                        frame::ok(n, &json!({"seq": receipt.happened_in().map(|seq| seq.0)}))
+                    What::Commit { resumed } => {
+                        self.skip_resumed(&resumed);
+                        frame::ok(n, &frame::committed(&self.session.space, &receipt))
                     }
+                    What::End { end, .. } => {
+                        self.ended(&end, seq);
+                        frame::ok(n, &json!({"seq": seq.map(|seq| seq.0)}))
+                    }
+                    What::Extend => frame::ok(n, &json!({"seq": seq.map(|seq| seq.0)})),
                 }
             }
             Err(error) => {
                 let problem = Problem::from(error);
-                // Named once; the same ack again ends the rest.
-                self.ledger.forget(problem.stale());
+                self.ledger.expire(problem.stale());
                 if let What::End { credit, .. } | What::Grant { credit } = what {
                     self.ledger.take_back(u64::from(credit));
                 }
@@ -60,6 +62,25 @@ impl Talk {
             }
         };
         self.feed(Message::Text(text.into())).await
+    }
+
+    /// Notes how leases ended, by number.
+    fn ended(&mut self, end: &End, seq: Option<Seq>) {
+        match end {
+            End::Acked { ranges, resumed } => {
+                self.ledger.acked(ranges, seq);
+                self.skip_resumed(resumed);
+            }
+            End::Returned { ranges } => self.ledger.returned(ranges),
+        }
+    }
+
+    /// Drops deliveries that were to be sent again and have ended, before the commit that ended them is answered: no
+    /// delivery follows the answer to its own ack.
+    fn skip_resumed(&mut self, ended: &[LeaseRef]) {
+        if let Some(consumer) = &mut self.consumer {
+            self.ledger.skip_resumed(consumer.skip_resumed(ended));
+        }
     }
 
     /// Sends what has come, as many as fit into a frame.
