@@ -15,6 +15,8 @@ mod result;
 mod session;
 mod snapshot;
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use crate::effect::{Body, Effect, EndState, Record};
@@ -108,22 +110,23 @@ pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
     Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
 }
 
-/// How the record with this body ended a delivery, and under which lease; `None` if it did not.
+/// The deliveries that the record with this body ended, each with how and under which lease.
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn end_of(body: &[u8], delivery: DeliveryNo) -> Result<Option<(EndState, Token)>, Unreadable> {
+pub fn ends_of(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Token)>, Unreadable> {
     let mut input = Reader::new(body);
     read_parts(&mut input)?;
-    let mut found = None;
+    let mut ends = HashMap::new();
     for _ in 0..input.count(2)? {
         let tag = input.number()?;
         let mut fields = input.nested()?;
         if effect::is_end(tag) {
-            found = effect::read(tag, &mut fields, &[])?.ended(delivery).or(found);
+            let effect = effect::read(tag, &mut fields, &[])?;
+            ends.extend(effect.ends().map(|(delivery, state, token)| (delivery, (state, token))));
         }
     }
-    Ok(found)
+    Ok(ends)
 }
 
 /// Where a payload part begins among the payload bytes of its record, how long it is, and its digest; `None` if there is no such

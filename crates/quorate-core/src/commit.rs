@@ -2,12 +2,14 @@
 
 mod answer;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::budget::SetBudget;
 use crate::codec::fingerprint;
+use crate::decide::RollbackPlan;
 use crate::ids::{
     AgentId, AgentNo, ConsumerId, DeliveryId, Epoch, IdempotencyKey, Key, MessageId, Seq, SnapshotName,
     Token, TokenId, Version,
@@ -80,13 +82,31 @@ pub struct Commit {
     pub key: Option<(IdempotencyKey, [u8; 32])>,
     /// What to do, in order; later operations see earlier ones.
     pub ops: Vec<Op>,
+    /// What was found out before the commit was queued, by the number of its operation: a store adds it where finding it
+    /// out at the head would take too long.
+    pub plans: BTreeMap<usize, Arc<Result<RollbackPlan, Refused>>>,
 }
 
 impl Commit {
     /// A commit without epoch and key.
     #[must_use]
     pub fn new(principal: Principal, ops: Vec<Op>) -> Self {
-        Self { principal, epoch: None, key: None, ops }
+        Self { principal, epoch: None, key: None, ops, plans: BTreeMap::new() }
+    }
+
+    /// The rollbacks that are to be planned before the commit is queued, with the numbers of their operations.
+    pub fn unplanned(&self) -> impl Iterator<Item = (usize, &Rollback)> {
+        let rollbacks = self.ops.iter().enumerate().filter_map(|(index, op)| match op {
+            Op::Rollback(rollback) if rollback.what.is_prefix() => Some((index, rollback)),
+            _ => None,
+        });
+        rollbacks.filter(|(index, _)| !self.plans.contains_key(index))
+    }
+
+    /// About how many rows the commit names, for a queue that is to be fair before anything is decided.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.ops.iter().map(Op::weight).sum()
     }
 
     /// Makes the commit repeatable: with the same key and content it has one effect and one answer.
@@ -464,6 +484,20 @@ impl Op {
     pub fn send(message: Message) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_message);
         Self::Send { message: Arc::new(message), fingerprint }
+    }
+
+    /// About how many rows the operation names.
+    fn weight(&self) -> usize {
+        let named = match self {
+            Self::AckMany(leases) => leases.len(),
+            Self::CreateTasks(create) => create.tasks.len(),
+            Self::Claim { max, .. } => *max as usize,
+            Self::AcquireLocks(ask) => ask.names.len(),
+            Self::Heard { agents } => agents.len(),
+            Self::BringHistory(history) => history.messages.len(),
+            _ => 1,
+        };
+        named.max(1)
     }
 
     /// The leases of deliveries that this operation ends.

@@ -12,12 +12,14 @@ mod items;
 mod leases;
 mod locks;
 mod memory;
+mod meter;
 mod policy;
 mod presence;
 mod procedures;
 mod repeats;
 mod requests;
 mod rollback;
+mod rollback_plan;
 mod send;
 mod sessions;
 mod tasks;
@@ -45,6 +47,9 @@ use crate::snapshot::{Rollback, RollbackWhat};
 use crate::task::TaskLeaseRef;
 use crate::time::{Now, Timestamp};
 use crate::working::{Open, Working};
+use meter::Meter;
+
+pub use rollback_plan::RollbackPlan;
 
 /// A delivery as it is handed over.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,14 +123,18 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
     let now = Now { wall: now.wall.max(working.head.at), ..now };
     working.begin(now);
     let mut draft = Draft::new(working, rows, commit, now);
-    match draft.run() {
+    let outcome = draft.run();
+    let spent = draft.rows.spent();
+    let decided = match outcome {
         Ok(Outcome::Repeated(receipt)) => Ok(Decided::without_effect(receipt)),
         Ok(Outcome::New(results)) => Ok(draft.conclude(results)),
         Err(no) => {
             working.undo();
             Err(no)
         }
-    }
+    };
+    working.spent = spent;
+    decided
 }
 
 /// The first record of a space: it says who the space is.
@@ -218,7 +227,7 @@ enum Outcome {
 /// A commit in the making: the state it changes and what it did so far.
 struct Draft<'a> {
     working: &'a mut Working,
-    rows: &'a dyn Rows,
+    rows: Meter<'a>,
     commit: &'a Commit,
     now: Now,
     /// The position of the record to be.
@@ -259,7 +268,7 @@ impl<'a> Draft<'a> {
         let seq = Seq(working.head.seq.0 + 1);
         Self {
             working,
-            rows,
+            rows: Meter::new(rows),
             commit,
             now,
             seq,
@@ -302,7 +311,9 @@ impl<'a> Draft<'a> {
         let mut refused: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
             self.op = index;
-            match self.run_op(op) {
+            let result =
+                self.run_op(op).and_then(|result| self.rows.check().map(|()| result).map_err(No::from));
+            match result {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
                 Err(No::Refused(mut no)) => {
@@ -340,6 +351,7 @@ impl<'a> Draft<'a> {
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
         // The policy looks at every payload here, whatever it belongs to.
         self.working.policy().check_size(op.bytes_max())?;
+        self.rows.add_bytes(op.payloads().map(|(_, payload)| payload.bytes.len()).sum());
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),
@@ -397,12 +409,14 @@ impl<'a> Draft<'a> {
 
     /// Carries out an effect and writes it down: the state and the log cannot differ.
     fn emit(&mut self, effect: Effect) {
+        self.rows.add_effect(&effect);
         self.working.apply(&effect, self.seq, &mut self.messages, self.now);
         self.effects.push(effect);
     }
 
     /// How a delivery ended in this very commit, if it did.
     fn ended_here(&self, delivery: DeliveryNo) -> Option<&EndedOpen> {
+        self.rows.add_steps(self.ended.len());
         self.ended.iter().rev().find(|ended| ended.delivery == delivery)
     }
 

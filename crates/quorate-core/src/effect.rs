@@ -458,6 +458,21 @@ impl Effect {
         }
     }
 
+    /// The deliveries that this effect ended, each as [`Effect::ended`] says.
+    pub fn ends(&self) -> impl Iterator<Item = (DeliveryNo, EndState, Token)> {
+        let (one, many): (_, &[Holding]) = match self {
+            Self::Acked { delivery, .. }
+            | Self::Returned { delivery, .. }
+            | Self::Expired { delivery, .. }
+            | Self::Purged { delivery, .. }
+            | Self::Barred { delivery, .. } => (Some(*delivery), &[]),
+            Self::AckedMany { deliveries } => (None, deliveries),
+            _ => (None, &[]),
+        };
+        let one = one.and_then(|number| self.ended(number).map(|(state, token)| (number, state, token)));
+        one.into_iter().chain(many.iter().map(|held| (held.delivery, EndState::Acked, held.token)))
+    }
+
     /// The deliveries that this effect is about, each with whose it is. Not those that it makes.
     pub fn origins(&self) -> impl Iterator<Item = (DeliveryNo, Origin)> {
         let one = match self {

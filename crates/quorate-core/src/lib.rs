@@ -59,7 +59,7 @@ pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, Fingerprint, LeaseRef, Locked, Nack, NackThen, Op, OpResult,
     Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting, check_lease,
 };
-pub use decide::{Decided, EndedOpen, Handed, No, decide, genesis, restored};
+pub use decide::{Decided, EndedOpen, Handed, No, RollbackPlan, decide, genesis, restored};
 pub use destination::Destination;
 pub use effect::{
     Body, Effect, EndState, Holding, NewDelivery, Next, Origin, Record, RecordKind, Restored, ReturnCause,
@@ -86,7 +86,7 @@ pub use refused::{Code, Facts, Refused, Stale, Waits};
 pub use registry::{Agent, Agents, Role};
 pub use request::{Ask, Asked, Reply, Request, RequestState};
 pub use rights::Deed;
-pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, SentBefore, VersionAt};
+pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, Scan, SentBefore, VersionAt};
 pub use secret::{NoSecret, Secret};
 pub use session::{
     AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,

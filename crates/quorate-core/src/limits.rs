@@ -2,6 +2,8 @@
 
 /// Operations in one commit.
 pub const OPS_MAX: usize = 256;
+/// Units of work that one commit may cost the writer: rows and kilobytes, read or written.
+pub const COMMIT_WORK_MAX: u64 = 65_536;
 /// Deliveries that one commit may make.
 pub const DELIVERIES_PER_COMMIT_MAX: usize = 4096;
 /// Bytes of one payload or one memory content.
@@ -40,7 +42,7 @@ pub const APPROVAL_MS_DEFAULT: u64 = 72 * 60 * 60 * 1000;
 pub const APPROVAL_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 /// Entries that one rollback changes.
 pub const ROLLBACK_KEYS_MAX: usize = 4096;
-/// Entries that a rollback looks through.
+/// Entries that the rollbacks of one commit look through.
 pub const ROLLBACK_SCAN_MAX: usize = 100_000;
 /// Entries that one memory entry may depend on; also capabilities and actions of one agent.
 pub const LIST_MAX: usize = 256;

@@ -74,6 +74,17 @@ pub struct EraseTarget {
     pub parts: u32,
     /// Whether the part in question was erased already.
     pub erased: bool,
+    /// Bytes of the record, which are read and written to erase a part of it.
+    pub record_bytes: usize,
+}
+
+/// Entries of a prefix that changed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scan {
+    /// Their newest versions, tombstones included, by key.
+    pub changed: Vec<(Key, EntryHead)>,
+    /// Entries that were looked at.
+    pub scanned: usize,
 }
 
 /// Which version of an entry.
@@ -106,8 +117,8 @@ pub trait Rows {
     -> Result<Option<Answered>, LookupFailed>;
     /// The newest version of an entry.
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed>;
-    /// How a delivery ended, if it did.
-    fn ended(&self, delivery: DeliveryNo) -> Result<Option<Ended>, LookupFailed>;
+    /// How a delivery ended, if it did, and how many bytes of its record were read to find out.
+    fn ended(&self, delivery: DeliveryNo) -> Result<(Option<Ended>, usize), LookupFailed>;
     /// A dead letter.
     fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed>;
     /// The message that bears a client's id.
@@ -116,14 +127,14 @@ pub trait Rows {
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
     /// A version of an entry, tombstones included.
     fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed>;
-    /// The newest versions of the entries whose key begins so, tombstones included, if they were written after a record,
-    /// by key. `None` if more than `max` begin so.
-    fn changed_since(
-        &self,
-        prefix: &str,
-        seq: Seq,
-        max: usize,
-    ) -> Result<Option<Vec<(Key, EntryHead)>>, LookupFailed>;
+    /// The entries of a prefix that were written after a record. `None` if the prefix has more than `max` entries. Walks all
+    /// of them, so it is not for the head.
+    fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed>;
+    /// The newest versions of the entries of a prefix that were written after a record, tombstones included, by key, from
+    /// memory alone. `None` if memory does not reach back to that record.
+    fn recent_changes(&self, prefix: &str, seq: Seq) -> Option<Vec<(Key, EntryHead)>>;
+    /// Whether a payload part was erased.
+    fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupFailed>;
     /// The newest record at a time.
     fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed>;
     /// An earlier record.

@@ -110,6 +110,12 @@ fn check_prefix(prefix: &str) -> Result<(), Refused> {
 }
 
 impl RollbackWhat {
+    /// Whether it is of many entries.
+    #[must_use]
+    pub fn is_prefix(&self) -> bool {
+        matches!(self, Self::Prefix(_))
+    }
+
     /// Whether all of it lies within a prefix.
     pub(crate) fn is_within(&self, prefix: &str) -> bool {
         match self {

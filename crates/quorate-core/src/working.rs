@@ -249,6 +249,8 @@ pub struct Working {
     pub head: Head,
     /// The identity of the space.
     pub id: SpaceId,
+    /// Units of work that the last decision cost, also if it was refused; see [`crate::limits::COMMIT_WORK_MAX`].
+    pub spent: u64,
     eras: Arc<Eras>,
     next_delivery: u64,
     last_token: u64,
@@ -308,6 +310,7 @@ impl Working {
         Self {
             head,
             id,
+            spent: 0,
             eras: Arc::default(),
             next_delivery: 1,
             last_token: 0,

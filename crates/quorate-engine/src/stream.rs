@@ -38,7 +38,10 @@ impl Space {
         self.continue_chains(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().door.admit(commit, policy).await?;
-        let commit = self.noting(&principal, admitted)?;
+        let mut commit = self.noting(&principal, admitted)?;
+        if commit.unplanned().next().is_some() {
+            commit = self.engine().store.prepare(self.number(), commit).await?;
+        }
         let answer = self.engine().store.transact(self.number(), vec![commit]);
         Ok(Pending { space: self.clone(), principal, answer })
     }

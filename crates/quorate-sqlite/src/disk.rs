@@ -7,7 +7,7 @@
 //! This is the one module of the workspace with unsafe code: a VFS is a table of C functions.
 #![allow(unsafe_code)]
 
-mod clock;
+pub(crate) mod clock;
 mod counters;
 #[cfg(feature = "faults")]
 pub(crate) mod faults;

@@ -99,7 +99,7 @@ fn tail(
     working: &mut Working,
     now: Now,
 ) -> Result<Tail, LoadError> {
-    let mut tail = Tail::default();
+    let mut tail = Tail::after(working.head.seq);
     let mut statement = connection.prepare(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
          WHERE id > ?1 AND id <= ?2 ORDER BY id",

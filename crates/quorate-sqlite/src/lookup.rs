@@ -1,14 +1,14 @@
 //! The look-ups of a decision, on the writer's own connection: they see what earlier commits of the batch wrote.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
-    Answered, ClientId, Dead, DeliveryNo, Ended, EntryHead, EraseTarget, Generation, IdempotencyKey, Item,
-    ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows, SentBefore, Seq,
-    SessionNo, SpaceNo, Timestamp, Version, VersionAt, codec, row_id,
+    Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
+    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows,
+    Scan, SentBefore, Seq, SessionNo, SpaceNo, Timestamp, Token, Version, VersionAt, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -33,7 +33,13 @@ pub(crate) struct Lookups<'c> {
     erased: RefCell<Statement<'c>>,
     item: RefCell<Statement<'c>>,
     keys: [RefCell<Statement<'c>>; 2],
+    /// The deliveries that the record which was read last for that ended: those of one record are often looked up
+    /// together.
+    last_ends: RefCell<Option<EndsOf>>,
 }
+
+/// The deliveries that a record ended.
+type EndsOf = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, Token)>);
 
 impl<'c> Lookups<'c> {
     pub(crate) fn prepare(connection: &'c Connection, tails: Tails) -> rusqlite::Result<Self> {
@@ -45,6 +51,7 @@ impl<'c> Lookups<'c> {
             key_turn: Cell::new(key_turn),
             tails,
             staged: RefCell::default(),
+            last_ends: RefCell::default(),
             entry: prepare(
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
             )?,
@@ -78,13 +85,13 @@ impl<'c> Lookups<'c> {
         staged.or_else(|| self.tails.look().get(&space).and_then(find))
     }
 
-    /// Entries of the table that begin so and changed after a record; `None` if more than `max` begin so.
+    /// Entries of the table that begin so and changed after a record, and how many begin so; `None` if more than `max`.
     fn stored_since(
         &self,
         prefix: &str,
         seq: Seq,
         max: usize,
-    ) -> rusqlite::Result<Option<BTreeMap<Key, EntryHead>>> {
+    ) -> rusqlite::Result<Option<(BTreeMap<Key, EntryHead>, usize)>> {
         let mut statement = self.connection.prepare_cached(
             "SELECT version, generation, seq, deleted, key FROM entries WHERE space = ?1 AND key >= ?2 ORDER BY key",
         )?;
@@ -108,7 +115,14 @@ impl<'c> Lookups<'c> {
                 changed.insert(key, head);
             }
         }
-        Ok(Some(changed))
+        Ok(Some((changed, seen)))
+    }
+
+    /// Shows the tails of the space, the older one first.
+    fn each_tail(&self, mut show: impl FnMut(&Tail)) {
+        let space = self.space.get();
+        self.tails.look().get(&space).into_iter().for_each(&mut show);
+        self.staged.borrow().get(&space).into_iter().for_each(&mut show);
     }
 
     fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupFailed> {
@@ -218,20 +232,27 @@ impl Rows for Lookups<'_> {
             .map_err(failed("an entry"))
     }
 
-    fn ended(&self, delivery: DeliveryNo) -> Result<Option<Ended>, LookupFailed> {
+    fn ended(&self, delivery: DeliveryNo) -> Result<(Option<Ended>, usize), LookupFailed> {
         let what = "an ended delivery";
         if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
-            return Ok(changed.ended());
+            return Ok((changed.ended(), 0));
         }
         let mut statement = self.ends.borrow_mut();
         let row = self.row(ends::chunk_of(delivery));
         let seqs: Option<Vec<u8>> =
             statement.query_row([row], |row| row.get(0)).optional().map_err(failed(what))?;
-        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, delivery)) else { return Ok(None) };
-        let Some(body) = self.body(seq, what)? else { return Ok(None) };
-        let said = codec::end_of(&body, delivery);
-        let said = said.map_err(|source| LookupFailed { what, source: Box::new(source) })?;
-        Ok(said.map(|(state, token)| Ended { state, token, seq }))
+        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, delivery)) else { return Ok((None, 0)) };
+        let mut cached = self.last_ends.borrow_mut();
+        let place = (self.space.get(), seq);
+        let mut read_bytes = 0;
+        if cached.as_ref().is_none_or(|(known, _)| *known != place) {
+            let Some(body) = self.body(seq, what)? else { return Ok((None, 0)) };
+            read_bytes = body.len();
+            let ends = codec::ends_of(&body);
+            *cached = Some((place, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
+        }
+        let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
+        Ok((found.map(|(state, token)| Ended { state: *state, token: *token, seq }), read_bytes))
     }
 
     fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed> {
@@ -269,13 +290,25 @@ impl Rows for Lookups<'_> {
         if seq.0 >= 1 << 47 {
             return Ok(None);
         }
-        let Some(body) = self.body(seq, what)? else { return Ok(None) };
+        let read = self.connection.prepare_cached("SELECT body, length(payload) FROM log WHERE id = ?1");
+        let found = read.and_then(|mut statement| {
+            let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, usize>(1)?));
+            statement.query_row([self.row(seq.0)], row).optional()
+        });
+        let Some((body, payload_bytes)) = found.map_err(failed(what))? else { return Ok(None) };
         let parts =
             codec::parts_of(&body).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
-        let newer = self.newer(|tail| tail.erased.get(&(seq, part)).copied()).is_some();
+        let erased = self.is_erased(seq, part)?;
+        let record_bytes = body.len() + payload_bytes;
+        Ok(Some(EraseTarget { parts: parts.len() as u32, erased, record_bytes }))
+    }
+
+    fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupFailed> {
+        if self.newer(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
+            return Ok(true);
+        }
         let mut statement = self.erased.borrow_mut();
-        let erased = newer || statement.exists((self.space.get().0, seq.0, part)).map_err(failed(what))?;
-        Ok(Some(EraseTarget { parts: parts.len() as u32, erased }))
+        statement.exists((self.space.get().0, seq.0, part)).map_err(failed("a payload"))
     }
 
     fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed> {
@@ -301,23 +334,21 @@ impl Rows for Lookups<'_> {
         found.map_err(failed("a version"))
     }
 
-    fn changed_since(
-        &self,
-        prefix: &str,
-        seq: Seq,
-        max: usize,
-    ) -> Result<Option<Vec<(Key, EntryHead)>>, LookupFailed> {
+    fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed> {
         let stored = self.stored_since(prefix, seq, max).map_err(failed("entries"))?;
-        let Some(mut changed) = stored else { return Ok(None) };
-        let space = self.space.get();
-        let mut add = |tail: &Tail| {
-            let begin_so = tail.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
-            let later = begin_so.filter(|(_, entry)| entry.head.seq > seq);
-            changed.extend(later.map(|(key, entry)| (key.clone(), entry.head)));
-        };
-        self.tails.look().get(&space).iter().for_each(|tail| add(tail));
-        self.staged.borrow().get(&space).iter().for_each(|tail| add(tail));
-        Ok(Some(changed.into_iter().collect()))
+        let Some((mut changed, scanned)) = stored else { return Ok(None) };
+        self.each_tail(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        Ok(Some(Scan { changed: changed.into_iter().collect(), scanned }))
+    }
+
+    fn recent_changes(&self, prefix: &str, seq: Seq) -> Option<Vec<(Key, EntryHead)>> {
+        let base = self.tails.look().get(&self.space.get()).map_or(Seq(0), Tail::base);
+        if seq < base {
+            return None;
+        }
+        let mut changed = BTreeMap::new();
+        self.each_tail(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        Some(changed.into_iter().collect())
     }
 
     fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed> {

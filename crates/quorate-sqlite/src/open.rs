@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use quorate_core::{Commit, Record, Seq, SpaceName, SpaceNo};
 use quorate_store::{
@@ -17,7 +18,9 @@ use crate::carry::TAIL_ROWS;
 use crate::checkpoint::{CARRY_OVER_BYTES, Checkpointer, Wal};
 use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
+use crate::holds::Holds;
 use crate::load::{self, LoadError, Loaded};
+use crate::plan::Planner;
 use crate::queue::{Job, Patience, Queue};
 use crate::readers::Readers;
 use crate::tail::Tails;
@@ -99,19 +102,25 @@ impl Shared {
 pub(crate) struct Done {
     commits: AtomicU64,
     batches: AtomicU64,
+    holds: Holds,
 }
 
 impl Done {
-    pub(crate) fn count(&self, jobs: &[Job]) {
-        self.commits.fetch_add(jobs.iter().map(Job::commits).sum::<usize>() as u64, Ordering::Relaxed);
+    pub(crate) fn count(&self, job: &Job) {
+        self.commits.fetch_add(job.commits() as u64, Ordering::Relaxed);
+    }
+
+    /// A batch held the writer for so long.
+    pub(crate) fn held(&self, time: Duration) {
         self.batches.fetch_add(1, Ordering::Relaxed);
+        self.holds.add(time);
     }
 }
 
 /// The store on SQLite. Dropping it waits until the writer has written what is queued.
 pub struct SqliteStore {
     shared: Arc<Shared>,
-    readers: Readers,
+    readers: Arc<Readers>,
     disk: Arc<Disk>,
     /// The write-ahead log.
     wal: PathBuf,
@@ -143,7 +152,7 @@ impl SqliteStore {
             LoadError::Sqlite(source) => sqlite("load the state")(source),
             LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
         })?;
-        let readers = Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?;
+        let readers = Arc::new(Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?);
         let checkpointer =
             Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
         let tails =
@@ -178,6 +187,10 @@ impl SqliteStore {
     #[must_use]
     pub fn disk_counters(&self) -> Counters {
         self.disk.counters()
+    }
+
+    fn planner(&self) -> Planner {
+        Planner { readers: Arc::clone(&self.readers), tails: self.shared.tails.clone() }
     }
 
     fn stop(&self) {
@@ -251,6 +264,22 @@ impl Drop for FailOnPanic {
     }
 }
 
+/// Queues commits at once; the future is their answer.
+fn queued(
+    shared: Arc<Shared>,
+    space: SpaceNo,
+    commits: Vec<Commit>,
+) -> impl Future<Output = Result<Vec<Outcome>, StoreError>> + Send + 'static {
+    let (answer, told) = oneshot::channel();
+    let pushed = shared.queue.push(Job::Transact { space, commits, answer });
+    async move {
+        if let Err((_, error)) = pushed {
+            return Err(shared.failed().unwrap_or(error));
+        }
+        told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+    }
+}
+
 impl Store for SqliteStore {
     fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>> {
         let known = self
@@ -283,14 +312,24 @@ impl Store for SqliteStore {
         space: SpaceNo,
         commits: Vec<Commit>,
     ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>> {
-        let (answer, told) = oneshot::channel();
-        let pushed = self.shared.queue.push(Job::Transact { space, commits, answer });
         let shared = Arc::clone(&self.shared);
+        if commits.iter().any(|commit| commit.unplanned().next().is_some()) {
+            let (planner, mut commits) = (self.planner(), commits);
+            return Box::pin(async move {
+                planner.plan(space, &mut commits).await?;
+                queued(shared, space, commits).await
+            });
+        }
+        Box::pin(queued(shared, space, commits))
+    }
+
+    fn prepare(&self, space: SpaceNo, commit: Commit) -> BoxFuture<'static, Result<Commit, StoreError>> {
+        let planner = self.planner();
         Box::pin(async move {
-            if let Err((_, error)) = pushed {
-                return Err(shared.failed().unwrap_or(error));
-            }
-            told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+            let mut commits = [commit];
+            planner.plan(space, &mut commits).await?;
+            let [commit] = commits;
+            Ok(commit)
         })
     }
 
@@ -317,6 +356,8 @@ impl Store for SqliteStore {
         Figures {
             commits: self.shared.done.commits.load(Ordering::Relaxed),
             batches: self.shared.done.batches.load(Ordering::Relaxed),
+            hold_ns_max: self.shared.done.holds.max_ns(),
+            hold_ns_p99: self.shared.done.holds.quantile_ns(0.99),
             syncs: wal.syncs,
             sync_ns_total: wal.sync_ns_total,
             sync_ns_max: wal.sync_ns_max,

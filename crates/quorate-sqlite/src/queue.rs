@@ -1,6 +1,6 @@
 //! What waits to be written: a bounded queue that is fair between spaces.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,12 @@ use tokio::sync::oneshot;
 /// Operations that may wait in one space.
 const WAITING_MAX: usize = 16_384;
 /// Operations that one transaction carries: more would only add latency.
-pub(crate) const BATCH_OPS_MAX: usize = 512;
+const BATCH_OPS_MAX: usize = 512;
+/// Rows that the operations of one transaction name. What they cost beyond that is found out when they are decided.
+const BATCH_WEIGHT_MAX: usize = 4096;
+/// Spaces without anything waiting of which it is remembered until when they have paid, before those are dropped that owe
+/// nothing.
+const PAID_MAX: usize = 1024;
 
 /// Work for the writer.
 pub(crate) enum Job {
@@ -47,6 +52,14 @@ impl Job {
             Self::Space { .. } => 1,
         }
     }
+
+    /// About how many rows it names.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Transact { commits, .. } => commits.iter().map(Commit::weight).sum(),
+            Self::Space { .. } => 1,
+        }
+    }
 }
 
 /// How the writer waits. A caller that sends one commit after the other comes back a moment after its answer: to look
@@ -75,18 +88,77 @@ impl Patience {
     }
 }
 
+/// What waits in one space.
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
     ops: usize,
+    /// The virtual time at which its first job is due.
+    due: u64,
 }
 
+/// Start-time fair queueing: a space pays for its jobs with virtual time, and the space that is due first is served first.
+/// So a space that asks for much work waits while others are served, however its work is cut into jobs.
 #[derive(Default)]
 struct State {
     spaces: BTreeMap<SpaceNo, Waiting>,
-    /// Where the next round starts, so that no space is always first.
-    turn: SpaceNo,
+    /// The spaces of `spaces`, in the order in which they are due.
+    order: BTreeSet<(u64, SpaceNo)>,
+    /// When the space that was served last was due.
+    now: u64,
+    /// Until when spaces that have nothing waiting have paid, if that is later than `now`.
+    paid: HashMap<SpaceNo, u64>,
     closed: bool,
+}
+
+impl State {
+    /// Adds a job; the first of a space is due when the space has paid for those before it.
+    fn push(&mut self, space: SpaceNo, job: Job) {
+        let Self { spaces, order, now, paid, .. } = self;
+        let waiting = spaces.entry(space).or_insert_with(|| {
+            let due = paid.remove(&space).unwrap_or(0).max(*now);
+            order.insert((due, space));
+            Waiting { due, ..Waiting::default() }
+        });
+        waiting.ops += job.ops();
+        waiting.jobs.push_back(job);
+    }
+
+    /// The first job of the space that is due first. The space pays what the job looks like it costs.
+    fn pop(&mut self) -> Option<Job> {
+        let (due, space) = self.order.pop_first()?;
+        self.now = self.now.max(due);
+        let waiting = self.spaces.get_mut(&space)?;
+        let job = waiting.jobs.pop_front()?;
+        waiting.ops -= job.ops();
+        waiting.due += job.weight() as u64;
+        if waiting.jobs.is_empty() {
+            self.paid.insert(space, waiting.due);
+            self.spaces.remove(&space);
+        } else {
+            self.order.insert((waiting.due, space));
+        }
+        if self.paid.len() > PAID_MAX {
+            let now = self.now;
+            self.paid.retain(|_, until| *until > now);
+        }
+        Some(job)
+    }
+
+    /// Moves the time until which a space has paid.
+    fn pay(&mut self, space: SpaceNo, pay: impl FnOnce(u64) -> u64) {
+        match self.spaces.get_mut(&space) {
+            Some(waiting) => {
+                self.order.remove(&(waiting.due, space));
+                waiting.due = pay(waiting.due);
+                self.order.insert((waiting.due, space));
+            }
+            None => {
+                let until = self.paid.entry(space).or_insert(self.now);
+                *until = pay(*until);
+            }
+        }
+    }
 }
 
 /// The queue. Callers push, the one writer takes.
@@ -110,14 +182,12 @@ impl Queue {
             return Err((job, StoreError::Closed));
         }
         let was_empty = state.spaces.is_empty();
-        let waiting = state.spaces.entry(job.space()).or_default();
-        let ops = job.ops();
+        let waiting = state.spaces.get(&job.space()).map_or(0, |waiting| waiting.ops);
         // A caller that is alone gets in, however much it brings: it is bounded at the door.
-        if waiting.ops > 0 && waiting.ops + ops > WAITING_MAX {
+        if waiting > 0 && waiting + job.ops() > WAITING_MAX {
             return Err((job, StoreError::Busy));
         }
-        waiting.ops += ops;
-        waiting.jobs.push_back(job);
+        state.push(job.space(), job);
         self.is_filled.store(true, Ordering::Relaxed);
         drop(state);
         if was_empty {
@@ -126,8 +196,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes all that waits, at most a batch, one job of each space in turn. Waits for the first; `None` once closed
-    /// and empty.
+    /// Takes all that waits, at most a batch. Waits for the first; `None` once closed and empty.
     pub(crate) fn take(&self, patience: &mut Patience) -> Option<Vec<Job>> {
         patience.look_out(&self.is_filled);
         let mut state = self.lock();
@@ -138,24 +207,41 @@ impl Queue {
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let mut batch = Vec::new();
-        let mut ops = 0;
-        while ops < BATCH_OPS_MAX {
-            let turn = state.turn;
-            let next = state.spaces.range(turn..).next().or_else(|| state.spaces.iter().next());
-            let Some(space) = next.map(|(space, _)| *space) else { break };
-            let Some(waiting) = state.spaces.get_mut(&space) else { break };
-            if let Some(job) = waiting.jobs.pop_front() {
-                waiting.ops -= job.ops();
-                ops += job.ops();
-                batch.push(job);
-            }
-            if waiting.jobs.is_empty() {
-                state.spaces.remove(&space);
-            }
-            state.turn = SpaceNo(space.0.wrapping_add(1));
+        let (mut ops, mut weight) = (0, 0);
+        while ops < BATCH_OPS_MAX && weight < BATCH_WEIGHT_MAX {
+            let Some(job) = state.pop() else { break };
+            ops += job.ops();
+            weight += job.weight();
+            batch.push(job);
         }
         self.is_filled.store(!state.spaces.is_empty(), Ordering::Relaxed);
         Some(batch)
+    }
+
+    /// Puts jobs that were taken and not begun back in front, and what their spaces paid for them.
+    pub(crate) fn put_back(&self, jobs: Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        for job in jobs.into_iter().rev() {
+            let (space, ops, weight) = (job.space(), job.ops(), job.weight() as u64);
+            state.pay(space, |until| until.saturating_sub(weight));
+            if state.spaces.contains_key(&space) {
+                if let Some(waiting) = state.spaces.get_mut(&space) {
+                    waiting.ops += ops;
+                    waiting.jobs.push_front(job);
+                }
+            } else {
+                state.push(space, job);
+            }
+        }
+        self.is_filled.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets a space pay for work that its jobs did not look like.
+    pub(crate) fn charge(&self, space: SpaceNo, units: u64) {
+        self.lock().pay(space, |until| until.saturating_add(units));
     }
 
     /// Operations that wait.
@@ -169,3 +255,6 @@ impl Queue {
         self.filled.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -399,7 +399,8 @@ impl Reading<'_> {
             .optional()?;
         let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, number)) else { return Ok(None) };
         let record = load::record(self.connection, self.space, seq)?;
-        let said = record.map(|record| codec::end_of(&record.body, number)).transpose()?.flatten();
+        let ends = record.map(|record| codec::ends_of(&record.body)).transpose()?;
+        let said = ends.and_then(|ends| ends.get(&number).copied());
         Ok(said.map(|(state, _)| DeliveryState::Ended { state, seq }))
     }
 

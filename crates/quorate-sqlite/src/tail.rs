@@ -104,6 +104,9 @@ pub(crate) struct Tail {
     pub(crate) lines: BTreeSet<(Arc<str>, LineKind, Seq)>,
     /// Which sessions are paused, and which are not any more. No row says so by itself.
     pub(crate) paused: BTreeMap<SessionNo, bool>,
+    /// The records from the one after `base` up to `through` are part of it; the tables know those up to `base`.
+    base: Seq,
+    through: Seq,
 }
 
 impl Tail {
@@ -117,7 +120,42 @@ impl Tail {
     pub(crate) fn clear(&mut self) {
         let mut deliveries = std::mem::take(&mut self.deliveries);
         deliveries.clear();
-        *self = Self { deliveries, ..Self::default() };
+        *self = Self { deliveries, base: self.through, through: self.through, ..Self::default() };
+    }
+
+    /// A tail after this record, which the tables know.
+    pub(crate) fn after(base: Seq) -> Self {
+        Self { base, through: base, ..Self::default() }
+    }
+
+    /// The newest record that the tables know.
+    pub(crate) fn base(&self) -> Seq {
+        self.base
+    }
+
+    /// The newest record that is part of it, or that the tables know.
+    pub(crate) fn through(&self) -> Seq {
+        self.through
+    }
+
+    /// The entries that begin so and were written after a record, by key.
+    pub(crate) fn entries_since(&self, prefix: &str, seq: Seq) -> impl Iterator<Item = (Key, EntryHead)> {
+        let from = self.entries.iter().skip_while(move |(key, _)| key.as_str() < prefix);
+        let begin_so = from.take_while(move |(key, _)| key.as_str().starts_with(prefix));
+        begin_so.filter(move |(_, entry)| entry.head.seq > seq).map(|(key, entry)| (key.clone(), entry.head))
+    }
+
+    /// What the plan of a rollback needs of it.
+    fn for_plan(&self) -> Self {
+        let Self { entries, versions, items, base, through, .. } = self;
+        Self {
+            entries: entries.clone(),
+            versions: versions.clone(),
+            items: items.clone(),
+            base: *base,
+            through: *through,
+            ..Self::default()
+        }
     }
 
     /// The number after the highest delivery in it; 0 if there is none.
@@ -149,6 +187,7 @@ impl Tail {
         (effects, ended): (&[Effect], &[EndedOpen]),
         fingerprint: impl Fn(&Arc<Message>, u32) -> [u8; 32],
     ) {
+        self.through = record.seq;
         let mut ended = ended.iter();
         let mut n = 0;
         for effect in effects {
@@ -316,7 +355,8 @@ impl Tail {
         }
         let deliveries = std::mem::take(&mut later.deliveries);
         let later = std::mem::replace(later, Self { deliveries, ..Self::default() });
-        let Self { entries, versions, client_ids, agents, erased, items, lines, paused, .. } = later;
+        let Self { entries, versions, client_ids, agents, erased, items, lines, paused, through, .. } = later;
+        self.through = self.through.max(through);
         for (number, agent) in agents {
             let before = self.agents.get(&number).and_then(|before| before.described);
             self.agents.insert(number, ChangedAgent { described: agent.described.or(before), ..agent });
@@ -425,6 +465,17 @@ impl Tails {
 
     pub(crate) fn change(&self) -> RwLockWriteGuard<'_, BTreeMap<SpaceNo, Tail>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Tails::pinned`], for the plan of a rollback.
+    pub(crate) fn pinned_for_plan<E>(
+        &self,
+        space: SpaceNo,
+        pin: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Tail, E> {
+        let tails = self.look();
+        pin()?;
+        Ok(tails.get(&space).map(Tail::for_plan).unwrap_or_default())
     }
 
     /// What reads of a space need, together with a snapshot that is not older: `pin` takes it.

@@ -17,12 +17,17 @@ use tokio::sync::watch;
 use crate::answers::{Answer, Answers, Written};
 use crate::carry::Carry;
 use crate::checkpoint::Wal;
+use crate::disk::clock;
 use crate::load::{self, Loaded};
 use crate::lookup::{KeyTurn, Lookups, in_words};
 use crate::open::Shared;
 use crate::queue::{Job, Patience};
 use crate::tail::{Tail, ids_of_part};
 use crate::write::Writes;
+
+/// Units of work after which a batch takes no further commit. With what one commit may cost, it bounds for how long the
+/// writer is held.
+const BATCH_WORK_MAX: u64 = 8_192;
 
 pub(crate) struct Writer<'c> {
     connection: &'c Connection,
@@ -82,9 +87,11 @@ impl<'c> Writer<'c> {
     pub(crate) fn run(mut self) {
         let mut patience = Patience::default();
         while let Some(batch) = self.shared.queue.take(&mut patience) {
-            if self.batch(batch).is_break() {
+            let (went, held) = clock::timed(|| self.batch(batch));
+            if went.is_break() {
                 return;
             }
+            self.shared.done.held(held);
             self.wal.after_batch(self.connection);
         }
         // For whoever looks at the tables while no hub runs. If it fails, the next start folds the tail once more.
@@ -117,7 +124,6 @@ impl<'c> Writer<'c> {
     /// One transaction: many commits, one sync. A break means that nothing more may be acknowledged.
     fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
         let mut answers = Vec::with_capacity(jobs.len());
-        self.shared.done.count(&jobs);
         let mut touched = BTreeSet::new();
         let mut handovers: BTreeMap<SpaceNo, Handover> = BTreeMap::new();
         let mut carried = Vec::new();
@@ -163,7 +169,13 @@ impl<'c> Writer<'c> {
         handovers: &mut BTreeMap<SpaceNo, Handover>,
     ) -> Result<(), BatchError> {
         let now = self.wiring.clock.now();
-        for job in jobs {
+        let mut batch_work = 0;
+        let mut jobs = jobs.into_iter();
+        while batch_work < BATCH_WORK_MAX
+            && let Some(job) = jobs.next()
+        {
+            self.shared.done.count(&job);
+            let weight = job.weight() as u64;
             match job {
                 Job::Space { name, answer } => {
                     let number = match &result {
@@ -179,17 +191,25 @@ impl<'c> Writer<'c> {
                 Job::Transact { space, commits, answer } => {
                     touched.insert(space);
                     let mut outcomes = Vec::with_capacity(commits.len());
+                    let mut spent = 0;
                     for commit in commits {
                         if result.is_ok() {
                             let handover = handovers.entry(space).or_insert_with(|| Handover::new(space));
                             result =
                                 self.one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
+                            spent += self.spaces.get(&space).map_or(0, |loaded| loaded.working.spent);
                         }
                     }
                     answers.push(Answer::Transact(answer, outcomes));
+                    if spent > weight {
+                        self.shared.queue.charge(space, spent - weight);
+                    }
+                    batch_work += spent;
                 }
             }
         }
+        // What is left would hold up everybody else for too long: it goes into the next batch.
+        self.shared.queue.put_back(jobs.collect());
         result
     }
 

@@ -50,7 +50,9 @@ impl Draft<'_> {
         }
         if !deliveries.is_empty() {
             // Carried out already, one by one: each sees the ones before it.
-            self.effects.push(Effect::AckedMany { deliveries });
+            let effect = Effect::AckedMany { deliveries };
+            self.rows.add_effect(&effect);
+            self.effects.push(effect);
         }
         Ok(OpResult::AckedMany { earlier })
     }

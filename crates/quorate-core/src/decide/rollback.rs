@@ -2,37 +2,24 @@
 //! version says where the old one lies, so that erasing it reaches both.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::codec;
 use crate::commit::{OpResult, Principal};
 use crate::decide::memory::expect_version;
+use crate::decide::rollback_plan::{
+    self, History, RollbackPlan, Turn, check_count, content_of, find_written, turn,
+};
 use crate::decide::{Draft, No};
-use crate::effect::{Effect, Restored};
+use crate::effect::Effect;
 use crate::entry::EntryHead;
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{ROLLBACK_KEYS_MAX, ROLLBACK_SCAN_MAX};
 use crate::refused::{Code, Refused};
 use crate::rows::VersionAt;
 use crate::snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
 
 /// Erased contents that a refusal names.
 const ERASED_NAMED: usize = 16;
-
-/// An entry that goes back: what it is now, and what it was then.
-struct Turn {
-    key: Key,
-    now: Option<EntryHead>,
-    then: Option<EntryHead>,
-}
-
-/// What is written again.
-struct Again {
-    key: Key,
-    now: Option<EntryHead>,
-    /// The old version as it was written.
-    written: Effect,
-}
 
 impl Draft<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, No> {
@@ -84,52 +71,29 @@ impl Draft<'_> {
     pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, No> {
         self.check_fence(rollback.fence.as_ref())?;
         let (to, turns) = self.turns(rollback)?;
-        let mut again = Vec::new();
+        check_count(turns.len())?;
+        self.refuse_erased(&turns)?;
+        let deleted = turns.values().filter(|turn| turn.then.is_none()).count() as u32;
+        let written = turns.len() as u32 - deleted;
         let mut gone = Vec::new();
-        let mut effects = EffectsOf::default();
-        for Turn { key, now, then } in turns {
-            let live = |head: Option<EntryHead>| head.filter(|head| !head.deleted);
-            match (live(now), live(then)) {
-                (Some(now), Some(then)) if now.version == then.version => {}
-                (live, Some(then)) => {
-                    let written = self.written(&mut effects, &key, then)?;
-                    // What was brought back before need not be brought back again.
-                    let same = match live {
-                        Some(live) => {
-                            place_of(&self.written(&mut effects, &key, live)?) == place_of(&written)
-                        }
-                        None => false,
-                    };
-                    if !same {
-                        again.push(Again { key, now, written });
-                    }
+        for (key, Turn { now, then }) in turns {
+            match then {
+                Some(effect) => {
+                    let version = self.write_entry(&key, now, false)?;
+                    self.emit(renewed(effect, version));
                 }
-                (Some(now), None) => gone.push((key, now)),
-                (None, None) => {}
+                None => gone.push((key, now)),
             }
         }
-        if again.len() + gone.len() > ROLLBACK_KEYS_MAX {
-            let detail = format!("the rollback changes {} entries", again.len() + gone.len());
-            return Err(Refused::new(Code::LimitExceeded, detail)
-                .limit(ROLLBACK_KEYS_MAX as u64)
-                .hint("roll back narrower prefixes, one after the other")
-                .into());
-        }
-        self.refuse_erased(&again)?;
-        let (written, deleted) = (again.len() as u32, gone.len() as u32);
-        for Again { key, now, written } in again {
-            let version = self.write_entry(&key, now, false)?;
-            self.emit(renewed(written, version));
-        }
         for (key, now) in gone {
-            let version = self.write_entry(&key, Some(now), true)?;
+            let version = self.write_entry(&key, now, true)?;
             self.emit(Effect::Deleted { key, version });
         }
         Ok(OpResult::RolledBack { to, written, deleted })
     }
 
-    /// Which entries go back, and to what.
-    fn turns(&self, rollback: &Rollback) -> Result<(Seq, Vec<Turn>), No> {
+    /// Which entries change, and to what.
+    fn turns(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, Turn>), No> {
         let point = self.point(rollback)?;
         match &rollback.what {
             RollbackWhat::Key { key, expect } => {
@@ -147,52 +111,61 @@ impl Draft<'_> {
                     (point, _) => self.rows.version_at(key, VersionAt::Seq(point.unwrap_or_default()))?,
                 };
                 let to = point.or(then.map(|then| then.seq)).unwrap_or_default();
-                Ok((to, vec![Turn { key: key.clone(), now, then }]))
+                let mut history = History::default();
+                let turn = turn(now, then, |head| self.written(&mut history, key, head))?;
+                Ok((to, turn.map(|turn| (key.clone(), turn)).into_iter().collect()))
             }
             RollbackWhat::Prefix(prefix) => {
                 let point = point.unwrap_or_default();
-                let mut turns = Vec::new();
-                for (key, now) in self.changed_since(prefix, point)? {
-                    let then = self.rows.version_at(&key, VersionAt::Seq(point))?;
-                    turns.push(Turn { key, now: Some(now), then });
-                }
-                Ok((point, turns))
+                Ok((point, self.prefix_turns(prefix, point)?))
             }
+        }
+    }
+
+    /// The entries of a prefix that change: those of the plan, brought up to date with what was written since.
+    fn prefix_turns(&mut self, prefix: &str, point: Seq) -> Result<BTreeMap<Key, Turn>, No> {
+        // What was written after the point may all be in memory; then there is nothing to plan.
+        let (mut turns, changed) = match self.rows.recent_changes(prefix, point)? {
+            Some(changed) => (BTreeMap::new(), changed),
+            None => {
+                let plan = self.plan(point)?;
+                let changed = self.rows.recent_changes(prefix, plan.at)?.ok_or_else(outdated)?;
+                self.rows.add_steps(plan.turns.len());
+                (plan.turns.clone(), changed)
+            }
+        };
+        let mut changed: BTreeMap<_, _> = changed.into_iter().collect();
+        let here = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
+        changed.extend(here.map(|(key, head)| (key.clone(), *head)));
+        let mut history = History::default();
+        for (key, now) in changed {
+            turns.remove(&key);
+            let then = self.rows.version_at(&key, VersionAt::Seq(point))?;
+            if let Some(turn) = turn(Some(now), then, |head| self.written(&mut history, &key, head))? {
+                turns.insert(key, turn);
+                check_count(turns.len())?;
+            }
+        }
+        Ok(turns)
+    }
+
+    /// The plan of this operation, which goes back to this record.
+    fn plan(&self, point: Seq) -> Result<&RollbackPlan, No> {
+        match self.commit.plans.get(&self.op).map(Arc::as_ref) {
+            Some(Ok(plan)) if plan.to == point => Ok(plan),
+            Some(Err(refused)) => Err(refused.clone().into()),
+            Some(Ok(_)) | None => Err(outdated().into()),
         }
     }
 
     /// The record to which it goes back; `None` for a version, which is a place in the history of its entry alone.
     fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, No> {
         let newest = Seq(self.seq.0 - 1);
-        Ok(match &rollback.to {
-            RollbackTo::Version(_) => None,
-            RollbackTo::Seq(seq) => Some((*seq).min(newest)),
-            RollbackTo::Time(time) => Some(self.rows.seq_at(*time)?),
-            RollbackTo::Snapshot(name) => {
-                let snapshot = self.snapshot(name)?.ok_or_else(|| no_snapshot(name))?;
-                if !rollback.what.is_within(&snapshot.prefix) {
-                    let detail = format!("snapshot {name} is of {:?} only", snapshot.prefix);
-                    return Err(Refused::new(Code::Invalid, detail)
-                        .hint(format!("roll back within it, or go back to its record {}", snapshot.seq))
-                        .into());
-                }
-                Some(snapshot.seq)
-            }
-        })
-    }
-
-    /// The entries that begin so and changed after a record, also in this very commit.
-    fn changed_since(&self, prefix: &str, seq: Seq) -> Result<BTreeMap<Key, EntryHead>, No> {
-        let Some(changed) = self.rows.changed_since(prefix, seq, ROLLBACK_SCAN_MAX)? else {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many entries begin with {prefix:?}"))
-                .limit(ROLLBACK_SCAN_MAX as u64)
-                .hint("roll back narrower prefixes, one after the other")
-                .into());
+        let find = |name: &str| match self.item(&ItemKey::new(ItemKind::Snapshot, name))? {
+            Some(Item::Snapshot(snapshot)) => Ok(Some(snapshot)),
+            _ => Ok(None),
         };
-        let mut all: BTreeMap<_, _> = changed.into_iter().collect();
-        let here = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
-        all.extend(here.map(|(key, head)| (key.clone(), *head)));
-        Ok(all)
+        rollback_plan::point(&self.rows, newest, rollback, find)
     }
 
     /// A version of an entry, also one of this very commit.
@@ -206,39 +179,29 @@ impl Draft<'_> {
         });
         match here {
             Some(head) => Ok(Some(head)),
-            None => Ok(self.rows.version_at(key, VersionAt::Version(version))?),
+            None => self.rows.version_at(key, VersionAt::Version(version)),
         }
     }
 
-    /// How a version was written.
-    fn written(&self, effects: &mut EffectsOf, key: &Key, head: EntryHead) -> Result<Effect, No> {
-        let is_it = |effect: &&Effect| matches!(effect, Effect::Written { key: of, version, .. } if of == key && *version == head.version);
-        let found = if head.seq == self.seq {
-            self.effects.iter().find(is_it).cloned()
-        } else {
-            if effects.seq != head.seq {
-                let record = self.rows.record(head.seq)?;
-                let body = record.and_then(|record| codec::read_body(&record).ok());
-                *effects =
-                    EffectsOf { seq: head.seq, all: body.map(|body| body.effects).unwrap_or_default() };
-            }
-            effects.all.iter().find(is_it).cloned()
-        };
-        let missing = || no_version(key, head.version).into();
-        found.map(|effect| at_home(effect, head.seq)).ok_or_else(missing)
+    /// How a version was written, by this very commit or before.
+    fn written(&self, history: &mut History, key: &Key, head: EntryHead) -> Result<Effect, No> {
+        if head.seq != self.seq {
+            return history.written(&self.rows, key, head);
+        }
+        self.rows.add_steps(self.effects.len());
+        self.rows.check()?;
+        find_written(&self.effects, key, head)
     }
 
     /// What was erased cannot be brought back.
-    fn refuse_erased(&self, again: &[Again]) -> Result<(), No> {
+    fn refuse_erased(&self, turns: &BTreeMap<Key, Turn>) -> Result<(), No> {
         let mut erased = Vec::new();
-        for Again { key, written, .. } in again {
-            if let Effect::Written { part, restores: Some(Restored { seq, version }), .. } = written
-                && *seq != self.seq
+        for (key, turn) in turns {
+            if let Some((seq, part)) = turn.then.as_ref().and_then(content_of)
+                && seq != self.seq
+                && (self.erased_here.contains(&(seq, part)) || self.rows.is_erased(seq, part)?)
             {
-                let target = self.rows.erase_target(*seq, *part)?;
-                if target.is_none_or(|target| target.erased) || self.erased_here.contains(&(*seq, *part)) {
-                    erased.push(format!("{key} v{version}"));
-                }
+                erased.push(key.as_str());
             }
         }
         if erased.is_empty() {
@@ -252,36 +215,18 @@ impl Draft<'_> {
     }
 }
 
-/// The effects of the record that was read last: entries that were written together are looked up together.
-#[derive(Default)]
-struct EffectsOf {
-    seq: Seq,
-    all: Vec<Effect>,
-}
-
-/// A write that says where its content lies, wherever it is told.
-fn at_home(mut effect: Effect, home: Seq) -> Effect {
-    if let Effect::Written { restores, version, .. } = &mut effect {
-        let seq = restores.map_or(home, |restored| restored.seq);
-        *restores = Some(Restored { seq, version: *version });
-    }
-    effect
-}
-
-/// Where the content of a write lies.
-fn place_of(effect: &Effect) -> Option<(Seq, u32)> {
-    match effect {
-        Effect::Written { part, restores, .. } => restores.map(|restored| (restored.seq, *part)),
-        _ => None,
-    }
-}
-
 /// The same content as a new version.
 fn renewed(mut effect: Effect, new: Version) -> Effect {
     if let Effect::Written { version, .. } = &mut effect {
         *version = new;
     }
     effect
+}
+
+/// So much was written since the rollback was planned that the plan cannot be brought up to date.
+fn outdated() -> Refused {
+    Refused::new(Code::Overloaded, "too much was written while the rollback was planned")
+        .hint("try again in a moment; nothing was changed")
 }
 
 fn no_snapshot(name: &SnapshotName) -> Refused {

@@ -124,6 +124,9 @@ impl Draft<'_> {
 
     /// The recipients, each once. Nobody is refused or left out silently but where the destination says so.
     pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
+        if matches!(message.to, Destination::Everybody | Destination::Role(_)) {
+            self.rows.add_steps(self.working.agents().len());
+        }
         let recipients: Vec<Recipient> = match self.map().reach(message.from.as_ref(), &message.to)? {
             Reach::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
             Reach::One { capability, takers } => vec![Recipient::pool(self.pool(&capability, takers)?)],

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let outcome = work();
     (outcome, start.elapsed())
