@@ -133,7 +133,8 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
             Err(no)
         }
     };
-    working.spent = spent;
+    let record = decided.as_ref().ok().and_then(|decided| decided.record.as_ref());
+    working.spent = spent + record.map_or(0, |record| meter::units_of(record.body.len()));
     decided
 }
 

@@ -5,7 +5,7 @@ use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
 use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, Seq, SessionNo, Token, Version};
 use crate::item::{Item, ItemKey};
-use crate::message::{Payload, Priority};
+use crate::message::Priority;
 use crate::recipient::Recipient;
 use crate::time::Timestamp;
 
@@ -141,6 +141,4 @@ pub trait Rows {
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed>;
     /// An item as it was stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
-    /// A payload part of an earlier record, blank if it was erased.
-    fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, LookupFailed>;
 }

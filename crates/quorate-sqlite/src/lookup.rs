@@ -7,8 +7,8 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Payload, Principal, Priority, Receipt, Record, Rows,
-    Scan, SentBefore, Seq, SessionNo, SpaceNo, Timestamp, Token, Version, VersionAt, codec, row_id,
+    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, Scan,
+    SentBefore, Seq, SessionNo, SpaceNo, Timestamp, Token, Version, VersionAt, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -25,6 +25,8 @@ pub(crate) struct Lookups<'c> {
     pub(crate) tails: Tails,
     /// What this batch did so far, on top of that.
     pub(crate) staged: RefCell<BTreeMap<SpaceNo, Tail>>,
+    /// Rows and kilobytes that were read since this was last taken: what core's meter must not miss.
+    pub(crate) read: Cell<u64>,
     entry: RefCell<Statement<'c>>,
     ends: RefCell<Statement<'c>>,
     dead: RefCell<Statement<'c>>,
@@ -51,6 +53,7 @@ impl<'c> Lookups<'c> {
             key_turn: Cell::new(key_turn),
             tails,
             staged: RefCell::default(),
+            read: Cell::default(),
             last_ends: RefCell::default(),
             entry: prepare(
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
@@ -76,6 +79,10 @@ impl<'c> Lookups<'c> {
 
     fn row(&self, number: u64) -> i64 {
         row_id(self.space.get(), number)
+    }
+
+    fn count(&self, rows: usize, bytes: usize) {
+        self.read.set(self.read.get() + rows as u64 + bytes as u64 / 1024);
     }
 
     /// What this batch or the records before it did, if the tables do not know it yet.
@@ -115,6 +122,7 @@ impl<'c> Lookups<'c> {
                 changed.insert(key, head);
             }
         }
+        self.count(seen, 0);
         Ok(Some((changed, seen)))
     }
 
@@ -203,6 +211,7 @@ impl Rows for Lookups<'_> {
         let current = &self.keys[turn as usize];
         let other = (!alone).then(|| &self.keys[1 - turn as usize]);
         for table in [Some(current), other].into_iter().flatten() {
+            self.count(1, 0);
             let mut statement = table.borrow_mut();
             let found = statement
                 .query_row((self.space.get().0, principal.to_text(), key.as_str()), |row| {
@@ -225,6 +234,7 @@ impl Rows for Lookups<'_> {
         if let Some(head) = self.newer(|tail| tail.entries.get(key).map(|entry| entry.head)) {
             return Ok(Some(head));
         }
+        self.count(1, 0);
         let mut statement = self.entry.borrow_mut();
         statement
             .query_row((self.space.get().0, key.as_str()), entry_head)
@@ -237,6 +247,7 @@ impl Rows for Lookups<'_> {
         if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok((changed.ended(), 0));
         }
+        self.count(1, 0);
         let mut statement = self.ends.borrow_mut();
         let row = self.row(ends::chunk_of(delivery));
         let seqs: Option<Vec<u8>> =
@@ -248,6 +259,7 @@ impl Rows for Lookups<'_> {
         if cached.as_ref().is_none_or(|(known, _)| *known != place) {
             let Some(body) = self.body(seq, what)? else { return Ok((None, 0)) };
             read_bytes = body.len();
+            self.count(0, read_bytes);
             let ends = codec::ends_of(&body);
             *cached = Some((place, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
         }
@@ -259,6 +271,7 @@ impl Rows for Lookups<'_> {
         if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok(changed.dead());
         }
+        self.count(1, 0);
         let mut statement = self.dead.borrow_mut();
         let read = |row: &Row<'_>| {
             Ok(Dead {
@@ -278,6 +291,7 @@ impl Rows for Lookups<'_> {
         if let Some(sent) = self.newer(|tail| tail.client_ids.get(id).cloned()) {
             return Ok(Some(sent));
         }
+        self.count(1, 0);
         let mut statement = self.client_id.borrow_mut();
         statement
             .query_row((self.space.get().0, id.as_str()), sent_before)
@@ -300,6 +314,7 @@ impl Rows for Lookups<'_> {
             codec::parts_of(&body).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
         let erased = self.is_erased(seq, part)?;
         let record_bytes = body.len() + payload_bytes;
+        self.count(0, record_bytes);
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased, record_bytes }))
     }
 
@@ -307,6 +322,7 @@ impl Rows for Lookups<'_> {
         if self.newer(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
             return Ok(true);
         }
+        self.count(1, 0);
         let mut statement = self.erased.borrow_mut();
         statement.exists((self.space.get().0, seq.0, part)).map_err(failed("a payload"))
     }
@@ -319,6 +335,7 @@ impl Rows for Lookups<'_> {
         if let Some(head) = self.newer(|tail| tail.versions_of(key).filter(is_it).last()) {
             return Ok(Some(head));
         }
+        self.count(1, 0);
         let (which, bound) = match at {
             VersionAt::Version(version) => ("version = ?3", version.0),
             VersionAt::Seq(seq) => ("seq <= ?3", seq.0),
@@ -356,7 +373,9 @@ impl Rows for Lookups<'_> {
     }
 
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
-        load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))
+        let found = load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))?;
+        self.count(1, found.as_ref().map_or(0, |record| record.body.len() + record.payload.len()));
+        Ok(found)
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
@@ -364,6 +383,7 @@ impl Rows for Lookups<'_> {
         if let Some(item) = self.newer(|tail| tail.items.get(key).cloned()) {
             return Ok(item);
         }
+        self.count(1, 0);
         let mut statement = self.item.borrow_mut();
         let bytes: Option<Vec<u8>> = statement
             .query_row((self.space.get().0, key.kind.number(), &*key.id), |row| row.get(0))
@@ -371,13 +391,6 @@ impl Rows for Lookups<'_> {
             .map_err(failed(what))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
         item.map_err(|source| LookupFailed { what, source: Box::new(source) })
-    }
-
-    fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, LookupFailed> {
-        let what = "a payload";
-        let record = load::record(self.connection, self.space.get(), seq).map_err(failed(what))?;
-        let found = record.map(|record| codec::part(&record, part)).transpose();
-        Ok(found.map_err(|source| LookupFailed { what, source: Box::new(source) })?.flatten())
     }
 }
 

@@ -103,11 +103,17 @@ pub(crate) struct Done {
     commits: AtomicU64,
     batches: AtomicU64,
     holds: Holds,
+    work_max: AtomicU64,
 }
 
 impl Done {
     pub(crate) fn count(&self, job: &Job) {
         self.commits.fetch_add(job.commits() as u64, Ordering::Relaxed);
+    }
+
+    /// A batch has cost so many units so far.
+    pub(crate) fn worked(&self, units: u64) {
+        self.work_max.fetch_max(units, Ordering::Relaxed);
     }
 
     /// A batch held the writer for so long.
@@ -356,6 +362,7 @@ impl Store for SqliteStore {
         Figures {
             commits: self.shared.done.commits.load(Ordering::Relaxed),
             batches: self.shared.done.batches.load(Ordering::Relaxed),
+            work_max: self.shared.done.work_max.load(Ordering::Relaxed),
             hold_ns_max: self.shared.done.holds.max_ns(),
             hold_ns_p99: self.shared.done.holds.quantile_ns(0.99),
             syncs: wal.syncs,

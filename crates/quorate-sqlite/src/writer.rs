@@ -29,6 +29,9 @@ use crate::write::Writes;
 /// writer is held.
 const BATCH_WORK_MAX: u64 = 8_192;
 
+/// Units that the meter may miss: what is rounded down.
+const UNMETERED: u64 = 16;
+
 pub(crate) struct Writer<'c> {
     connection: &'c Connection,
     begin: Statement<'c>,
@@ -205,6 +208,7 @@ impl<'c> Writer<'c> {
                         self.shared.queue.charge(space, spent - weight);
                     }
                     batch_work += spent;
+                    self.shared.done.worked(batch_work);
                 }
             }
         }
@@ -227,7 +231,10 @@ impl<'c> Writer<'c> {
         #[cfg(feature = "sabotage")]
         let commit = crate::sabotage::twist(self.sabotage, commit, &loaded.working);
         self.lookups.space.set(space);
-        match decide(&mut loaded.working, &self.lookups, &commit, now) {
+        self.lookups.read.set(0);
+        let decided = decide(&mut loaded.working, &self.lookups, &commit, now);
+        check_metered(&loaded.working, self.lookups.read.get(), decided.as_ref().ok());
+        match decided {
             Ok(decided) => {
                 self.writes.commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 stage(&mut self.writes, &self.lookups, &loaded.working, &commit, &decided)?;
@@ -330,6 +337,17 @@ impl<'c> Writer<'c> {
         }
         error.to_store_error(self.connection.is_autocommit())
     }
+}
+
+/// What a decision read and wrote must not be more than what core counted, or a space could hold the writer unpaid.
+fn check_metered(working: &Working, read: u64, decided: Option<&Decided>) {
+    let record = decided.and_then(|decided| decided.record.as_ref());
+    let written = record.map_or(0, |record| (record.body.len() + record.payload.len()) as u64 / 1024);
+    debug_assert!(
+        read + written <= working.spent + UNMETERED,
+        "read {read}, wrote {written}, counted {}",
+        working.spent
+    );
 }
 
 /// Notes what a commit did to rows that are not written yet; an erasure is written at once.

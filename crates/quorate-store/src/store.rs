@@ -141,6 +141,8 @@ pub struct Figures {
     pub commits: u64,
     /// Transactions that carried them.
     pub batches: u64,
+    /// The most units of work that one transaction cost.
+    pub work_max: u64,
     /// The longest time for which one transaction held the writer.
     pub hold_ns_max: u64,
     /// The time within which 99 of 100 transactions were done with the writer, rounded up by at most a fifth.

@@ -13,7 +13,6 @@ use crate::entry::EntryHead;
 use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, Seq};
 use crate::item::{Item, ItemKey};
 use crate::limits::COMMIT_WORK_MAX;
-use crate::message::Payload;
 use crate::refused::{Code, Refused};
 use crate::rows::{Answered, Dead, Ended, EraseTarget, Rows, Scan, SentBefore, VersionAt};
 use crate::time::Timestamp;
@@ -22,6 +21,11 @@ use crate::time::Timestamp;
 const UNIT_BYTES: usize = 1024;
 /// Steps in memory that count as one unit.
 const UNIT_STEPS: usize = 32;
+
+/// The units that so many bytes are.
+pub(super) fn units_of(bytes: usize) -> u64 {
+    (bytes / UNIT_BYTES) as u64
+}
 
 /// Look-ups that are counted, and refused beyond the bound of a commit.
 pub(super) struct Meter<'a> {
@@ -53,7 +57,7 @@ impl<'a> Meter<'a> {
 
     /// Counts bytes that are read, decoded or written.
     pub(super) fn add_bytes(&self, bytes: usize) {
-        self.add((bytes / UNIT_BYTES) as u64);
+        self.add(units_of(bytes));
     }
 
     /// Counts steps through something in memory.
@@ -168,11 +172,5 @@ impl<'a> Meter<'a> {
 
     pub(super) fn item(&self, key: &ItemKey) -> Result<Option<Item>, No> {
         Ok(self.look_up()?.item(key)?)
-    }
-
-    pub(super) fn part(&self, seq: Seq, part: u32) -> Result<Option<Payload>, No> {
-        let found = self.look_up()?.part(seq, part)?;
-        self.add_bytes(found.as_ref().map_or(0, |part| part.bytes.len()));
-        Ok(found)
     }
 }

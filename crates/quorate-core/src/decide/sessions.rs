@@ -1,5 +1,7 @@
 //! Sessions: who may do what with them, and what a closed one refuses.
 
+use std::collections::HashSet;
+
 use crate::codec;
 use crate::commit::{OpResult, Principal};
 use crate::decide::{Draft, No};
@@ -15,6 +17,7 @@ use crate::session::{
 
 impl Draft<'_> {
     pub(super) fn open_session(&mut self, open: &OpenSession) -> Result<OpResult, No> {
+        self.rows.add_steps(open.participants.len());
         let coordinator = self.coordinator(open)?;
         if let Some(id) = &open.id
             && let Some(session) = self.find_session(id.as_str())?
@@ -47,11 +50,9 @@ impl Draft<'_> {
             opened_at: now,
             added: [0; AddKind::ALL.len()],
         };
-        for agent in &open.participants {
+        for agent in each_once(&open.participants) {
             self.known(agent)?;
-            if !session.has(agent) {
-                session.join(agent.clone(), now);
-            }
+            session.join(agent.clone(), now);
         }
         self.change(Verb::SessionOpened, Item::Session(session));
         Ok(OpResult::SessionOpened { id })
@@ -193,12 +194,7 @@ impl Draft<'_> {
         let same = match self.opening(session)? {
             Some((principal, opened, task)) => {
                 let participants: Vec<_> = opened.participants.iter().map(|one| &one.agent).collect();
-                let mut wanted: Vec<&AgentId> = Vec::new();
-                for agent in &open.participants {
-                    if !wanted.contains(&agent) {
-                        wanted.push(agent);
-                    }
-                }
+                let wanted: Vec<_> = each_once(&open.participants).collect();
                 principal == self.commit.principal.to_text()
                     && opened.coordinator == coordinator
                     && opened.title == open.title
@@ -252,6 +248,12 @@ impl Draft<'_> {
         self.parts.push(payload.clone());
         self.parts.len() as u32 - 1
     }
+}
+
+/// The agents in their order, without repetitions.
+fn each_once(agents: &[AgentId]) -> impl Iterator<Item = &AgentId> {
+    let mut seen = HashSet::new();
+    agents.iter().filter(move |agent| seen.insert(*agent))
 }
 
 /// A task that was erased is the same as no other.

@@ -9,14 +9,13 @@ use bytes::Bytes;
 use crate::commit::OpResult;
 use crate::decide::tasks::{cycle, no_such_task};
 use crate::decide::{Draft, No};
-use crate::ids::{Seq, TaskId};
+use crate::ids::TaskId;
 use crate::item::Verb;
 use crate::limits::INPUT_AT_HAND_BYTES;
-use crate::message::Payload;
 use crate::refused::{Code, Refused, Waits};
 use crate::task::{
-    CreateTasks, Dependency, Escalate, EscalateTo, NewTask, OnDependencyFailure, Task, TaskInput, TaskNo,
-    TaskSpec, TaskState, TaskStatus,
+    CreateTasks, Dependency, Escalate, EscalateTo, NewTask, OnDependencyFailure, PartRef, Task, TaskInput,
+    TaskNo, TaskSpec, TaskState, TaskStatus,
 };
 use crate::time::Timestamp;
 
@@ -34,6 +33,11 @@ struct Graph {
 
 impl Draft<'_> {
     pub(in crate::decide) fn make_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, No> {
+        // Each task is looked at several times before it is made, or found to be there already.
+        let edges: usize = create.tasks.iter().map(|new| new.depends_on.len()).sum();
+        self.rows.add(create.tasks.len() as u64);
+        self.rows.add_steps(edges);
+        self.rows.check()?;
         if let Some(again) = self.made_before(create)? {
             return Ok(again);
         }
@@ -234,16 +238,8 @@ impl Draft<'_> {
         }
         // Bytes that no task points at are nobody's input.
         let (Some(inputs), Some(part)) = (&create.inputs, part) else { return Ok(true) };
-        let before = self.part_of(first.seq, part)?;
+        let before = self.stored_part(PartRef { seq: first.seq, part })?;
         Ok(before.is_some_and(|before| !before.is_erased() && before.bytes == inputs.bytes))
-    }
-
-    /// A payload part of this commit or an earlier record.
-    fn part_of(&self, seq: Seq, part: u32) -> Result<Option<Payload>, No> {
-        if seq == self.seq {
-            return Ok(self.parts.get(part as usize).cloned());
-        }
-        Ok(self.rows.part(seq, part)?)
     }
 }
 
