@@ -15,9 +15,10 @@ mod table;
 mod texts;
 
 use std::convert::Infallible;
+use std::ops::Range;
 
-use decode::{Decoded, Escapes};
-use pass::{Hit, Pass};
+use decode::{Codes, Decoded};
+use pass::{Hit, Pass, add};
 use placeholder::Placeholders;
 use prefilter::Prefilter;
 use quorate_core::Commit;
@@ -31,7 +32,6 @@ const SHORTEST: usize = 12;
 /// Finds secrets. Building one takes about a millisecond; share it.
 pub struct Scanner {
     keywords: Prefilter,
-    escapes: Escapes,
     /// For each keyword, the rules that look there.
     rules_at: Vec<Vec<usize>>,
     rules: Vec<Rule>,
@@ -78,7 +78,7 @@ impl Scanner {
             }
         }
         let placeholders = Placeholders::new(samples);
-        Self { keywords: Prefilter::new(&words), escapes: Escapes::new(), rules_at, rules, placeholders }
+        Self { keywords: Prefilter::new(&words), rules_at, rules, placeholders }
     }
 
     /// The first secret, if there is one.
@@ -112,23 +112,45 @@ impl Scanner {
         Found { rule: self.rules[hit.rule].name, offset: hit.start, length: hit.end - hit.start }
     }
 
-    /// Looks at the bytes without the escapes that hide a shape, if there are any, and then as they are.
+    /// Scans the text as a reader sees it: decoded where escapes or terminal control sequences may hide a shape.
     fn look(&self, bytes: &[u8], most: usize) -> Vec<Hit> {
         let mut hits = Vec::new();
         if bytes.len() < SHORTEST {
             return hits;
         }
-        if self.escapes.stand_in(bytes) {
-            let decoded = Decoded::of(bytes);
-            Pass::new(self, &decoded.bytes, most, &mut hits).run();
-            for hit in &mut hits {
-                *hit = Hit { start: decoded.place(hit.start), end: decoded.place(hit.end), ..*hit };
+        if !decode::is_needed(bytes) {
+            Pass::new(self, bytes, most, &mut hits).run();
+            return hits;
+        }
+        let text = Decoded::escapes(bytes);
+        if !text.has_codes() {
+            self.look_decoded(&text.bytes, most, &mut hits, |hit| text.original(hit));
+            return hits;
+        }
+        for codes in [Codes::Separate, Codes::Join] {
+            let shown = Decoded::codes(&text.bytes, codes);
+            self.look_decoded(&shown.bytes, most, &mut hits, |hit| text.original(shown.original(hit)));
+            if hits.len() >= most {
+                break;
             }
         }
-        if hits.len() < most {
-            Pass::new(self, bytes, most, &mut hits).run();
-        }
         hits
+    }
+
+    /// Scans a decoded text, and adds what is found at its place in the original.
+    fn look_decoded(
+        &self,
+        bytes: &[u8],
+        most: usize,
+        hits: &mut Vec<Hit>,
+        original: impl Fn(Range<usize>) -> Range<usize>,
+    ) {
+        let mut found = Vec::new();
+        Pass::new(self, bytes, most, &mut found).run();
+        for hit in found {
+            let Range { start, end } = original(hit.start..hit.end);
+            add(hits, Hit { start, end, ..hit });
+        }
     }
 }
 

@@ -1,70 +1,239 @@
-//! Escapes that hide the shape of a secret: some writers of JSON put `\/` for a slash and `\u002B` for a plus. What is
-//! decoded here is looked at and thrown away; the place that is found is one in the original bytes.
+//! The text that a reader sees: escapes written out and terminal control sequences taken away. JSON writers escape
+//! differently (`\/`, `\u002B`, Python's `\u201c`, .NET's `\u0022`), and logs carry colour codes; both hide where a word
+//! begins and ends. A decoded text is scanned and dropped; what is found is mapped back to the original bytes.
+//!
+//! Decoded are `\uXXXX` with surrogate pairs, `\u{X}`, `\xXX`, `\/`, octal `\033`, `\0` and `\e[`, each behind any number
+//! of backslashes, so that JSON within JSON hides nothing. The short escapes `\n`, `\r`, `\t`, `\b`, `\f` and `\"` stay:
+//! the patterns know them, and most texts have no others and need no decoding.
 
-use memchr::memmem::Finder;
+use std::ops::Range;
 
-/// Bytes with those escapes written out, and where they come from.
+const ESC: u8 = 0x1b;
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
+
+/// A decoded text and how it maps to the original.
 pub(super) struct Decoded {
     pub(super) bytes: Vec<u8>,
-    /// From this decoded byte on, the original goes on there.
-    places: Vec<(usize, usize)>,
+    /// In order. What lies between two edits was copied.
+    edits: Vec<Edit>,
 }
 
-/// Knows whether decoding is worth while.
-pub(super) struct Escapes([Finder<'static>; 2]);
+/// Original bytes that were replaced, and by what.
+struct Edit {
+    decoded: Range<usize>,
+    original: Range<usize>,
+}
 
-impl Escapes {
-    pub(super) fn new() -> Self {
-        Self([Finder::new("\\/"), Finder::new("\\u00")])
-    }
+/// What stands in the place of a terminal control sequence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Codes {
+    /// A separator: `done\e[32mghp_…` is two words.
+    Separate,
+    /// Nothing: `ghp_\e[1m…` is one word, part of it highlighted.
+    Join,
+}
 
-    /// Whether some escape may hide a shape.
-    pub(super) fn stand_in(&self, bytes: &[u8]) -> bool {
-        self.0.iter().any(|escape| escape.find(bytes).is_some())
-    }
+/// Whether decoding may change the text. Errs on the side of yes.
+pub(super) fn is_needed(bytes: &[u8]) -> bool {
+    memchr::memchr3_iter(b'\\', ESC, 0x9b, bytes).any(|at| match bytes[at] {
+        b'\\' => matches!(bytes.get(at + 1), Some(b'u' | b'/' | b'x' | b'e' | b'0'..=b'3')),
+        ESC => true,
+        _ => at > 0 && bytes[at - 1] == 0xc2,
+    })
 }
 
 impl Decoded {
-    /// Decodes slashes and printable characters, however often they were escaped. Other escapes stay as they are.
-    pub(super) fn of(original: &[u8]) -> Self {
-        let mut decoded = Self { bytes: Vec::with_capacity(original.len()), places: vec![(0, 0)] };
+    /// Writes out the escapes.
+    pub(super) fn escapes(original: &[u8]) -> Self {
+        let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
-        while at < original.len() {
-            match escaped(&original[at..]) {
-                Some((byte, length)) => {
-                    decoded.places.push((decoded.bytes.len(), at));
-                    decoded.bytes.push(byte);
-                    at += length;
-                    decoded.places.push((decoded.bytes.len(), at));
+        while let Some(found) = memchr::memchr(b'\\', &original[at..]) {
+            // Each level of JSON doubles the backslashes of an escape; further ones in front of it are literal.
+            let run = backslashes(&original[at + found..]);
+            let own = 1 << run.trailing_zeros();
+            let escape = at + found + run - own;
+            text.bytes.extend_from_slice(&original[at..escape]);
+            let start = text.bytes.len();
+            at = match unescape(&original[escape..], &mut text.bytes) {
+                Some(length) => {
+                    let edit = Edit { decoded: start..text.bytes.len(), original: escape..escape + length };
+                    text.edits.push(edit);
+                    escape + length
                 }
                 None => {
-                    decoded.bytes.push(original[at]);
-                    at += 1;
+                    text.bytes.extend_from_slice(&original[escape..escape + own]);
+                    escape + own
                 }
-            }
+            };
         }
-        decoded
+        text.bytes.extend_from_slice(&original[at..]);
+        text
     }
 
-    /// Where a decoded byte stands in the original.
-    pub(super) fn place(&self, decoded: usize) -> usize {
-        let after = self.places.partition_point(|(start, _)| *start <= decoded);
-        let (start, original) = self.places[after - 1];
-        original + (decoded - start)
+    /// Whether there are terminal control sequences.
+    pub(super) fn has_codes(&self) -> bool {
+        memchr::memchr(ESC, &self.bytes).is_some()
+            || memchr::memmem::find(&self.bytes, &[0xc2, 0x9b]).is_some()
+    }
+
+    /// Replaces terminal control sequences.
+    pub(super) fn codes(original: &[u8], codes: Codes) -> Self {
+        let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
+        let mut at = 0;
+        while at < original.len() {
+            let Some(length) = control_length(&original[at..], codes) else {
+                text.bytes.push(original[at]);
+                at += 1;
+                continue;
+            };
+            let start = text.bytes.len();
+            // A lone ESC separates in any case: nothing tells whether the byte behind it belongs to it.
+            if codes == Codes::Separate || length == 1 {
+                text.bytes.push(b' ');
+            }
+            text.edits.push(Edit { decoded: start..text.bytes.len(), original: at..at + length });
+            at += length;
+        }
+        text
+    }
+
+    /// The original bytes of some decoded ones, at least one. What was replaced is taken whole; what was removed at
+    /// either end stays outside.
+    pub(super) fn original(&self, decoded: Range<usize>) -> Range<usize> {
+        let start = match self.edit_at(decoded.start) {
+            Some(edit) if decoded.start < edit.decoded.end => edit.original.start,
+            Some(edit) => edit.original.end + (decoded.start - edit.decoded.end),
+            None => decoded.start,
+        };
+        let end = match self.edit_at(decoded.end - 1) {
+            Some(edit) if decoded.end - 1 < edit.decoded.end => edit.original.end,
+            Some(edit) => edit.original.end + (decoded.end - edit.decoded.end),
+            None => decoded.end,
+        };
+        start..end
+    }
+
+    /// The last edit that begins at or before this decoded byte.
+    fn edit_at(&self, decoded: usize) -> Option<&Edit> {
+        let after = self.edits.partition_point(|edit| edit.decoded.start <= decoded);
+        self.edits[..after].last()
     }
 }
 
-/// The character that an escape stands for, and the length of the escape.
-fn escaped(text: &[u8]) -> Option<(u8, usize)> {
-    let slashes = text.iter().take_while(|byte| **byte == b'\\').count();
-    match (slashes, text.get(slashes)?) {
-        (0, _) => None,
-        (_, b'/') => Some((b'/', slashes + 1)),
-        (_, b'u') => {
-            let digits = text.get(slashes + 1..slashes + 5)?.strip_prefix(b"00")?;
-            let code = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-            (b' '..=b'~').contains(&code).then_some((code, slashes + 5))
+/// Writes out the escape at the start of a text that begins with a backslash. Returns its length; `None` if it is none.
+fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let mut at = backslashes(text);
+    let mut is_escaped_backslash = false;
+    // A backslash that is itself escaped may begin the next escape, as in `\u005cu0067`.
+    while let Some((BACKSLASH, length)) = code_point(&text[at..]) {
+        is_escaped_backslash = true;
+        at += length;
+        at += backslashes(&text[at..]);
+    }
+    let rest = &text[at..];
+    if let Some((code, length)) = code_point(rest) {
+        push(code, out);
+        return Some(at + length);
+    }
+    match rest {
+        [b'/', ..] => {
+            out.push(b'/');
+            Some(at + 1)
+        }
+        [b'e', b'[', ..] => {
+            out.push(ESC);
+            Some(at + 1)
+        }
+        _ if is_escaped_backslash => {
+            out.push(b'\\');
+            Some(at)
         }
         _ => None,
     }
+}
+
+const BACKSLASH: u32 = b'\\' as u32;
+
+fn backslashes(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| **byte == b'\\').count()
+}
+
+/// The code point of a numeric escape, from behind its backslash, and the length of the escape.
+fn code_point(text: &[u8]) -> Option<(u32, usize)> {
+    match text {
+        [b'u', b'{', rest @ ..] => {
+            let digits = rest.iter().take(7).position(|byte| *byte == b'}')?;
+            Some((number(&rest[..digits], 16)?, digits + 3))
+        }
+        [b'u', rest @ ..] => utf16(rest),
+        [b'x', rest @ ..] => Some((number(rest.get(..2)?, 16)?, 3)),
+        [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => Some((number(&text[..3], 8)?, 3)),
+        [b'0', b'0'..=b'9', ..] => None,
+        [b'0', ..] => Some((0, 1)),
+        _ => None,
+    }
+}
+
+/// Four digits behind `\u`, or a surrogate pair; the length counts the `u`. Half a pair is the replacement character.
+fn utf16(text: &[u8]) -> Option<(u32, usize)> {
+    let unit = number(text.get(..4)?, 16)?;
+    if !(0xd800..0xe000).contains(&unit) {
+        return Some((unit, 5));
+    }
+    let run = backslashes(&text[4..]);
+    let low = match &text[4 + run..] {
+        [b'u', digits @ ..] if run > 0 && unit < 0xdc00 => digits.get(..4).and_then(|digits| number(digits, 16)),
+        _ => None,
+    };
+    match low.filter(|low| (0xdc00..0xe000).contains(low)) {
+        Some(low) => Some((0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00), 5 + run + 5)),
+        None => Some((u32::from(REPLACEMENT), 5)),
+    }
+}
+
+/// A number of digits and nothing else.
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u32::from_str_radix(digits, radix).ok()
+}
+
+/// Adds a character. Line ends and tabs become their short escapes, which the patterns treat alike in all texts.
+fn push(code: u32, out: &mut Vec<u8>) {
+    match code {
+        0x09 => out.extend_from_slice(b"\\t"),
+        0x0a => out.extend_from_slice(b"\\n"),
+        0x0d => out.extend_from_slice(b"\\r"),
+        _ => {
+            let letter = char::from_u32(code).unwrap_or(REPLACEMENT);
+            out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+}
+
+/// The length of the terminal control sequence (ECMA-48) at the start of a text, if there is one. Some sequences end with a
+/// letter that may as well begin a word, such as `\ec` and `\e[ q`: they are taken whole where sequences separate, and only
+/// up to that letter where they join, so that one of both views shows the word.
+fn control_length(text: &[u8], codes: Codes) -> Option<usize> {
+    let is_whole = codes == Codes::Separate;
+    match text {
+        [ESC, b'[', rest @ ..] | [0xc2, 0x9b, rest @ ..] => {
+            let parameters = count(rest, 0x30..0x40);
+            let intermediates = if is_whole { count(&rest[parameters..], 0x20..0x30) } else { 0 };
+            let end = parameters + intermediates;
+            Some(2 + end + count(&rest[end..], 0x40..0x7f).min(1))
+        }
+        // `\e(B` and the like select a character set.
+        [ESC, first @ b' '..=b'/', rest @ ..] if is_whole || matches!(first, b'('..=b'+') => {
+            let intermediates = count(rest, 0x20..0x30);
+            Some(2 + intermediates + count(&rest[intermediates..], 0x30..0x7f).min(1))
+        }
+        [ESC, b'0'..=b'~', ..] if is_whole => Some(2),
+        [ESC, ..] => Some(1),
+        _ => None,
+    }
+}
+
+/// How many bytes of a range stand at the start.
+fn count(text: &[u8], range: Range<u8>) -> usize {
+    text.iter().take_while(|byte| range.contains(byte)).count()
 }

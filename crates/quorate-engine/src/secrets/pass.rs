@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
 }
 
 /// Adds a find where it belongs. Of finds that overlap one remains: all that they cover, under the name that knows better.
-fn add(hits: &mut Vec<Hit>, hit: Hit) {
+pub(super) fn add(hits: &mut Vec<Hit>, hit: Hit) {
     let first = hits.partition_point(|known| known.end <= hit.start);
     let last = first + hits[first..].partition_point(|known| known.start < hit.end);
     let joined = hits[first..last].iter().fold(hit, |hit, known| Hit {
@@ -153,7 +153,14 @@ fn end_of_key(bytes: &[u8], from: usize) -> usize {
     let mut end = from;
     while let Some(byte) = bytes.get(end) {
         end += match byte {
-            b'\\' if matches!(bytes.get(end + 1), Some(b'n' | b'r' | b't')) => 2,
+            b'\\' => {
+                // `\n`, however often it was escaped.
+                let run = bytes[end..].iter().take_while(|byte| **byte == b'\\').count();
+                match bytes.get(end + run) {
+                    Some(b'n' | b'r' | b't') => run + 1,
+                    _ => break,
+                }
+            }
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'=' | b' ' | b'\r' | b'\n' => 1,
             _ => break,
         };

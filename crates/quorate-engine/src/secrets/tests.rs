@@ -2,6 +2,7 @@
 
 mod corpus;
 mod dice;
+mod escapes;
 mod falsehoods;
 mod shapes;
 mod truths;

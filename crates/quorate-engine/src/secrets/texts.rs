@@ -15,12 +15,32 @@ pub(super) fn each<'a, E>(
         see(0, "idempotencyKey", key.as_str().as_bytes())?;
     }
     for (number, op) in commit.ops.iter().enumerate() {
-        for (field, payload) in op.payloads() {
-            see(number, field, &payload.bytes)?;
+        match op {
+            Op::CreateTasks(create) => inputs(create, &mut |input| see(number, "input", input))?,
+            other => other.payloads().try_for_each(|(field, payload)| see(number, field, &payload.bytes))?,
         }
         words(op, &mut |field, text| see(number, field, text.as_bytes()))?;
     }
     Ok(())
+}
+
+/// The inputs of tasks lie one behind the other in one payload. Each is a text by itself: what ends one must not hide what
+/// begins the next.
+fn inputs<'a, E>(
+    create: &'a CreateTasks,
+    see: &mut dyn FnMut(&'a [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(payload) = &create.inputs else { return Ok(()) };
+    let mut unseen = payload.bytes.len();
+    for (start, length) in create.tasks.iter().filter_map(|task| task.input) {
+        let (start, length) = (start as usize, length as usize);
+        if let Some(input) = payload.bytes.get(start..start.saturating_add(length)) {
+            unseen = unseen.saturating_sub(input.len());
+            see(input)?;
+        }
+    }
+    // Bytes that no task owns are written all the same.
+    if unseen > 0 { see(&payload.bytes) } else { Ok(()) }
 }
 
 /// Takes a field and its text.

@@ -9,6 +9,8 @@ pub(super) struct Truth {
     pub(super) rule: &'static str,
     /// As an agent would write it.
     pub(super) text: String,
+    /// Without anything around it: a token, or a passage that names and holds the secret.
+    pub(super) bare: String,
     /// What must not be left of it.
     pub(super) core: String,
 }
@@ -242,18 +244,17 @@ pub(super) fn all(dice: &mut Dice, rounds: usize) -> Vec<Truth> {
     for _ in 0..rounds {
         for (rule, prefix, alphabet, length) in PLAIN {
             let tail = dice.text(alphabet, *length);
-            let text = around_a_token(dice, &format!("{prefix}{tail}"));
-            truths.push(Truth { rule, text, core: tail });
+            let bare = format!("{prefix}{tail}");
+            truths.push(Truth { rule, text: around_a_token(dice, &bare), bare, core: tail });
         }
         for (rule, shape) in STRUCTURED {
-            let (token, _) = fill(dice, shape);
-            let text = around_a_token(dice, &token);
-            truths.push(Truth { rule, text, core: token });
+            let (bare, _) = fill(dice, shape);
+            let text = around_a_token(dice, &bare);
+            truths.push(Truth { rule, text, core: bare.clone(), bare });
         }
         for (rule, shape) in NAMED {
-            let (passage, core) = fill(dice, shape);
-            let text = around_a_passage(dice, &passage);
-            truths.push(Truth { rule, text, core });
+            let (bare, core) = fill(dice, shape);
+            truths.push(Truth { rule, text: around_a_passage(dice, &bare), bare, core });
         }
     }
     truths
