@@ -320,6 +320,9 @@ async fn bad_messages_are_refused_with_their_path() {
     let key = format!("AKIA{}", "Q3EGRIJ5KJFOQ2LM");
     let secret = json!({"recipients": ["alice"], "messageType": "finding", "content": key});
     say(&hub, &alice, "deliberation", &secret).await.refused(422, "SECRET_DETECTED");
+    let escaped = format!(r#"{{"to":"alice","type":"event","payload":"\u201c{key}\u001b[0m"}}"#);
+    let said = hub.send_text(&alice, "POST", "/v1/dialects/native/messages", &escaped).await;
+    said.refused(422, "SECRET_DETECTED");
 }
 
 #[tokio::test]

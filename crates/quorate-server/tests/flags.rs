@@ -132,6 +132,8 @@ async fn i15_i18_what_is_no_flag_is_refused() {
     assert_eq!(told["limit"], 64 * 1024);
     let secret = json!({"excerpt": format!("my key is AKIA{}", "IOSFODNN7QRTZWX2")});
     hub.post(&alice, "/v1/flags", &secret).await.refused(422, "SECRET_DETECTED");
+    let escaped = format!(r#"{{"excerpt":"\u201cAKIA{}\u201d"}}"#, "IOSFODNN7QRTZWX2");
+    hub.send_text(&alice, "POST", "/v1/flags", &escaped).await.refused(422, "SECRET_DETECTED");
     assert!(listed(&hub, &moderator, "").await.is_empty());
 }
 

@@ -158,6 +158,8 @@ async fn e1_what_is_refused_is_told_to_whoever_signed_it() {
     let secret = json!({"key": format!("AKIA{}", "IOSFODNN7QRTZWX2")}).to_string();
     let told = pushed(&hub, &[], &secret).await.refused(422, "SECRET_DETECTED");
     assert!(!told.to_string().contains("IOSFODNN7"), "{told}");
+    let escaped = format!(r#"{{"key":"\u201cAKIA{}\u001b[0m"}}"#, "IOSFODNN7QRTZWX2");
+    pushed(&hub, &[], &escaped).await.refused(422, "SECRET_DETECTED");
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let told = pushed(&hub, &form, "payload=%7B%7D").await.refused(400, "INVALID");
     assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("application/json")), "{told}");

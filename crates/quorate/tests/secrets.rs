@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use quorate::{Code, Failure, Hub, Refused, Secrets, Settings, Work};
 use quorate_core::{
-    AcquireLocks, AgentId, Commit, CompleteTask, CreateTasks, DeleteEntry, Destination, HeartbeatTask, IdempotencyKey, Key,
-    LeaseRef, LockName, MakeSnapshot, Message, Nack, NackThen, NewTask, Op, OpenSession, Payload, Principal,
-    Priority, PutEntry, Receipt, RegisterAgent, SnapshotName, Subscribe, TaskId, TaskLeaseRef, TaskStatus,
-    Token, Waiting,
+    AcquireLocks, AgentId, Commit, CompleteTask, CreateTasks, DeleteEntry, Destination, HeartbeatTask,
+    IdempotencyKey, Key, LeaseRef, LockName, MakeSnapshot, Message, Nack, NackThen, NewTask, Op, OpenSession,
+    Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, SnapshotName, Subscribe, TaskId,
+    TaskLeaseRef, TaskStatus, Token, Waiting,
 };
 use quorate_engine::Error;
 use tempfile::TempDir;

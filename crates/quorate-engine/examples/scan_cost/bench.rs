@@ -18,6 +18,8 @@ pub(crate) enum Text {
     Usual,
     /// JSON that speaks of passwords and keys all the time, and has none.
     Suspicious,
+    /// JSON as Python writes it, with an escape in every object.
+    Escaped,
 }
 
 impl Text {
@@ -26,6 +28,7 @@ impl Text {
             Self::Plain => "JSON",
             Self::Usual => "JSON with addresses",
             Self::Suspicious => "JSON about secrets",
+            Self::Escaped => "JSON with \\u escapes",
         }
     }
 
@@ -37,6 +40,7 @@ impl Text {
             Self::Suspicious => {
                 r#","url":"https://example.org/","rules":"password: required, api_key: optional, client_secret: none""#
             }
+            Self::Escaped => r#","quote":"\u201cas agreed\u201d""#,
         };
         let mut text = String::from("[");
         let mut number = 0u64;

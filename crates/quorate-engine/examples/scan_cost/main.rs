@@ -15,7 +15,7 @@ const RUNS: usize = 400;
 fn main() {
     let scanner = Scanner::new();
     println!("{:<26}{:>9}{:>12}{:>12}{:>9}", "text", "bytes", "best", "middle", "ns/B");
-    for text in [Text::Plain, Text::Usual, Text::Suspicious] {
+    for text in [Text::Plain, Text::Usual, Text::Suspicious, Text::Escaped] {
         for size in SIZES {
             let times = (256 * 1024 / size).max(1);
             let mut costs: Vec<Duration> =
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn i18_the_cost_of_a_scan_is_measured_on_texts_without_a_secret() {
         let scanner = Scanner::new();
-        for text in [Text::Plain, Text::Usual, Text::Suspicious] {
+        for text in [Text::Plain, Text::Usual, Text::Suspicious, Text::Escaped] {
             assert_eq!(text.of(4096).len(), 4096);
             assert_eq!(scanner.scan(&text.of(64 * 1024)), None, "{}", text.name());
             assert!(scan_cost(&scanner, text, 256, 2) > Duration::ZERO);

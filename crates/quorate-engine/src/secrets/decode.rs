@@ -182,7 +182,9 @@ fn utf16(text: &[u8]) -> Option<(u32, usize)> {
     }
     let run = backslashes(&text[4..]);
     let low = match &text[4 + run..] {
-        [b'u', digits @ ..] if run > 0 && unit < 0xdc00 => digits.get(..4).and_then(|digits| number(digits, 16)),
+        [b'u', digits @ ..] if run > 0 && unit < 0xdc00 => {
+            digits.get(..4).and_then(|digits| number(digits, 16))
+        }
         _ => None,
     };
     match low.filter(|low| (0xdc00..0xe000).contains(low)) {

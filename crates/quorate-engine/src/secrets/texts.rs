@@ -26,10 +26,7 @@ pub(super) fn each<'a, E>(
 
 /// The inputs of tasks lie one behind the other in one payload. Each is a text by itself: what ends one must not hide what
 /// begins the next.
-fn inputs<'a, E>(
-    create: &'a CreateTasks,
-    see: &mut dyn FnMut(&'a [u8]) -> Result<(), E>,
-) -> Result<(), E> {
+fn inputs<'a, E>(create: &'a CreateTasks, see: &mut dyn FnMut(&'a [u8]) -> Result<(), E>) -> Result<(), E> {
     let Some(payload) = &create.inputs else { return Ok(()) };
     let mut unseen = payload.bytes.len();
     for (start, length) in create.tasks.iter().filter_map(|task| task.input) {

@@ -111,8 +111,10 @@ fn all_coloured(text: &str) -> Vec<String> {
 fn found_plainly(scanner: &Scanner, seed: u64, rounds: usize) -> Vec<Truth> {
     let all = truths::all(&mut Dice::new(seed), rounds);
     let known = all.len();
-    let found: Vec<_> =
-        all.into_iter().filter(|truth| found(scanner, &format!("use {} now", truth.bare)).is_some()).collect();
+    let found: Vec<_> = all
+        .into_iter()
+        .filter(|truth| found(scanner, &format!("use {} now", truth.bare)).is_some())
+        .collect();
     assert!(found.len() * 100 >= known * 98, "{} of {known}", found.len());
     found
 }
@@ -131,8 +133,10 @@ fn i18_a_secret_is_found_whatever_escape_stands_beside_it() {
         for (beside, plain) in BESIDE.iter().filter(|(beside, _)| !starts_with_digit || *beside != r"\\0") {
             let before = (format!(r#"{{"payload":"{beside}{quoted}"}}"#), format!("{plain}{}", truth.bare));
             let after = (format!(r#"{{"payload":"{quoted}{beside}."}}"#), format!("{}{plain}.", truth.bare));
-            let both =
-                (format!(r#"["note{beside}{quoted}{beside}x"]"#), format!("note{plain}{}{plain}x", truth.bare));
+            let both = (
+                format!(r#"["note{beside}{quoted}{beside}x"]"#),
+                format!("note{plain}{}{plain}x", truth.bare),
+            );
             for (text, plain) in [before, after, both] {
                 if found(&scanner, &plain).is_some() {
                     tried += 1;
@@ -166,7 +170,10 @@ fn i18_a_token_that_is_highlighted_in_part_is_found_and_cut_out_whole() {
     for (on, off) in [("\u{1b}[01;31m\u{1b}[K", "\u{1b}[m\u{1b}[K"), (r"\u001b[1m", r"\u001b[0m")] {
         let text = format!("a.env:TOKEN={on}ghp_{off}{tail} b");
         let redacted = scanner.redact(text.as_bytes()).expect("it is found");
-        assert_eq!(String::from_utf8(redacted).unwrap(), format!("a.env:TOKEN={on}[redacted:github-token] b"));
+        assert_eq!(
+            String::from_utf8(redacted).unwrap(),
+            format!("a.env:TOKEN={on}[redacted:github-token] b")
+        );
     }
 }
 
@@ -228,7 +235,9 @@ fn i18_nothing_of_an_escaped_secret_is_left_and_json_remains_json() {
 fn i18_what_only_looks_like_an_escape_stays_as_it_is() {
     let scanner = Scanner::new();
     let token = format!("ghp_{}", Dice::new(27).text(BASE62, 36));
-    for beside in [r"\u", r"\u12", r"\uzzzz", r"\u{", r"\u{110000000}", r"\x", r"\xg1", r"\u+123", "\\", "\u{1b}"] {
+    for beside in
+        [r"\u", r"\u12", r"\uzzzz", r"\u{", r"\u{110000000}", r"\x", r"\xg1", r"\u+123", "\\", "\u{1b}"]
+    {
         let text = format!("{beside} {token} {beside}");
         let redacted = scanner.redact(text.as_bytes()).expect("it is found");
         let expected = format!("{beside} [redacted:github-token] {beside}");
