@@ -4,6 +4,7 @@
 mod erase;
 mod live;
 mod proof;
+mod readable;
 
 use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;

@@ -242,6 +242,7 @@ fn the_python_script_of_the_documentation_checks_an_export() {
     };
     let (code, said) = check(&log);
     assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("effects, kind and at are not covered by the hash"), "{said}");
     let mut lines: Vec<Value> =
         text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     lines[7]["principal"] = Value::from("agent:mallory");
@@ -250,6 +251,10 @@ fn the_python_script_of_the_documentation_checks_an_export() {
     let (code, said) = check(&log);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&lines[7]["seq"].to_string()), "it names the record: {said}");
+    // The name of a space is in its first record.
+    let renamed = text(&export.stdout).replace(r#""space":"default""#, r#""space":"other""#);
+    fs::write(&log, renamed).expect("written");
+    assert_eq!(check(&log).0, Some(1));
 }
 
 #[test]

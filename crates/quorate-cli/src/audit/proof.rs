@@ -1,5 +1,6 @@
 //! `quorate audit proof` and `quorate audit verify --proof`: that a record is in the log, shown to somebody who has no access to
 //! the log but a checkpoint of it. A proof is a piece of the export: the record, and all that follow it up to the checkpoint.
+//! An export as a whole is checked in the same way.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::readable::Readable;
 use crate::exit::{Ended, NOT_FOUND, NOT_VERIFIED, USAGE};
 use crate::hub::read_file;
 use crate::shape::Shape;
@@ -109,6 +111,7 @@ struct Line {
 /// Each record of a proof, with the hash that follows from its bytes.
 struct Chain {
     space: String,
+    readable: Readable,
     /// What the first one says, by the bytes that are hashed: what the proof tells beside them is not proven.
     said: Value,
     records: Vec<(u64, [u8; 32])>,
@@ -116,7 +119,7 @@ struct Chain {
 
 /// Checks a proof, against a checkpoint if there is one.
 pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> anyhow::Result<()> {
-    let Chain { space, said, records } = follow(&read_file(file)?)?;
+    let Chain { space, said, records, readable } = follow(&read_file(file)?)?;
     let [(seq, _), ..] = records[..] else { return Err(none().into()) };
     let (last, head) = records[records.len() - 1];
     let by = match checkpoint {
@@ -145,7 +148,11 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
     };
     if shape.is_json() {
         let head = json!({"seq": last, "hash": hex::write(&head)});
-        let document = json!({"ok": true, "record": said, "checkpoint": by, "head": head});
+        let unproven = readable.unproven().map(|(number, name)| json!({"number": number.0, "shownAs": name}));
+        let unproven: Vec<Value> = unproven.collect();
+        let document = json!({
+            "ok": true, "record": said, "checkpoint": by, "head": head, "unprovenAgents": unproven,
+        });
         text::print(text::clean_json(&document.to_string()));
         return Ok(());
     }
@@ -165,67 +172,90 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
             );
         }
     }
+    let unproven: Vec<String> =
+        readable.unproven().map(|(number, name)| format!("{name} (agent number {number})")).collect();
+    if !unproven.is_empty() {
+        text::say(text::clean_line(&format!(
+            "not proven: these names, since the agents registered before record {seq}: {}",
+            unproven.join(", ")
+        )));
+    }
     Ok(())
 }
 
-/// Computes every hash of a proof, and compares it with the one that is told.
+/// Computes every hash of a proof, and compares the readable part of each line with the hashed bytes.
 fn follow(proof: &str) -> anyhow::Result<Chain> {
     let mut chain: Option<Chain> = None;
     let mut previous = [0; 32];
-    for line in proof.lines().filter(|line| !line.trim().is_empty()) {
-        let line: Line = serde_json::from_str(line).map_err(|_| none())?;
+    for text in proof.lines().filter(|line| !line.trim().is_empty()) {
+        let shown: Value = serde_json::from_str(text).map_err(|_| none())?;
+        let line = Line::deserialize(&shown).map_err(|_| none())?;
         match &chain {
             Some(chain) => {
                 let expected = chain.records.last().map_or(0, |record| record.0) + 1;
                 if line.seq != expected || line.space != chain.space {
                     return Err(wrong(expected, "it is missing, or not in its place").into());
                 }
+                if line.previous.is_some() {
+                    return Err(wrong(line.seq, "previous is on the first line only").into());
+                }
             }
             None => previous = line.previous.as_deref().and_then(hex::read).ok_or_else(none)?,
         }
-        let body = STANDARD.decode(&line.body).map_err(|_| none())?;
-        let told = hex::read(&line.hash).ok_or_else(none)?;
-        if u16::try_from(line.principal.len()).is_err() {
-            return Err(wrong(line.seq, "nobody is called like that").into());
-        }
-        let header = Header {
-            seq: Seq(line.seq),
-            at: Timestamp(line.at_ms),
-            format: line.format,
-            kind: line.kind_number,
-            principal: &line.principal,
-        };
-        previous = record_hash(&previous, &header, &body);
-        if previous != told {
-            return Err(wrong(line.seq, "its bytes do not give its hash").into());
-        }
+        let record = line.record(&previous)?;
+        previous = record.hash;
         let chain = chain.get_or_insert_with(|| Chain {
-            said: says(&line, body, previous),
+            said: says(&line.space, &record),
             space: line.space.clone(),
+            readable: Readable::default(),
             records: Vec::new(),
         });
+        let readable = chain.readable.check(&shown, &line.space, &record);
+        readable.map_err(|why| wrong(line.seq, &why))?;
         chain.records.push((line.seq, previous));
     }
     Ok(chain.ok_or_else(none)?)
 }
 
+impl Line {
+    /// The record, if its bytes and the hash before give the hash of the line.
+    fn record(&self, previous: &[u8; 32]) -> Result<Record, Ended> {
+        let body = STANDARD.decode(&self.body).map_err(|_| none())?;
+        let told = hex::read(&self.hash).ok_or_else(none)?;
+        if u16::try_from(self.principal.len()).is_err() {
+            return Err(wrong(self.seq, "nobody is called like that"));
+        }
+        let header = Header {
+            seq: Seq(self.seq),
+            at: Timestamp(self.at_ms),
+            format: self.format,
+            kind: self.kind_number,
+            principal: &self.principal,
+        };
+        let hash = record_hash(previous, &header, &body);
+        if hash != told {
+            return Err(wrong(self.seq, "its bytes do not give its hash"));
+        }
+        Ok(Record {
+            seq: Seq(self.seq),
+            at: Timestamp(self.at_ms),
+            format: self.format,
+            kind: self.kind_number,
+            principal: self.principal.clone(),
+            hash,
+            body,
+            salts: Vec::new(),
+            payload: Bytes::new(),
+        })
+    }
+}
+
 /// A record as the export tells it, out of its bytes; of its effects the names only: ids depend on what came before.
-fn says(line: &Line, body: Vec<u8>, hash: [u8; 32]) -> Value {
-    let record = Record {
-        seq: Seq(line.seq),
-        at: Timestamp(line.at_ms),
-        format: line.format,
-        kind: line.kind_number,
-        principal: line.principal.clone(),
-        hash,
-        body,
-        salts: Vec::new(),
-        payload: Bytes::new(),
-    };
-    let effects = codec::read_bare(&record).map(|body| body.effects).unwrap_or_default();
+fn says(space: &str, record: &Record) -> Value {
+    let effects = codec::read_bare(record).map(|body| body.effects).unwrap_or_default();
     let named = |effect: &Effect| vec![("effect", describe::Value::Text(effect.as_str().to_owned()))];
     let effects = effects.iter().map(named).collect();
-    quorate_server::audit::line(&line.space, &record, effects, None)
+    quorate_server::audit::line(space, record, effects, None)
 }
 
 fn wrong(seq: u64, why: &str) -> Ended {

@@ -1,0 +1,178 @@
+//! Compares what a line of an export shows with what its hashed bytes say. Only `body` and the header are hashed; `effects`,
+//! `kind` and `at` are a rendering of them for people, and a forger could change that alone.
+//!
+//! Bodies name agents by number, and ids carry the generation of a restore. Both come from earlier records: in an export
+//! from record 1 everything is compared; in a proof that begins later, names of agents that registered before are only
+//! required to be the same throughout, and are reported.
+
+use std::collections::BTreeMap;
+
+use quorate_core::chain::first_previous;
+use quorate_core::describe::{self, Names, describe, placed};
+use quorate_core::{AgentNo, DeliveryNo, Effect, Era, Eras, Generation, Record, Seq, codec};
+use serde_json::Value;
+
+use crate::text;
+
+/// Stands for the generation of ids that were made before the first line.
+const UNKNOWN: Generation = Generation(u64::MAX);
+/// Begins the name of an agent that registered before the first line. No id holds this character.
+const UNNAMED: char = '\0';
+/// How much of a value an error shows.
+const SHOWN_MAX: usize = 80;
+
+/// What the lines so far say about names and ids.
+#[derive(Default)]
+pub(super) struct Readable {
+    agents: BTreeMap<AgentNo, String>,
+    /// Names of agents that no line so far registers, as the first line that names them shows them.
+    unproven: BTreeMap<AgentNo, String>,
+    eras: Eras,
+    /// The first delivery of the newest generation is not known before one is made.
+    is_era_open: bool,
+}
+
+impl Readable {
+    /// Agents whose registration is not among the lines, and the names under which the lines show them.
+    pub(super) fn unproven(&self) -> impl Iterator<Item = (AgentNo, &str)> {
+        self.unproven.iter().map(|(number, name)| (*number, name.as_str()))
+    }
+
+    /// Compares a line with the record that its hashed bytes give, whose hash is known to be right.
+    ///
+    /// # Errors
+    /// What differs, and how.
+    pub(super) fn check(&mut self, line: &Value, space: &str, record: &Record) -> Result<(), String> {
+        if self.eras.0.is_empty() && record.seq.0 > 1 {
+            let before = Era { generation: UNKNOWN, first_seq: Seq(1), first_delivery: DeliveryNo(1) };
+            self.eras.0.push(before);
+        }
+        let effects = match codec::read_bare(record) {
+            Ok(body) => {
+                body.effects.iter().try_for_each(|effect| self.learn(record.seq, effect))?;
+                check_identity(line, space, record, &body.effects)?;
+                let name = |number: AgentNo| {
+                    self.agents.get(&number).cloned().unwrap_or_else(|| format!("{UNNAMED}{}", number.0))
+                };
+                let names = Names { agents: &name, eras: &self.eras };
+                placed(&body.effects).map(|(n, effect)| describe(effect, (record.seq, n), &names)).collect()
+            }
+            Err(why) => vec![vec![("unreadable", describe::Value::Text(why.to_string()))]],
+        };
+        let mut expected = quorate_server::audit::line(space, record, effects, None);
+        // It is compared where the chain begins.
+        if let (Some(previous), Value::Object(fields)) = (line.get("previous"), &mut expected) {
+            fields.insert("previous".into(), previous.clone());
+        }
+        self.compare("", &expected, line)
+    }
+
+    /// Takes in what an effect says about names and ids.
+    fn learn(&mut self, seq: Seq, effect: &Effect) -> Result<(), String> {
+        match effect {
+            Effect::SpaceCreated { generation, .. } => {
+                let era = Era { generation: *generation, first_seq: seq, first_delivery: DeliveryNo(1) };
+                self.eras.0.push(era);
+            }
+            Effect::Restored { generation } => {
+                let first_delivery = DeliveryNo(u64::MAX);
+                self.eras.0.push(Era { generation: *generation, first_seq: seq, first_delivery });
+                self.is_era_open = true;
+            }
+            Effect::AgentRegistered { number, agent } => {
+                let id = agent.id.to_string();
+                if let Some(shown) = self.unproven.remove(number).filter(|shown| *shown != id) {
+                    let shown = text::clean(&shown);
+                    return Err(format!(
+                        "earlier lines show agent number {number} as {shown}; its id is {id}"
+                    ));
+                }
+                self.agents.insert(*number, id);
+            }
+            Effect::Sent { first, .. } | Effect::Brought { first, .. } if self.is_era_open => {
+                self.eras.0.iter_mut().last().into_iter().for_each(|era| era.first_delivery = *first);
+                self.is_era_open = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, path: &str, expected: &Value, shown: &Value) -> Result<(), String> {
+        match (expected, shown) {
+            (Value::Object(expected), Value::Object(shown)) => {
+                let of =
+                    |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+                for (name, value) in expected {
+                    match shown.get(name) {
+                        Some(shown) => self.compare(&of(name), value, shown)?,
+                        None => {
+                            return Err(format!("{} is missing, though the hashed bytes hold it", of(name)));
+                        }
+                    }
+                }
+                match shown.keys().find(|name| !expected.contains_key(*name)) {
+                    Some(name) => Err(format!("{} is not in the hashed bytes", text::clean(&of(name)))),
+                    None => Ok(()),
+                }
+            }
+            (Value::Array(expected), Value::Array(shown)) if expected.len() == shown.len() => {
+                let pairs = expected.iter().zip(shown).enumerate();
+                pairs.into_iter().try_for_each(|(at, (expected, shown))| {
+                    self.compare(&format!("{path}[{at}]"), expected, shown)
+                })
+            }
+            (Value::Array(expected), Value::Array(shown)) => {
+                Err(format!("{path} shows {} and the hashed bytes hold {}", shown.len(), expected.len()))
+            }
+            (Value::String(expected), Value::String(shown)) => self.compare_text(path, expected, shown),
+            _ if expected == shown => Ok(()),
+            _ => Err(differs(path, expected, shown)),
+        }
+    }
+
+    fn compare_text(&mut self, path: &str, expected: &str, shown: &str) -> Result<(), String> {
+        let wrong = |expected: &str| Err(differs(path, &expected.into(), &shown.into()));
+        if let Some(number) = expected.strip_prefix(UNNAMED).and_then(|number| number.parse().ok()) {
+            let known = self.unproven.entry(AgentNo(number)).or_insert_with(|| shown.to_owned());
+            return if known == shown { Ok(()) } else { wrong(known) };
+        }
+        if expected == shown || is_of_unknown_generation(expected, shown) { Ok(()) } else { wrong(expected) }
+    }
+}
+
+/// The first record holds the name and the identity of the space, and the chain begins with that identity.
+fn check_identity(line: &Value, space: &str, record: &Record, effects: &[Effect]) -> Result<(), String> {
+    let [Effect::SpaceCreated { name, id, .. }, ..] = effects else { return Ok(()) };
+    if name.as_str() != space {
+        return Err(differs("space", &name.as_str().into(), &space.into()));
+    }
+    let previous = Value::from(quorate_server::audit::hex(&first_previous(*id)));
+    if record.seq == Seq(1) && line["previous"] != previous {
+        return Err(differs("previous", &previous, &line["previous"]));
+    }
+    Ok(())
+}
+
+/// Whether two ids are the same but for a generation that began before the first line.
+fn is_of_unknown_generation(expected: &str, shown: &str) -> bool {
+    ["msg_", "dlv_"].iter().any(|prefix| {
+        let split = |id: &'_ str| {
+            let (generation, rest) = id.strip_prefix(prefix)?.split_once('-')?;
+            Some((generation.parse::<u64>().ok()?, rest.to_owned()))
+        };
+        match (split(expected), split(shown)) {
+            (Some((generation, expected)), Some((_, shown))) => generation == UNKNOWN.0 && expected == shown,
+            _ => false,
+        }
+    })
+}
+
+fn differs(path: &str, expected: &Value, shown: &Value) -> String {
+    let cut = |value: &Value| {
+        let text = text::clean(&value.to_string());
+        let short: String = text.chars().take(SHOWN_MAX).collect();
+        if short.len() < text.len() { format!("{short}…") } else { short }
+    };
+    format!("{} shows {}, but the hashed bytes say {}", text::clean(path), cut(shown), cut(expected))
+}
