@@ -9,6 +9,9 @@ use std::fs;
 use place::Place;
 use serde_json::{Value, json};
 
+/// Changes a line.
+type Forge = fn(&mut Value);
+
 /// A hub with one record of many kinds.
 fn busy_hub() -> Place {
     let place = Place::with_hub();
@@ -123,7 +126,7 @@ fn i17_what_is_added_to_an_export_or_left_out_of_it_is_found() {
     let place = busy_hub();
     let lines = exported(&place, "quorate audit export");
     let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
-    let changes: [(&str, fn(&mut Value)); 6] = [
+    let changes: [(&str, Forge); 6] = [
         ("action shows \"pay\", but the hashed bytes say \"greet\"", |line| {
             line["effects"][0]["action"] = "pay".into();
         }),
