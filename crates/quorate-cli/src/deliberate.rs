@@ -8,7 +8,7 @@ use quorate::Hub;
 use quorate::deliberation::{Member, Spec, estimate};
 use quorate_agents::{Agent, Settings, Surroundings};
 use quorate_core::AgentId;
-use quorate_procedures::count::Rule;
+use quorate_procedures::count::{Rule, TieBreak};
 use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
@@ -25,7 +25,8 @@ use crate::vote;
 
 NAME=USE declares an agent as `use:` in a playbook does: cmd:COMMAND, http://…,
 llm:PROVIDER/MODEL, heuristic:NAME. NAME alone is an agent of the hub that runs.
-It is kept on record: quorate deliberation show @last")]
+It is kept on record: quorate deliberation show @last
+The exit code is 8 if there is no decision: a tie, or no recommendation given.")]
 pub(crate) struct DeliberateArgs {
     /// The question.
     question: String,
@@ -41,6 +42,9 @@ pub(crate) struct DeliberateArgs {
     /// How votes are counted.
     #[arg(long, value_name = "RULE", default_value = Rule::Confidence.as_str(), value_parser = vote::rules())]
     rule: Rule,
+    /// How to break a tie: most-voters, highest-confidence, first-listed or last-listed of --options. By default a tie is no decision.
+    #[arg(long, value_name = "HOW", value_parser = vote::tie_breaks(), hide_possible_values = true)]
+    tie_break: Option<TieBreak>,
     /// Rounds of discussion at most.
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
@@ -63,7 +67,8 @@ pub(crate) async fn run(args: DeliberateArgs) -> anyhow::Result<()> {
     let ran = deliberate(&hub, playbook, &here).await;
     hub.close().await;
     let (id, outcome) = ran?;
-    report::print(&outcome, &id, format, None)
+    report::print(&outcome, &id, format, None)?;
+    crate::run::decided(&outcome)
 }
 
 async fn deliberate(
@@ -114,6 +119,7 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     }
     let mut spec = Spec::new(args.question.clone(), input, members);
     spec.rule = args.rule;
+    spec.tie_break = args.tie_break;
     spec.words.recommendations = args.options.iter().map(|option| option.trim().to_owned()).collect();
     spec.limits.rounds = args.rounds.unwrap_or(spec.limits.rounds);
     spec.check().map_err(|wrong| Ended::new(USAGE, wrong.to_string(), "see quorate deliberate --help"))?;

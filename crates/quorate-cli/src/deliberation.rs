@@ -97,11 +97,13 @@ async fn told(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> 
         DeliberationVerb::Votes { id, conflict, shape } => {
             let (_, outcome) = decided(hub, &id).await?;
             let rows = ballots(&outcome, conflict.as_deref())?;
-            shape.list(&json!({ "votes": rows }).to_string(), "votes", BALLOTS)
+            let document = json!({ "agreement": outcome.synthesis.agreement, "votes": rows });
+            shape.list(&document.to_string(), "votes", BALLOTS)
         }
         DeliberationVerb::Compare { id, shape } => {
             let (_, outcome) = decided(hub, &id).await?;
-            shape.list(&json!({ "counts": counts(&outcome) }).to_string(), "counts", COUNTS)
+            let document = json!({ "agreement": outcome.synthesis.agreement, "counts": counts(&outcome) });
+            shape.list(&document.to_string(), "counts", COUNTS)
         }
     }
 }
@@ -143,7 +145,7 @@ const COUNTS: &[Column] = &[
     ("BEFORE", |one| counted(&one["before"])),
     ("AFTER", |one| counted(&one["after"])),
     ("", |one| if one["differs"] == true { "≠".to_owned() } else { String::new() }),
-    ("STANDS", |one| field(one, "stands")),
+    ("STANDS", |one| if one["stands"].is_null() { "no decision".to_owned() } else { field(one, "stands") }),
 ];
 
 fn held(position: &Value) -> String {
@@ -156,7 +158,7 @@ fn counted(choice: &Value) -> String {
     match choice["tied"].as_array() {
         Some(tied) => {
             let tied: Vec<&str> = tied.iter().filter_map(Value::as_str).collect();
-            format!("tie: {} {share:.2}", tied.join(" = "))
+            format!("tied: {} {share:.2}", tied.join(" = "))
         }
         None => format!("{} {share:.2}", field(choice, "choice")),
     }
@@ -199,7 +201,8 @@ fn counts(outcome: &Outcome) -> Vec<Value> {
     let mut rows = Vec::new();
     for one in compare(outcome) {
         for counted in &one.rules {
-            let is_other = |choice: &Choice| !choice.tied.is_empty() || choice.choice != one.position;
+            let stands = one.position.as_ref().map(ToString::to_string);
+            let is_other = |choice: &Choice| choice.choice != stands;
             rows.push(json!({
                 "conflict": one.id,
                 "topic": one.topic,

@@ -22,6 +22,8 @@ pub(crate) const NOT_SIGNED_IN: u8 = 4;
 pub(crate) const CONFLICT: u8 = 5;
 pub(crate) const TIMED_OUT: u8 = 6;
 pub(crate) const NOT_VERIFIED: u8 = 7;
+/// A deliberation or a count came to no decision: a tie, or nothing to compare.
+pub(crate) const NO_DECISION: u8 = 8;
 pub(crate) const INTERRUPTED: u8 = 130;
 /// The data is not what was written.
 pub(crate) const DAMAGED: u8 = 65;
@@ -237,5 +239,7 @@ mod tests {
             let row = format!("| {} | {} |", told_by(false, end), told_by(true, end));
             assert!(guide.contains(&row), "the guide has no row {row}");
         }
+        // Neither `serve` nor `verify` decides anything.
+        assert!(guide.contains(&format!("| {} | – |", told_by(false, NO_DECISION))));
     }
 }

@@ -62,6 +62,7 @@ struct PlaybookIn {
     agents: Spanned<InOrder<AgentIn>>,
     conflicts: Option<Vec<conflict::Rule>>,
     rule: Option<count::Rule>,
+    tie_break: Option<count::TieBreak>,
     words: Option<Vocabulary>,
     score: Option<Score>,
     limits: Option<Limits>,
@@ -136,6 +137,7 @@ impl Playbook {
         };
         spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);
         spec.rule = found.rule.unwrap_or(spec.rule);
+        spec.tie_break = found.tie_break;
         spec.words = found.words.unwrap_or(spec.words);
         spec.score = found.score.or(spec.score);
         spec.limits = found.limits.unwrap_or(spec.limits);

@@ -12,10 +12,11 @@ use std::time::Duration;
 use clap::Args;
 use quorate::deliberation::{Outcome, estimate};
 use quorate::{Hub, ProcedureDraft, ProcedureStatus};
+use quorate_procedures::count::Agreement;
 use quorate_procedures::tokens;
 use serde_json::Value;
 
-use crate::exit::{Ended, FAILED};
+use crate::exit::{Ended, FAILED, NO_DECISION};
 use crate::hub::HubArgs;
 use crate::playbook::{Input, Playbook};
 use crate::report::{self, Format, FormatArgs};
@@ -31,6 +32,7 @@ pub(crate) use watch::begin;
 
 It runs in the hub that --url names or that runs on the data directory; if none
 does, in a hub of this process on that directory, where everything is kept.
+The exit code is 8 if there is no decision: a tie, or no recommendation given.
 How to write a playbook: docs/guides/your-first-playbook.md")]
 pub(crate) struct RunArgs {
     /// The playbook.
@@ -81,18 +83,41 @@ async fn whole(
         Some(asked) => Pending::ask(hub, asked, &id, &outcome, out).await?,
         None => None,
     };
-    let Some(pending) = pending else { return report::print(&outcome, &id, format, None) };
+    let Some(pending) = pending else {
+        report::print(&outcome, &id, format, None)?;
+        return decided(&outcome);
+    };
     // Nobody else reaches a hub that is in this process.
     let elsewhere = hub.space().is_none().then_some("");
     if format == Format::Json {
         let settled = pending.settle(hub, approve, elsewhere).await?;
-        return report::print(&outcome, &id, format, Some(&settled));
+        report::print(&outcome, &id, format, Some(&settled))?;
+        return decided(&outcome);
     }
     // Whoever decides has read the report.
     report::print(&outcome, &id, format, None)?;
     let settled = pending.settle(hub, approve, elsewhere).await?;
     settled.tell(&format!("quorate approval approve {}   (reject, modify)", settled.id));
-    Ok(())
+    decided(&outcome)
+}
+
+/// Ends with an exit code of its own where a deliberation came to no decision.
+pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
+    if outcome.is_decided() {
+        return Ok(());
+    }
+    let agreement = &outcome.synthesis.agreement;
+    let (what, hint) = match agreement {
+        Agreement::Tied { between, .. } => (
+            format!("no decision: tied between {}", between.join(" and ")),
+            "declare a tie-break (`tie_break:` in a playbook, --tie-break of `deliberate`), or ask one more agent",
+        ),
+        _ => (
+            format!("no decision: {agreement}"),
+            "have agents answer with a `recommendation`: docs/guides/deliberation.md",
+        ),
+    };
+    Err(Ended::new(NO_DECISION, what, hint).into())
 }
 
 /// Runs a playbook in a hub; gives the id under which it is on record, and what came of it.

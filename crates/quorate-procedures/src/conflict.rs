@@ -24,7 +24,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use detect::{detect, unchecked};
-pub use position::{Position, read as read_position};
+pub use position::{Position, PositionValue, read as read_position};
 
 /// What is a conflict.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -11,13 +11,15 @@
 //! A ballot without a confidence counts as the mean of those stated on its question, and in full where nobody stated one: to say
 //! nothing is neither rewarded nor punished.
 //!
-//! **Ties.** Choices whose shares differ by less than 10⁻⁹ from the greatest are tied. A tie is shown as one, and broken so that
-//! every count gives the same: most ballots, then the highest single confidence, then the name that comes first byte by byte.
+//! **Ties.** Choices whose shares differ by less than 10⁻⁹ from the greatest are tied. A tie has no winner unless a [`TieBreak`] was
+//! declared. Tied choices are listed by most ballots, then the highest single confidence, then their name; that order decides nothing.
 
+mod agreement;
 mod flip;
 mod median;
 pub mod reliability;
 mod score;
+mod tie;
 
 #[cfg(test)]
 mod tests;
@@ -26,9 +28,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use agreement::{Agreement, Incomparable};
 pub use flip::{Flip, flip};
 pub use median::{Merged, merge};
 pub(crate) use score::weights;
+pub use tie::TieBreak;
 
 /// Shares that differ by less than this are equal: sums of decimals are not exact.
 pub const TIE: f64 = 1e-9;
@@ -74,6 +78,21 @@ impl Rule {
     }
 }
 
+/// The rule in force, and the declared tie-break.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counting {
+    /// How ballots are counted.
+    pub rule: Rule,
+    /// How a tie is broken; without one a tie has no winner.
+    pub tie_break: Option<TieBreak>,
+}
+
+impl From<Rule> for Counting {
+    fn from(rule: Rule) -> Self {
+        Self { rule, tie_break: None }
+    }
+}
+
 /// One voter's word on one question.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Ballot {
@@ -97,6 +116,8 @@ pub struct Ballot {
 pub struct Question {
     /// What tells it from the others.
     pub name: String,
+    /// The declared choices in their order, for tie-breaks; empty if any choice may be named.
+    pub options: Vec<String>,
     /// At most one of each voter.
     pub ballots: Vec<Ballot>,
 }
@@ -117,13 +138,16 @@ pub struct Share {
 pub struct Tally {
     /// How it was counted.
     pub rule: Rule,
-    /// What won, if need be by the order in which ties are broken.
-    pub choice: String,
+    /// What won; `None` if the first place is shared and no tie-break decided.
+    pub choice: Option<String>,
     /// Every choice that was named, the winner first.
     pub shares: Vec<Share>,
     /// The choices that share the first place; empty if one is ahead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<String>,
+    /// The declared tie-break that decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie_break: Option<TieBreak>,
     /// Every ballot, in the order of the voters' names.
     pub ballots: Vec<Ballot>,
 }
@@ -141,15 +165,16 @@ impl Tally {
         self.share() - self.shares.get(1).map_or(0.0, |next| next.share)
     }
 
-    /// The winner's share.
+    /// The winner's share, or that of each of the tied.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.shares.first().map_or(0.0, |first| first.share)
     }
 
-    /// Those who chose something else, with their reasons.
+    /// Those who chose something else than the winner, with their reasons.
     pub fn minority(&self) -> impl Iterator<Item = &Ballot> {
-        self.ballots.iter().filter(|ballot| ballot.choice != self.choice)
+        let is_other = |ballot: &&Ballot| self.choice.as_ref().is_some_and(|won| ballot.choice != *won);
+        self.ballots.iter().filter(is_other)
     }
 }
 
@@ -243,18 +268,22 @@ impl Question {
 ///
 /// # Errors
 /// When a question cannot be counted: its place in the list and why.
-pub fn tally(rule: Rule, questions: &[Question]) -> Result<Vec<Tally>, (usize, Uncountable)> {
+pub fn tally(
+    counting: impl Into<Counting>,
+    questions: &[Question],
+) -> Result<Vec<Tally>, (usize, Uncountable)> {
+    let counting = counting.into();
     for (index, question) in questions.iter().enumerate() {
         question.check().map_err(|why| (index, why))?;
     }
-    if rule == Rule::Reliability {
+    if counting.rule == Rule::Reliability {
         let learnt = reliability::learn(questions);
         let counted = questions.iter().zip(learnt.shares);
-        return Ok(counted.map(|(question, shares)| settle(rule, &question.ballots, shares)).collect());
+        return Ok(counted.map(|(question, shares)| settle(counting, question, shares)).collect());
     }
     let count = |question: &Question| {
         let ballots = sorted(&question.ballots);
-        settle(rule, &question.ballots, score::shares(rule, &ballots))
+        settle(counting, question, score::shares(counting.rule, &ballots))
     };
     Ok(questions.iter().map(count).collect())
 }
@@ -266,20 +295,45 @@ fn sorted(ballots: &[Ballot]) -> Vec<&Ballot> {
     sorted
 }
 
-/// Puts the choices in order, breaks a tie and says that there was one.
-fn settle(rule: Rule, ballots: &[Ballot], shares: Vec<(String, f64)>) -> Tally {
-    let in_order = sorted(ballots);
-    let weights = score::weights(&in_order);
-    let ballots: Vec<Ballot> = in_order.into_iter().cloned().collect();
+/// Puts the choices in order and names the winner: the only first, or the one that the declared tie-break names.
+fn settle(counting: Counting, question: &Question, shares: Vec<(String, f64)>) -> Tally {
+    let ballots = sorted(&question.ballots);
+    let mut shares = ranked(&ballots, shares);
+    let greatest = shares.iter().map(|one| one.share).fold(0.0, f64::max);
+    let first: Vec<String> =
+        shares.iter().filter(|one| greatest - one.share < TIE).map(|one| one.choice.clone()).collect();
+    let (choice, tie_break) = match first.as_slice() {
+        [only] => (Some(only.clone()), None),
+        tied => {
+            let broken = counting.tie_break.and_then(|by| by.winner(tied, &question.options, &ballots));
+            let by = counting.tie_break.filter(|_| broken.is_some());
+            (broken, by)
+        }
+    };
+    if let Some(at) = choice.as_ref().and_then(|won| shares.iter().position(|one| one.choice == *won)) {
+        shares[..=at].rotate_right(1);
+    }
+    Tally {
+        rule: counting.rule,
+        choice,
+        tied: if first.len() > 1 { first } else { Vec::new() },
+        tie_break,
+        shares,
+        ballots: ballots.into_iter().cloned().collect(),
+    }
+}
+
+/// The choices, the greatest share first; those that share the first place by ballots, then confidence, then name.
+fn ranked(ballots: &[&Ballot], shares: Vec<(String, f64)>) -> Vec<Share> {
+    let weights = score::weights(ballots);
     let votes = |choice: &str| ballots.iter().filter(|ballot| ballot.choice == choice).count();
     let surest = |choice: &str| {
         let weighed = ballots.iter().zip(&weights).filter(|(ballot, _)| ballot.choice == choice);
         weighed.map(|(_, weight)| *weight).fold(0.0, f64::max)
     };
     let greatest = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-    let is_first = |share: f64| greatest - share < TIE;
     // Only those at the top are tied; below it the share decides, to the last digit.
-    let key = |share: f64| if is_first(share) { greatest } else { share };
+    let key = |share: f64| if greatest - share < TIE { greatest } else { share };
     let mut shares: Vec<(Share, f64)> = shares
         .into_iter()
         .map(|(choice, share)| {
@@ -292,14 +346,5 @@ fn settle(rule: Rule, ballots: &[Ballot], shares: Vec<(String, f64)>) -> Tally {
         let by_votes = by_share.then(b.votes.cmp(&a.votes));
         by_votes.then(b_sure.total_cmp(a_sure)).then_with(|| a.choice.cmp(&b.choice))
     });
-    let shares: Vec<Share> = shares.into_iter().map(|(share, _)| share).collect();
-    let tied: Vec<String> =
-        shares.iter().filter(|share| is_first(share.share)).map(|share| share.choice.clone()).collect();
-    Tally {
-        rule,
-        choice: shares.first().map(|first| first.choice.clone()).unwrap_or_default(),
-        tied: if tied.len() > 1 { tied } else { Vec::new() },
-        shares,
-        ballots,
-    }
+    shares.into_iter().map(|(share, _)| share).collect()
 }

@@ -13,6 +13,7 @@
 mod analysis;
 mod ask;
 mod compare;
+mod consensus;
 mod discussion;
 mod estimate;
 mod figures;
@@ -41,7 +42,7 @@ pub use outcome::{Decision, Failure, Gathered, How, Outcome, Quorum};
 pub use spec::{AGENTS_MAX, Level, Limits, Member, NotAsked, Provider, Score, Spec};
 pub use state::{AskId, Change, Missing, Phase, State};
 pub use strategy::{Demand, Need};
-pub use synthesis::{Agreement, Flagged, RankedIssue, Scored, Sentence, Synthesis};
+pub use synthesis::{Flagged, RankedIssue, Scored, Sentence, Synthesis};
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
@@ -172,6 +173,9 @@ impl Step<'_> {
             return;
         }
         self.spend(&asked.agent, usage);
+        if let Some(why) = reply::declined(body) {
+            return self.failed(ask, why);
+        }
         let result = match asked.conflict {
             None => finding::read(body, &self.spec.words).map(|finding| {
                 self.state.findings.insert(asked.agent.clone(), finding);

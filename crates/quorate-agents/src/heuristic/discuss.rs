@@ -19,7 +19,10 @@ use crate::contracts::{Problem, Severity};
 /// What somebody holds.
 struct Position<'a> {
     agent: &'a str,
-    position: &'a str,
+    /// As it came: a number in a numeric conflict, else a text.
+    value: &'a Value,
+    /// The same as text.
+    position: String,
     confidence: f64,
     reason: &'a str,
 }
@@ -28,7 +31,13 @@ impl<'a> Position<'a> {
     fn read(value: &'a Value) -> Self {
         let text = |name: &str| value[name].as_str().unwrap_or_default();
         let confidence = value["confidence"].as_f64().unwrap_or(0.5);
-        Self { agent: text("agent"), position: text("position"), confidence, reason: text("reason") }
+        let held = &value["position"];
+        let position = match held {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        Self { agent: text("agent"), value: held, position, confidence, reason: text("reason") }
     }
 
     /// Whether that is the same position, however a number is written.
@@ -81,7 +90,7 @@ fn take(
 
 /// Stays.
 fn keep(own: &Position<'_>, why: &str, evidence: Option<String>) -> Value {
-    take(own, &own.position.into(), own.confidence, false, why.to_owned(), evidence)
+    take(own, own.value, own.confidence, false, why.to_owned(), evidence)
 }
 
 /// An issue that somebody names.
@@ -230,7 +239,7 @@ fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
             others.iter().filter(|one| reckons(one)).max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         if let Some(peer) = best.filter(|peer| peer.position != own.position) {
             let why = format!("{} {} reckons it, where I judge by kind.", peer.reason.trim_end(), peer.agent);
-            return take(own, &peer.position.into(), own.confidence, true, why, None);
+            return take(own, peer.value, own.confidence, true, why, None);
         }
     }
     for peer in others.iter().filter(|peer| peer.position != own.position) {
@@ -238,7 +247,7 @@ fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
         if same >= 2 && !reckons(own) {
             let why =
                 format!("{same} peers hold it to be {}, and I have no figure against it.", peer.position);
-            return take(own, &peer.position.into(), own.confidence - 0.05, true, why, None);
+            return take(own, peer.value, own.confidence - 0.05, true, why, None);
         }
     }
     let agrees = others.iter().any(|one| one.position == own.position);
@@ -247,7 +256,7 @@ fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
     } else {
         "Nobody shows a figure that speaks against me."
     };
-    take(own, &own.position.into(), own.confidence, agrees, why.to_owned(), None)
+    take(own, own.value, own.confidence, agrees, why.to_owned(), None)
 }
 
 /// Who can quote a paragraph is right.

@@ -1,6 +1,6 @@
 //! Which deliberations there are, and what is known of one.
 
-use quorate::deliberation::{Failure, How, Outcome, Spec, State};
+use quorate::deliberation::{Failure, Outcome, Spec, State};
 use quorate::{Hub, ProcedureHead, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::KIND;
 use serde_json::{Value, json};
@@ -98,15 +98,16 @@ pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>
             "startedAt": audit::time(head.started_at.0),
             "startedBy": head.started_by,
             "subject": subject,
-            "answer": outcome.as_ref().and_then(answer),
+            "answer": outcome.as_ref().map(answer),
+            "agreement": outcome.as_ref().map(|outcome| &outcome.synthesis.agreement),
             "confidence": outcome.as_ref().and_then(|outcome| outcome.synthesis.confidence),
         }));
     }
     Ok(rows)
 }
 
-/// What was decided; a tie is no answer.
-fn answer(outcome: &Outcome) -> Option<String> {
-    let is_tie = outcome.what_to_do().is_some_and(|one| one.how == How::Tied);
-    if is_tie { Some("a tie".to_owned()) } else { outcome.synthesis.recommendation.clone() }
+/// What was decided, or why nothing was.
+fn answer(outcome: &Outcome) -> String {
+    let synthesis = &outcome.synthesis;
+    synthesis.recommendation.clone().unwrap_or_else(|| format!("no decision: {}", synthesis.agreement))
 }

@@ -155,9 +155,10 @@ fn judge(cases: &[Case]) -> Measured {
     let (mut discussed, mut helped, mut hurt) = (Score::default(), 0, 0);
     let questions: Vec<count::Question> =
         cases.iter().enumerate().map(|(place, case)| question(place, case)).collect();
+    // A tie is no answer, so it is not right.
     let by = |rule: Rule| -> Vec<String> {
         let counted = tally(rule, &questions).unwrap_or_default();
-        counted.into_iter().map(|one| one.choice).collect()
+        counted.into_iter().map(|one| one.choice.unwrap_or_default()).collect()
     };
     let weighted = by(Rule::Confidence);
     for (place, case) in cases.iter().enumerate() {
@@ -197,7 +198,7 @@ fn question(place: usize, case: &Case) -> count::Question {
         Some(Ballot { voter: voter.clone(), choice, confidence: finding.confidence, ..Ballot::default() })
     };
     let ballots = case.outcome.gathered.findings.iter().filter_map(ballot).collect();
-    count::Question { name: place.to_string(), ballots }
+    count::Question { name: place.to_string(), ballots, ..count::Question::default() }
 }
 
 impl Score {

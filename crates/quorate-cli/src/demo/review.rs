@@ -100,7 +100,7 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
     let space = report.spaces.first();
     let records = space.map_or(0, |space| space.records);
     let head = space.map_or_else(String::new, |space| crate::hex::write(&space.head_hash[..4]));
-    let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("nothing");
+    let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
     let right = ran.known.recommendation.words();
     let mut wrong: Vec<String> = Vec::new();
     if let Some(bad) = &report.first_bad {
@@ -129,7 +129,7 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
         last_words(ran, together, right, data, which)?;
     }
     if wrong.is_empty() {
-        return Ok(());
+        return run::decided(&ran.outcome);
     }
     let message = format!("the demo did not end as it should: {}", wrong.join("; "));
     Err(Ended::new(

@@ -74,7 +74,12 @@ impl Approval {
 
     /// The payload of the action, if there is anything to approve after this outcome.
     pub(crate) fn payload(&self, outcome: &Outcome) -> Option<Value> {
-        let recommendation = outcome.synthesis.recommendation.as_deref().unwrap_or_default();
+        let recommendation = outcome.synthesis.recommendation.as_deref();
+        // Without a decision there is nothing to fill in, so there is no such letter.
+        if recommendation.is_none() && self.letter.contains("{recommendation}") {
+            return None;
+        }
+        let recommendation = recommendation.unwrap_or_default();
         let same = |one: &String| one.eq_ignore_ascii_case(recommendation);
         if !self.when.is_empty() && !self.when.iter().any(same) {
             return None;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Decision, How, Outcome};
+use quorate::deliberation::{Decision, Outcome};
 use quorate_procedures::conflict::Position;
 
 use super::parts;
@@ -20,7 +20,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let subject = escaped(&outcome.subject);
     let _ = writeln!(out, "<title>{subject}</title>\n<style>\n{STYLE}</style>\n<h1>{subject}</h1>");
     let (mark, answer) = parts::answer(outcome);
-    let kind = if mark == "=" { " tie" } else { "" };
+    let kind = if outcome.is_decided() { "" } else { " tie" };
     let _ = writeln!(out, "<p class=\"answer{kind}\"><span>{mark}</span> {}</p>", escaped(&answer));
     out.push_str("<ul class=\"chips\">");
     parts::qualities(outcome)
@@ -53,7 +53,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
 fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
-    let stands = if decision.how == How::Tied { String::new() } else { escaped(&decision.position) };
+    let stands = escaped(&parts::stands(decision.position.as_ref()));
     let _ = writeln!(out, "<p><b>{stands}</b> <span class=\"dim\">{how}</span></p>");
     for choice in parts::choices(decision) {
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Decision, How, Outcome};
+use quorate::deliberation::{Decision, Outcome};
 use quorate_procedures::conflict::Position;
 
 use super::parts;
@@ -37,11 +37,8 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
 
 fn conflict(out: &mut String, decision: &Decision) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
-    let stands = match decision.how {
-        How::Tied => String::new(),
-        _ => format!("**{}**: ", escaped(&decision.position)),
-    };
-    let _ = writeln!(out, "\n## {}: {topic}\n\n{stands}{how}", decision.id);
+    let stands = escaped(&parts::stands(decision.position.as_ref()));
+    let _ = writeln!(out, "\n## {}: {topic}\n\n**{stands}**: {how}", decision.id);
     let choices = parts::choices(decision);
     if !choices.is_empty() {
         out.push_str("\n| | option | before | after | for | against |\n|---|---|---|---|---|---|\n");
@@ -68,7 +65,8 @@ fn conflict(out: &mut String, decision: &Decision) {
     out.push('\n');
     let (label, voices) = parts::voices(decision);
     for voice in voices {
-        let _ = writeln!(out, "- {label}: {}: {}", escaped(&voice.agent), escaped(&voice.position));
+        let _ =
+            writeln!(out, "- {label}: {}: {}", escaped(&voice.agent), escaped(&voice.position.to_string()));
     }
     for change in &decision.changes {
         let moved = format!("{}: {} → {} ({})", change.agent, change.from, change.to, change.message);

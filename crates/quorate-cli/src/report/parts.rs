@@ -1,19 +1,18 @@
 //! What every format of a report tells, in words and numbers and without a layout. Nothing is escaped here: whoever lays it out does that.
 
 use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
-use quorate_procedures::conflict::{Kind, Position};
+use quorate_procedures::conflict::{Kind, Position, PositionValue};
+use quorate_procedures::count::Agreement;
 use quorate_procedures::deliberation::{Counted, Demand, Figures, Missing, RankedIssue, compare};
 
 /// What was decided, in a line, and its mark: a tie is none of the answers.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
-    let tied = outcome.what_to_do().filter(|decision| decision.how == How::Tied);
-    match (tied, &outcome.synthesis.recommendation) {
-        (Some(decision), _) => {
-            let choices: Vec<&str> = tied_choices(decision);
-            ("=", format!("no decision: a tie between {}", choices.join(" and ")))
+    match (&outcome.synthesis.agreement, &outcome.synthesis.recommendation) {
+        (_, Some(recommendation)) => ("✓", recommendation.clone()),
+        (Agreement::Tied { between, .. }, None) => {
+            ("=", format!("no decision: tied between {}", between.join(" and ")))
         }
-        (None, Some(recommendation)) => ("✓", recommendation.clone()),
-        (None, None) => ("·", "no recommendation: nobody gave one".to_owned()),
+        (_, None) => ("·", "no decision: no recommendations given".to_owned()),
     }
 }
 
@@ -28,17 +27,24 @@ pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
     if let Some(confidence) = synthesis.confidence {
         parts.push(format!("confidence {confidence:.2}"));
     }
-    parts.extend(outcome.what_to_do().map(|decision| format!("margin {:.2}", margin(decision))));
-    parts.push(match synthesis.agreement.level.as_str() {
-        "split" => "the agents are split".to_owned(),
-        level => format!("{level} agreement"),
-    });
+    let decided = outcome.what_to_do().filter(|decision| decision.position.is_some());
+    parts.extend(decided.map(|decision| format!("margin {:.2}", margin(decision))));
+    parts.push(synthesis.agreement.to_string());
+    let (all, given) = (outcome.gathered.findings.len(), recommendations(outcome));
+    if (1..all).contains(&given) {
+        parts.push(format!("{given} of {all} gave a recommendation"));
+    }
     parts
+}
+
+/// How many agents gave a recommendation.
+fn recommendations(outcome: &Outcome) -> usize {
+    outcome.gathered.findings.values().filter(|finding| finding.recommendation.is_some()).count()
 }
 
 /// How far what stands is ahead of the next.
 fn margin(decision: &Decision) -> f64 {
-    let others = decision.shares.iter().filter(|one| one.choice != decision.position);
+    let others = decision.shares.iter().skip(1);
     decision.share - others.map(|one| one.share).fold(0.0, f64::max)
 }
 
@@ -49,24 +55,31 @@ pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
 
 /// How a conflict was settled, in a few words.
 pub(super) fn how(decision: &Decision) -> String {
+    let agreement = decision.agreement.as_ref().filter(|one| !matches!(one, Agreement::Tied { .. }));
+    let agreement = agreement.map_or(String::new(), |agreement| format!("; {agreement}"));
     let how = match decision.how {
-        How::Agreed { round } => return format!("agreed in round {round}"),
+        How::Agreed { round } => return format!("agreed in round {round}{agreement}"),
         How::Voted => "voted",
-        How::Tied => "a tie",
+        How::Tied => "tied",
         How::Merged => "merged by confidence",
     };
     match (&decision.undiscussed, decision.rounds) {
-        (Some(why), _) => format!("{how}; not discussed: {why}"),
-        (None, 1) => format!("{how} after 1 round"),
-        (None, rounds) => format!("{how} after {rounds} rounds"),
+        (Some(why), _) => format!("{how}{agreement}; not discussed: {why}"),
+        (None, 1) => format!("{how} after 1 round{agreement}"),
+        (None, rounds) => format!("{how} after {rounds} rounds{agreement}"),
     }
 }
 
-fn tied_choices(decision: &Decision) -> Vec<&str> {
-    let most = decision.shares.first().map_or(0.0, |first| first.share);
-    // As steady as shares are written down.
-    let tied = decision.shares.iter().filter(|one| most - one.share < 1e-6);
-    tied.map(|one| one.choice.as_str()).collect()
+fn tied_choices(decision: &Decision) -> &[String] {
+    match &decision.agreement {
+        Some(Agreement::Tied { between, .. }) => between,
+        _ => &[],
+    }
+}
+
+/// What stands, as text; "no decision" for a tie.
+pub(super) fn stands(position: Option<&PositionValue>) -> String {
+    position.map_or("no decision".to_owned(), ToString::to_string)
 }
 
 /// A choice and what the discussion made of it.
@@ -82,15 +95,15 @@ pub(super) struct Choice<'a> {
 }
 
 /// The choices of a conflict, the greatest share first; those that nobody holds any more come last. None for numbers.
-pub(super) fn choices(decision: &Decision) -> Vec<Choice<'_>> {
-    let tied = if decision.how == How::Tied { tied_choices(decision) } else { Vec::new() };
+pub(super) fn choices<'a>(decision: &'a Decision) -> Vec<Choice<'a>> {
+    let tied = tied_choices(decision);
     let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
     let names = decision.shares.iter().chain(gone).map(|one| one.choice.as_str());
-    let choice = |name| {
-        let (held_by, others) = decision.positions.iter().partition(|one| one.position == name);
-        let mark = match (tied.contains(&name), name == decision.position) {
-            (true, _) => "=",
-            (false, true) if tied.is_empty() => "✓",
+    let choice = |name: &'a str| {
+        let (held_by, others) = decision.positions.iter().partition(|one| one.position == *name);
+        let mark = match &decision.position {
+            Some(won) if *won == *name => "✓",
+            None if tied.iter().any(|one| one == name) => "=",
             _ => " ",
         };
         Choice {
@@ -233,13 +246,14 @@ pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
     let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
     let rules = compared.map(|one| one.rules).unwrap_or_default();
     let others: Vec<&Counted> = rules.iter().filter(|one| one.rule != outcome.rule).collect();
-    let is_same = |one: &&Counted| one.after.tied.is_empty() && one.after.choice == decision.position;
-    if decision.how != How::Tied && others.iter().all(is_same) {
+    let stands = decision.position.as_ref().map(ToString::to_string);
+    let is_same = |one: &&Counted| one.after.choice == stands;
+    if others.iter().all(is_same) {
         let names: Vec<&str> = others.iter().map(|one| one.rule.as_str()).collect();
         return format!("other rules come to the same: {}", names.join(", "));
     }
     let told = others.iter().map(|one| {
-        let choice = if one.after.tied.is_empty() { one.after.choice.as_str() } else { "a tie" };
+        let choice = one.after.choice.as_deref().unwrap_or("tied");
         format!("{} {choice} {:.2}", one.rule.as_str(), one.after.share)
     });
     format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))

@@ -143,7 +143,9 @@ fn table(out: &mut String, choices: &[Choice<'_>]) {
 /// Who said which number, before and after, and what stands.
 fn numbers(out: &mut String, decision: &Decision) {
     let rows: Vec<[String; 3]> = parts::before_and_after(decision)
-        .map(|(before, after)| [parts::holder(after), before.position.clone(), after.position.clone()])
+        .map(|(before, after)| {
+            [parts::holder(after), before.position.to_string(), after.position.to_string()]
+        })
         .collect();
     let width = rows.iter().map(|row| row[0].chars().count() + 2).max().unwrap_or(0).max(8);
     let _ = writeln!(out, "{:<width$}  BEFORE  AFTER", "  AGENT");
@@ -151,7 +153,9 @@ fn numbers(out: &mut String, decision: &Decision) {
         let agent = format!("  {}", clean_line(agent));
         let _ = writeln!(out, "{agent:<width$}  {before:>6}  {after:>5}");
     }
-    let _ = writeln!(out, "{:<width$}  {:>6}  {:>5}", "✓ stands", decision.before, decision.position);
+    let (before, after) =
+        (parts::stands(decision.before.as_ref()), parts::stands(decision.position.as_ref()));
+    let _ = writeln!(out, "{:<width$}  {before:>6}  {after:>5}", "✓ stands");
 }
 
 fn issues(out: &mut String, outcome: &Outcome) {

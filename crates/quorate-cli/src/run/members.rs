@@ -1,7 +1,7 @@
-//! The agents of a playbook at work in a hub: each question that comes is put to the declared agent. What the answer took,
-//! and how it came about, is said in its metadata.
+//! The agents of a playbook at work in a hub: each question that comes is put to the declared agent. The usage of an answer is in its
+//! metadata. An agent that cannot answer says so as `{"error": "…"}`, so that the calls that it made are counted as well.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::deliberation::{ANALYSE, DISCUSS, Spec, Usage};
@@ -32,50 +32,40 @@ pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow:
             continue;
         }
         let name = agent.name.clone();
-        let desk = Arc::new(Desk { agent, owed: Mutex::default() });
-        let analyse = answering(Arc::clone(&desk), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
-        let discuss = answering(desk, DISCUSS, Duration::from_millis(spec.limits.message_ms));
+        let agent = Arc::new(agent);
+        let analyse = answering(Arc::clone(&agent), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
+        let discuss = answering(agent, DISCUSS, Duration::from_millis(spec.limits.message_ms));
         let builder = hub.agent(name).on(ANALYSE, analyse).on(DISCUSS, discuss);
         running.push(builder.at_once(AT_ONCE).run().await?);
     }
     Ok(running)
 }
 
-/// Where a declared agent works.
-struct Desk {
-    agent: Agent,
-    /// What tries took that came to nothing. A failure is no message that could say it, so the next answer does.
-    owed: Mutex<quorate_agents::Usage>,
-}
-
 type Answered = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
 
 fn answering(
-    desk: Arc<Desk>,
+    agent: Arc<Agent>,
     action: &'static str,
     within: Duration,
 ) -> impl Fn(Work<Value>) -> Answered + Send + Sync + 'static {
     move |work| {
-        let desk = Arc::clone(&desk);
+        let agent = Arc::clone(&agent);
         Box::pin(async move {
             let question = question(action, work.payload.clone(), within);
-            let answered = desk.agent.answer(&question).await;
-            let mut owed = desk.owed.lock().unwrap_or_else(PoisonError::into_inner);
-            match answered {
+            match agent.answer(&question).await {
                 Ok(reply) => {
-                    *owed += reply.usage;
-                    work.about_answer("usage", spent(std::mem::take(&mut *owed)));
+                    work.about_answer("usage", spent(reply.usage));
                     if !reply.notes.is_empty() {
                         work.about_answer("notes", &reply.notes);
                     }
                     Ok(in_shape(action, reply.body))
                 }
                 Err(failure) => {
-                    *owed += *failure.usage;
+                    work.about_answer("usage", spent(*failure.usage));
                     let hint = Some(&failure.hint).filter(|hint| !hint.is_empty());
                     let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
-                    // Whoever drives the deliberation asks once more, with this, if that makes sense.
-                    Err(Failure::dead(format!("{failure}{hint}")))
+                    // The deliberation asks once more, with this reason.
+                    Ok(json!({ "error": format!("{failure}{hint}") }))
                 }
             }
         })

@@ -99,8 +99,7 @@ pub(super) fn outcome(outcome: &Outcome) {
         say(plain_line("", "", &format!("changed their minds: {}", names.join(", "))));
     }
     if let Some(decision) = outcome.what_to_do() {
-        let held = decision.positions.iter().filter(|one| one.position == decision.position).count();
-        let count = format!("{held}/{}", decision.positions.len());
-        say(plain_line("vote", &count, &decision.position));
+        let choice = decision.position.as_ref().map(|won| format!("{won}, ")).unwrap_or_default();
+        say(plain_line("vote", "", &format!("{choice}{}", outcome.synthesis.agreement)));
     }
 }

@@ -91,7 +91,7 @@ fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
 impl Questions {
     fn add(&mut self, number: usize, name: String, ballot: Ballot) -> Result<(), String> {
         let place = *self.place_of.entry(name.clone()).or_insert_with(|| {
-            self.all.push(Question { name, ballots: Vec::new() });
+            self.all.push(Question { name, ..Question::default() });
             self.choices.push(HashSet::new());
             self.all.len() - 1
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::position::{ABSENT, PRESENT};
-use super::{Conflict, Kind, Numeric, Position, Presence, Rule};
+use super::{Conflict, Kind, Numeric, Position, PositionValue, Presence, Rule};
 use crate::finding::{Finding, Vocabulary, steady};
 use crate::plain;
 
@@ -64,7 +64,7 @@ fn last_words<'a>(findings: &[(&'a str, &'a Finding)]) -> Said<'a> {
 /// Topic, name for the key, size, positions.
 type Found = (String, String, f64, Vec<Position>);
 
-fn position(agent: &str, finding: &Finding, position: impl Into<String>) -> Position {
+fn position(agent: &str, finding: &Finding, position: impl Into<PositionValue>) -> Position {
     let (agent, reason) = (agent.to_owned(), finding.summary.clone());
     Position { agent, position: position.into(), confidence: finding.confidence, reason }
 }
@@ -74,7 +74,7 @@ fn numeric(rule: &Numeric, said: &Said<'_>) -> Vec<Found> {
         .iter()
         .filter_map(|(agent, finding)| {
             let score = *finding.scores.get(&rule.score)?;
-            Some((score, position(agent, finding, plain::number(score))))
+            Some((score, position(agent, finding, score)))
         })
         .collect();
     let least = scores.iter().map(|(score, _)| *score).fold(f64::INFINITY, f64::min);
@@ -188,9 +188,9 @@ fn factual(said: &Said<'_>) -> Vec<Found> {
 fn certainty(positions: &[Position]) -> f64 {
     let stated: Vec<f64> = positions.iter().filter_map(|position| position.confidence).collect();
     let mean = if stated.is_empty() { 1.0 } else { stated.iter().sum::<f64>() / stated.len() as f64 };
-    let mut sides: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut sides: BTreeMap<String, f64> = BTreeMap::new();
     for position in positions {
-        let side = sides.entry(&position.position).or_default();
+        let side = sides.entry(position.position.to_string()).or_default();
         *side = side.max(position.confidence.unwrap_or(mean));
     }
     let mut sides: Vec<f64> = sides.into_values().collect();
@@ -201,8 +201,8 @@ fn certainty(positions: &[Position]) -> f64 {
 impl Conflict {
     /// The different positions, in the order in which they first appear.
     #[must_use]
-    pub fn sides(&self) -> Vec<String> {
-        let mut sides: Vec<String> = Vec::new();
+    pub fn sides(&self) -> Vec<PositionValue> {
+        let mut sides: Vec<PositionValue> = Vec::new();
         for position in &self.positions {
             if !sides.contains(&position.position) {
                 sides.push(position.position.clone());

@@ -1,19 +1,104 @@
 //! What an agent holds in a conflict.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::Kind;
 use crate::finding::{SCORE_MAX, Vocabulary, Wrong, steady};
 use crate::{finding, plain};
 
+/// The value of a position: a JSON number in a numeric conflict, a text in every other.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum PositionValue {
+    /// In a numeric conflict.
+    Number(f64),
+    /// In every other conflict. Agents that hold the same have the same text.
+    Text(String),
+}
+
+impl PositionValue {
+    /// The number, also of a text that is one.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+impl Serialize for PositionValue {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            // As people write it: 35, not 35.0.
+            #[allow(clippy::cast_possible_truncation, reason = "whole and within SCORE_MAX")]
+            Self::Number(value) if value.fract() == 0.0 && value.abs() <= SCORE_MAX => {
+                to.serialize_i64(*value as i64)
+            }
+            Self::Number(value) => to.serialize_f64(*value),
+            Self::Text(text) => to.serialize_str(text),
+        }
+    }
+}
+
+impl fmt::Display for PositionValue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(value) => out.pad(&plain::number(*value)),
+            Self::Text(text) => out.pad(text),
+        }
+    }
+}
+
+impl From<f64> for PositionValue {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for PositionValue {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for PositionValue {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&String> for PositionValue {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl PartialEq<str> for PositionValue {
+    fn eq(&self, other: &str) -> bool {
+        match self {
+            Self::Number(value) => plain::number(*value) == other,
+            Self::Text(text) => text == other,
+        }
+    }
+}
+
+impl PartialEq<&str> for PositionValue {
+    fn eq(&self, other: &&str) -> bool {
+        *self == **other
+    }
+}
+
 /// What an agent holds, how surely and why.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Position {
     /// Who.
     pub agent: String,
-    /// What. Those who hold the same have the same text here.
-    pub position: String,
+    /// What. Agents that hold the same have the same value here.
+    pub position: PositionValue,
     /// How surely, from 0 to 1; nothing if it does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
@@ -31,7 +116,12 @@ pub(crate) const ABSENT: &str = "absent";
 ///
 /// # Errors
 /// When nobody can hold that in such a conflict.
-pub fn read(kind: Kind, said: &Value, known: &[String], words: &Vocabulary) -> Result<String, Wrong> {
+pub fn read(
+    kind: Kind,
+    said: &Value,
+    known: &[PositionValue],
+    words: &Vocabulary,
+) -> Result<PositionValue, Wrong> {
     const PATH: &str = "revised_position";
     let text = match said {
         Value::String(text) => text.trim().to_owned(),
@@ -43,22 +133,26 @@ pub fn read(kind: Kind, said: &Value, known: &[String], words: &Vocabulary) -> R
         let place = list.iter().position(|one| plain::words(one) == plain::words(&text));
         place.map(|at| list[at].clone()).ok_or_else(|| finding::not_in(PATH, &text, list))
     };
-    match kind {
-        Kind::Numeric => match plain::amount(said) {
-            Some(amount) if amount.abs() <= SCORE_MAX => Ok(plain::number(steady(amount))),
-            Some(_) => Err(Wrong::new(PATH, format!("is not within -{SCORE_MAX} and {SCORE_MAX}"))),
-            None => Err(Wrong::new(PATH, format!("is `{text}`, no number"))),
-        },
-        Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()]),
-        Kind::Severity => in_list(&words.severities),
-        Kind::Categorical if words.recommendations.is_empty() => Ok(in_list(known).unwrap_or(text)),
-        Kind::Categorical => in_list(&words.recommendations),
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    let text = match kind {
+        Kind::Numeric => {
+            return match plain::amount(said) {
+                Some(amount) if amount.abs() <= SCORE_MAX => Ok(PositionValue::Number(steady(amount))),
+                Some(_) => Err(Wrong::new(PATH, format!("is not within -{SCORE_MAX} and {SCORE_MAX}"))),
+                None => Err(Wrong::new(PATH, format!("is `{text}`, not a number"))),
+            };
+        }
+        Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,
+        Kind::Severity => in_list(&words.severities)?,
+        Kind::Categorical if words.recommendations.is_empty() => in_list(&known).unwrap_or(text),
+        Kind::Categorical => in_list(&words.recommendations)?,
         Kind::Factual => {
             let mut values: Vec<Value> = known.iter().map(|one| Value::String(one.clone())).collect();
             values.push(Value::String(text.clone()));
             let keys = plain::keys(&values);
             let same = keys.iter().take(known.len()).position(|key| Some(key) == keys.last());
-            Ok(same.map_or(text, |at| known[at].clone()))
+            same.map_or(text, |at| known[at].clone())
         }
-    }
+    };
+    Ok(PositionValue::Text(text))
 }

@@ -20,7 +20,7 @@ fn ballot(text: &str) -> Ballot {
 }
 
 fn question(text: &str) -> Question {
-    Question { name: "q".into(), ballots: text.split(", ").map(ballot).collect() }
+    Question { ballots: text.split(", ").map(ballot).collect(), ..Question::default() }
 }
 
 fn count(rule: Rule, text: &str) -> Tally {
@@ -34,7 +34,7 @@ fn near(found: f64, expected: f64) {
 #[test]
 fn a5_majority_counts_heads() {
     let counted = count(Rule::Majority, "x a 0.1, y a 0.1, z b 0.9");
-    assert_eq!((counted.choice.as_str(), counted.is_tie()), ("a", false));
+    assert_eq!((counted.choice.as_deref(), counted.is_tie()), (Some("a"), false));
     near(counted.share(), 2.0 / 3.0);
     assert_eq!(counted.minority().map(|ballot| ballot.voter.as_str()).collect::<Vec<_>>(), ["z"]);
 }
@@ -42,7 +42,7 @@ fn a5_majority_counts_heads() {
 #[test]
 fn a5_confidence_counts_what_voters_are_sure_of() {
     let counted = count(Rule::Confidence, "x a 0.9, y b 0.5, z b 0.3");
-    assert_eq!(counted.choice, "a", "two who are unsure do not outvote one who is sure");
+    assert_eq!(counted.choice.as_deref(), Some("a"), "two who are unsure do not outvote one who is sure");
     near(counted.share(), 0.9 / 1.7);
     near(counted.margin(), 0.1 / 1.7);
 }
@@ -58,7 +58,7 @@ fn a5_who_states_no_confidence_counts_as_the_mean_of_the_others() {
 fn a5_log_odds_are_probabilities() {
     // 9 : (7/3)² = 9 : 49/9.
     let counted = count(Rule::LogOdds, "x a 0.9, y b 0.7, z b 0.7");
-    assert_eq!(counted.choice, "a");
+    assert_eq!(counted.choice.as_deref(), Some("a"));
     near(counted.share(), 9.0 / (9.0 + 49.0 / 9.0));
     // Three choices: 0.5·2/0.5 = 2, 0.4·2/0.6 = 4/3, 0.3·2/0.7 = 6/7.
     near(count(Rule::LogOdds, "x a 0.5, y b 0.4, z c 0.3").share(), 2.0 / (2.0 + 4.0 / 3.0 + 6.0 / 7.0));
@@ -69,7 +69,7 @@ fn a5_log_odds_are_probabilities() {
 #[test]
 fn a5_borda_finds_what_nobody_minds() {
     let counted = count(Rule::Borda, "v a>b>c, w a>b>c, x a>b>c, y b>c>a, z b>c>a");
-    assert_eq!(counted.choice, "b", "a has the majority, but is the last choice of two");
+    assert_eq!(counted.choice.as_deref(), Some("b"), "a has the majority, but is the last choice of two");
     let shares: Vec<(&str, f64)> =
         counted.shares.iter().map(|share| (share.choice.as_str(), share.share * 15.0)).collect();
     assert_eq!(shares, [("b", 7.0), ("a", 6.0), ("c", 2.0)]);
@@ -79,15 +79,72 @@ fn a5_borda_finds_what_nobody_minds() {
 }
 
 #[test]
-fn a5_a_tie_is_shown_and_broken_the_same_way_always() {
-    // 0.7 + 0.2 is not 0.9 in binary; it is a tie all the same. More ballots win it.
+fn n18_a_tie_has_no_winner() {
+    // 0.7 + 0.2 is not 0.9 in binary; it is a tie all the same.
     let counted = count(Rule::Confidence, "x a 0.9, y b 0.7, z b 0.2");
-    assert_eq!((counted.tied.as_slice(), counted.choice.as_str()), (&["b".into(), "a".into()][..], "b"));
-    // Then the surest voter, then the name.
-    assert_eq!(count(Rule::Majority, "x a 0.5, y b 0.6").choice, "b");
-    assert_eq!(count(Rule::Majority, "x b 0.5, y a 0.5").choice, "a");
-    assert!(count(Rule::Reliability, "x b, y a").is_tie());
+    assert_eq!((counted.tied.as_slice(), counted.choice), (&["b".into(), "a".into()][..], None));
+    for rule in Rule::ALL {
+        let counted = count(rule, "x b 0.5, y a 0.5");
+        assert_eq!(
+            (counted.choice.as_deref(), counted.tied),
+            (None, vec!["a".to_owned(), "b".to_owned()]),
+            "{rule:?}"
+        );
+    }
     assert!(!count(Rule::Majority, "x a, y a").is_tie());
+}
+
+#[test]
+fn n18_only_a_declared_tie_break_breaks_a_tie_and_it_is_named() {
+    let broken = |tie_break: TieBreak, rule: Rule, text: &str| {
+        let mut question = question(text);
+        question.options = ["z", "b", "a"].map(str::to_owned).to_vec();
+        let counting = Counting { rule, tie_break: Some(tie_break) };
+        let counted = tally(counting, &[question]).expect("countable").remove(0);
+        assert_eq!(counted.tie_break.is_some(), counted.choice.is_some(), "it is named where it decides");
+        assert!(
+            counted.choice.is_none()
+                || counted.choice.as_ref() == counted.shares.first().map(|one| &one.choice)
+        );
+        assert!(counted.is_tie(), "a broken tie is shown as well");
+        counted.choice.unwrap_or_default()
+    };
+    let three = "x a 0.9, y b 0.7, z b 0.2";
+    assert_eq!(broken(TieBreak::MostVoters, Rule::Confidence, three), "b");
+    assert_eq!(broken(TieBreak::HighestConfidence, Rule::Confidence, three), "a");
+    assert_eq!(broken(TieBreak::FirstListed, Rule::Confidence, three), "b");
+    assert_eq!(broken(TieBreak::LastListed, Rule::Confidence, three), "a");
+    assert_eq!(broken(TieBreak::MostVoters, Rule::Majority, "x a 0.5, y b 0.6"), "", "one ballot each");
+    assert_eq!(broken(TieBreak::HighestConfidence, Rule::Majority, "x a 0.5, y b 0.5"), "");
+    let counting = Counting { rule: Rule::Majority, tie_break: Some(TieBreak::LastListed) };
+    let clear = tally(counting, &[question("x a, y a, z b")]).expect("countable").remove(0);
+    assert_eq!((clear.choice.as_deref(), clear.tie_break), (Some("a"), None), "there was no tie to break");
+    assert_eq!(TieBreak::ALL.map(|one| TieBreak::of_name(one.as_str())), TieBreak::ALL.map(Some));
+}
+
+#[test]
+fn n2_the_words_of_an_agreement_match_its_numbers() {
+    let words = |counting: Counting, text: &str| {
+        let counted = tally(counting, &[question(text)]).expect("countable").remove(0);
+        Agreement::of(Some(&counted)).to_string()
+    };
+    let by = |rule: Rule, text: &str| words(rule.into(), text);
+    assert_eq!(by(Rule::Confidence, "x a 0.9, y a 0.1"), "unanimous");
+    assert_eq!(by(Rule::Confidence, "v a 0.9, w a 0.9, x a 0.9, y a 0.9, z b 1"), "majority 4 of 5");
+    assert_eq!(by(Rule::Confidence, "x yes 1, y no 0.4, z no 0.4"), "contested: 1 of 3, by weight");
+    assert_eq!(by(Rule::Confidence, "w a 0.9, x a 0.9, y b 0.4, z b 0.4"), "contested: 2 of 4, by weight");
+    assert_eq!(by(Rule::Majority, "v a, w a, x b, y c, z d"), "contested: 2 of 5, by plurality");
+    assert_eq!(
+        by(Rule::Borda, "v a>b>c, w a>b>c, x a>b>c, y b>c>a, z b>c>a"),
+        "contested: 2 of 5, by points"
+    );
+    assert_eq!(by(Rule::Majority, "x a, y b"), "tied");
+    assert_eq!(by(Rule::Majority, "x a"), "not comparable (only one recommendation given)");
+    assert_eq!(Agreement::of(None).to_string(), "not comparable (no recommendations given)");
+    let first = Counting { rule: Rule::Majority, tie_break: Some(TieBreak::FirstListed) };
+    assert_eq!(words(first, "x a, y b"), "contested: 1 of 2, by tie-break first-listed");
+    let most = Counting { rule: Rule::Confidence, tie_break: Some(TieBreak::MostVoters) };
+    assert_eq!(words(most, "x a 0.9, y b 0.7, z b 0.2"), "majority 2 of 3, by tie-break most-voters");
 }
 
 #[test]
@@ -112,17 +169,30 @@ fn a5_numbers_merge_to_the_weighted_median() {
 
 #[test]
 fn a5_the_smallest_change_is_named() {
-    let of = |rule, text| flip(rule, &[question(text)], 0);
+    let of = |rule: Rule, text| flip(rule, &[question(text)], 0);
     let flipped = |to: &str, voters: &[&str]| {
-        Some(Flip { to: to.into(), voters: voters.iter().map(|voter| (*voter).to_owned()).collect() })
+        let voters = voters.iter().map(|voter| (*voter).to_owned()).collect();
+        Some(Flip { to: to.into(), voters, smallest: true })
     };
     assert_eq!(of(Rule::Confidence, "w a 0.9, x a 0.2, y b 0.5, z b 0.1"), flipped("b", &["w"]));
-    // One of three would leave a tie of 2 : 2, which the name breaks for a; two are needed.
+    // One of three would leave a tie of 2 : 2, which is no decision; two are needed.
     assert_eq!(of(Rule::Majority, "v a, w a, x a, y b"), flipped("b", &["v", "w"]));
-    // The nearest rival is found also if it is not the second.
-    assert_eq!(of(Rule::Majority, "v a, w a, x c, y c, z b"), flipped("c", &["v"]));
+    assert_eq!(of(Rule::Majority, "u a, v a, w a, x c, y c, z b"), flipped("c", &["u"]));
     assert_eq!(of(Rule::Majority, "x a, y a"), None);
     assert_eq!(of(Rule::Borda, "w a>b, x a>b, y b>a"), flipped("b", &["w"]));
+    // A tie has no winner to defend: whoever changes sides decides.
+    assert_eq!(of(Rule::Majority, "x a 0.4, y b 0.6"), flipped("b", &["x"]));
+    // One voter of a third choice does it, where three of the winner's would be needed.
+    let text = "p c 0.55, q b 0.5, r a 0.2, s a 0.2, t a 0.2, u a 0.2, v a 0.2";
+    assert_eq!(of(Rule::Confidence, text), flipped("c", &["q"]));
+}
+
+#[test]
+fn a5_a_change_in_a_large_panel_is_one_that_suffices() {
+    let ballots = (0..60).map(|at| format!("v{at:02} {} 0.5", if at < 40 { "a" } else { "b" }));
+    let questions = [question(&ballots.collect::<Vec<_>>().join(", "))];
+    let found = flip(Rule::Majority, &questions, 0).expect("b was named");
+    assert_eq!((found.to.as_str(), found.voters.len(), found.smallest), ("b", 11, false));
 }
 
 #[test]
@@ -153,8 +223,24 @@ fn ballots() -> impl Strategy<Value = Vec<Ballot>> {
     })
 }
 
+/// As many as every set of them can be tried.
+fn few_ballots() -> impl Strategy<Value = Vec<Ballot>> {
+    ballots().prop_map(|mut ballots| {
+        ballots.truncate(6);
+        ballots
+    })
+}
+
+fn tie_breaks() -> impl Strategy<Value = Option<TieBreak>> {
+    prop::option::of(prop::sample::select(TieBreak::ALL.to_vec()))
+}
+
 fn questions() -> impl Strategy<Value = Vec<Question>> {
-    let named = |(at, ballots): (usize, Vec<Ballot>)| Question { name: format!("q{at}"), ballots };
+    let named = |(at, ballots): (usize, Vec<Ballot>)| Question {
+        name: format!("q{at}"),
+        ballots,
+        ..Question::default()
+    };
     prop::collection::vec(ballots(), 1..6)
         .prop_map(move |all| all.into_iter().enumerate().map(named).collect())
 }
@@ -206,8 +292,8 @@ proptest! {
     fn a5_what_all_choose_wins_under_every_rule(mut ballots in ballots()) {
         ballots.iter_mut().for_each(|ballot| ballot.choice = "same".into());
         for rule in Rule::ALL {
-            let counted = tally(rule, &[Question { name: "q".into(), ballots: ballots.clone() }]).expect("countable");
-            prop_assert_eq!(counted[0].choice.as_str(), "same");
+            let counted = tally(rule, &[Question { ballots: ballots.clone(), ..Question::default() }]).expect("countable");
+            prop_assert_eq!(counted[0].choice.as_deref(), Some("same"));
             prop_assert!((counted[0].share() - 1.0).abs() < 1e-9 && !counted[0].is_tie());
         }
     }
@@ -218,39 +304,66 @@ proptest! {
         let mut scaled = ballots.clone();
         scaled.iter_mut().for_each(|ballot| ballot.confidence = ballot.confidence.map(|sure| sure * scale));
         prop_assume!(ballots.iter().any(|ballot| ballot.confidence.is_some()));
-        let of = |ballots| tally(Rule::Confidence, &[Question { name: "q".into(), ballots }]).expect("countable").remove(0);
+        let of = |ballots| tally(Rule::Confidence, &[Question { ballots, ..Question::default() }]).expect("countable").remove(0);
         let (one, other) = (of(ballots), of(scaled));
         prop_assert_eq!(one.choice, other.choice);
         prop_assert_eq!(one.tied.len(), other.tied.len());
     }
 
     #[test]
-    fn a5_a_flip_flips_and_none_is_smaller(ballots in ballots()) {
-        let questions = [Question { name: "q".into(), ballots }];
-        for rule in [Rule::Majority, Rule::Confidence] {
-            let counted = tally(rule, &questions).expect("countable").remove(0);
-            let Some(found) = flip(rule, &questions, 0) else {
-                prop_assert!(counted.shares.len() == 1);
-                continue;
-            };
-            let moved = |voters: &[String], to: &str| {
-                let mut moved = questions.clone();
-                let movers = moved[0].ballots.iter_mut().filter(|ballot| voters.contains(&ballot.voter));
-                movers.for_each(|ballot| to.clone_into(&mut ballot.choice));
-                tally(rule, &moved).expect("countable").remove(0).choice
-            };
-            prop_assert_eq!(&moved(&found.voters, &found.to), &found.to);
-            let supporters: Vec<&String> =
-                counted.ballots.iter().filter(|one| one.choice == counted.choice).map(|one| &one.voter).collect();
-            // No smaller set of the winner's voters would have done it, whichever they are.
-            for set in 0_u32..(1 << supporters.len()) {
-                let chosen = |at: &usize| set & (1 << at) != 0;
-                let voters: Vec<String> =
-                    (0..supporters.len()).filter(chosen).map(|at| supporters[at].clone()).collect();
-                if voters.len() < found.voters.len() {
-                    for rival in counted.shares.iter().skip(1) {
-                        prop_assert_ne!(&moved(&voters, &rival.choice), &rival.choice);
+    fn a5_a_flip_is_the_smallest_of_all_sets(ballots in few_ballots(), tie_break in tie_breaks()) {
+        let options = ["d", "b", "a", "c"].map(str::to_owned).to_vec();
+        let questions = [Question { options, ballots, ..Question::default() }];
+        for rule in Rule::ALL {
+            let counting = Counting { rule, tie_break };
+            let winner = |questions: &[Question]| tally(counting, questions).expect("countable").remove(0);
+            let counted = winner(&questions);
+            // Brute force: every set of voters, moved to every other choice.
+            let mut smallest: Option<usize> = None;
+            for set in 1_u32..(1 << questions[0].ballots.len()) {
+                for rival in counted.shares.iter().filter(|one| Some(&one.choice) != counted.choice.as_ref()) {
+                    let mut moved = questions.clone();
+                    let movers = moved[0].ballots.iter_mut().enumerate().filter(|(at, _)| set & (1 << at) != 0);
+                    movers.for_each(|(_, ballot)| rival.choice.clone_into(&mut ballot.choice));
+                    if winner(&moved).choice.as_ref() == Some(&rival.choice) {
+                        let size = set.count_ones() as usize;
+                        smallest = Some(smallest.map_or(size, |least| least.min(size)));
                     }
+                }
+            }
+            let found = flip(counting, &questions, 0);
+            prop_assert_eq!(found.as_ref().map(|flip| flip.voters.len()), smallest);
+            if let Some(found) = found {
+                let mut moved = questions.clone();
+                let movers = moved[0].ballots.iter_mut().filter(|ballot| found.voters.contains(&ballot.voter));
+                movers.for_each(|ballot| found.to.clone_into(&mut ballot.choice));
+                prop_assert_eq!(winner(&moved).choice, Some(found.to));
+                prop_assert!(found.smallest);
+            }
+        }
+    }
+
+    #[test]
+    fn n2_an_agreement_says_what_the_ballots_say(ballots in ballots(), tie_break in tie_breaks()) {
+        let question = Question { ballots, ..Question::default() };
+        for rule in Rule::ALL {
+            let counted = tally(Counting { rule, tie_break }, std::slice::from_ref(&question)).expect("countable").remove(0);
+            let voters = |choice: &str| question.ballots.iter().filter(|one| one.choice == choice).count();
+            let all = question.ballots.len();
+            let held = counted.choice.as_deref().map(voters);
+            match Agreement::of(Some(&counted)) {
+                Agreement::Unanimous { held: found, of } => prop_assert!(all > 1 && held == Some(all) && (found, of) == (all, all)),
+                Agreement::Majority { held: found, of, .. } => {
+                    prop_assert!(held == Some(found) && of == all && 2 * found > of && found < of);
+                }
+                Agreement::Contested { held: found, of, .. } => {
+                    prop_assert!(held == Some(found) && of == all && 2 * found <= of);
+                }
+                Agreement::Tied { between, of } => {
+                    prop_assert!(held.is_none() && between.len() > 1 && of == all && between == counted.tied);
+                }
+                Agreement::NotComparable { reason } => {
+                    prop_assert!(all == 1 && reason == Incomparable::OneRecommendation);
                 }
             }
         }

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::outcome::{Decision, Outcome};
 use super::vote::question_of;
-use crate::count::{self, Question, Rule, Tally};
+use crate::conflict::PositionValue;
+use crate::count::{self, Agreement, Counting, Question, Rule, Tally};
 use crate::finding::steady;
 
 /// A conflict under every rule.
@@ -14,8 +15,8 @@ pub struct Compared {
     pub id: String,
     /// What it is about.
     pub topic: String,
-    /// What stands.
-    pub position: String,
+    /// What stands; `None` for a tie.
+    pub position: Option<PositionValue>,
     /// Under each rule; none for numbers, which are merged.
     pub rules: Vec<Counted>,
     /// Whether, after the discussion, two rules come to different choices, or one to a tie.
@@ -36,10 +37,12 @@ pub struct Counted {
 /// What ballots come to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Choice {
-    /// What wins, if need be by the order in which ties are broken.
-    pub choice: String,
-    /// Its share.
+    /// What wins; `None` for a tie that no declared tie-break decides.
+    pub choice: Option<String>,
+    /// Its share, or that of each of the tied.
     pub share: f64,
+    /// How far the agents agree by that rule.
+    pub agreement: Agreement,
     /// Those that share the first place, if several do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<String>,
@@ -51,15 +54,20 @@ pub fn compare(outcome: &Outcome) -> Vec<Compared> {
     let decisions: Vec<&Decision> = outcome.every_decision().collect();
     let choices: Vec<&Decision> =
         decisions.iter().copied().filter(|one| !one.conflict.is_numeric()).collect();
-    let before: Vec<Question> =
-        choices.iter().map(|one| question_of(&one.conflict.key, &one.conflict.positions, None)).collect();
+    let before: Vec<Question> = choices
+        .iter()
+        .map(|one| question_of(&one.conflict, &one.options, &one.conflict.positions, None))
+        .collect();
     let after: Vec<Question> = choices
         .iter()
-        .map(|one| question_of(&one.conflict.key, &one.positions, Some(&one.rankings)))
+        .map(|one| question_of(&one.conflict, &one.options, &one.positions, Some(&one.rankings)))
         .collect();
     let counted: Vec<(Rule, Vec<Tally>, Vec<Tally>)> = Rule::ALL
         .into_iter()
-        .filter_map(|rule| Some((rule, count::tally(rule, &before).ok()?, count::tally(rule, &after).ok()?)))
+        .filter_map(|rule| {
+            let counting = Counting { rule, ..outcome.counting() };
+            Some((rule, count::tally(counting, &before).ok()?, count::tally(counting, &after).ok()?))
+        })
         .collect();
     let mut place = 0..;
     let compared = |decision: &&Decision| {
@@ -74,7 +82,7 @@ pub fn compare(outcome: &Outcome) -> Vec<Compared> {
             .collect();
         let first = rules.first().map(|one| one.after.choice.clone());
         let differ =
-            rules.iter().any(|one| !one.after.tied.is_empty() || Some(&one.after.choice) != first.as_ref());
+            rules.iter().any(|one| one.after.choice.is_none() || Some(&one.after.choice) != first.as_ref());
         Compared {
             id: decision.id.clone(),
             topic: decision.conflict.topic.clone(),
@@ -87,5 +95,10 @@ pub fn compare(outcome: &Outcome) -> Vec<Compared> {
 }
 
 fn choice(tally: &Tally) -> Choice {
-    Choice { choice: tally.choice.clone(), share: steady(tally.share()), tied: tally.tied.clone() }
+    Choice {
+        choice: tally.choice.clone(),
+        share: steady(tally.share()),
+        agreement: Agreement::of(Some(tally)),
+        tied: if tally.choice.is_none() { tally.tied.clone() } else { Vec::new() },
+    }
 }

@@ -11,10 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::message::{self, Message, MessageType};
 use super::reply::{self, Reply};
-use super::state::{Change, Dispute, Question, name_of};
-use super::vote;
+use super::state::{Change, Question, name_of};
 use super::{Phase, Step};
-use crate::conflict::Position;
+use crate::conflict::{Position, PositionValue};
 use crate::finding::Wrong;
 
 /// Something said beside an answer.
@@ -48,12 +47,11 @@ impl Step<'_> {
     /// Which conflicts are discussed in a round, and by whom.
     fn choose(&self) -> Vec<(usize, Vec<String>)> {
         let most = self.spec.limits.messages as usize;
-        let silent = self.state.silent();
         let mut left = most;
         let mut chosen: Vec<(usize, Vec<String>)> = Vec::new();
         for (place, dispute) in self.state.disputes.iter().enumerate() {
             let mut talk: Vec<&Position> =
-                dispute.positions.iter().filter(|one| !silent.contains(one.agent.as_str())).collect();
+                dispute.positions.iter().filter(|one| !self.state.is_out(&one.agent, place)).collect();
             if dispute.agreed.is_some() || talk.len() < 2 {
                 continue;
             }
@@ -95,7 +93,9 @@ impl Step<'_> {
                     self.state.notes.push(format!("{to} did not answer {from}'s question: {text}"));
                 }
             }
-            let agreed = agreed(&self.state.disputes[*place], replies, self.spread(*place));
+        }
+        for (place, replies) in &all {
+            let agreed = self.agreed(*place, replies);
             self.state.disputes[*place].agreed = agreed.map(|position| (round, position));
         }
         self.publish_asides(asides, round);
@@ -258,45 +258,12 @@ impl Step<'_> {
         let said = self.state.messages.iter().filter(|message| message.round > 0).count();
         format!("M{}", said + 1)
     }
-
-    /// How far apart the numbers of a conflict may be.
-    pub(super) fn spread(&self, place: usize) -> f64 {
-        vote::spread(self.spec, &self.state.disputes[place].conflict)
-    }
 }
 
-fn contents(place: usize, position: &str, reasoning: &str) -> Map<String, Value> {
+fn contents(place: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
     Map::from_iter([
         ("conflict".to_owned(), Value::String(name_of(place))),
-        ("position".to_owned(), Value::String(position.to_owned())),
+        ("position".to_owned(), json!(position)),
         ("reasoning".to_owned(), Value::String(reasoning.to_owned())),
     ])
-}
-
-/// What was agreed on: at least two answered, all of them but one at most agree with a peer, and what those who answered
-/// hold has come together but for one at most; or nothing is held but one thing.
-fn agreed(dispute: &Dispute, replies: &BTreeMap<String, Reply>, spread: f64) -> Option<String> {
-    if replies.len() < 2 {
-        return None;
-    }
-    let willing = replies.values().filter(|reply| reply.agrees).count() + 1 >= replies.len();
-    let answered: Vec<&Position> =
-        dispute.positions.iter().filter(|one| replies.contains_key(&one.agent)).collect();
-    let all: Vec<&Position> = dispute.positions.iter().collect();
-    if dispute.conflict.is_numeric() {
-        let together = |positions: &[&Position]| vote::distance(positions) <= spread;
-        let met = together(&all) || willing && together(&answered);
-        return met
-            .then(|| vote::merged(&dispute.positions))
-            .flatten()
-            .map(|merged| crate::plain::number(merged.value));
-    }
-    let holders = |position: &str| answered.iter().filter(|one| one.position == position).count();
-    let first = &all.first()?.position;
-    if all.iter().all(|one| one.position == *first) {
-        return Some(first.clone());
-    }
-    let most = answered.iter().max_by_key(|one| holders(&one.position))?;
-    let enough = holders(&most.position) >= 2 && holders(&most.position) + 1 >= answered.len();
-    (willing && enough).then(|| most.position.clone())
 }

@@ -10,8 +10,8 @@ use super::spec::NotAsked;
 use super::state::{Change, Missing};
 use super::synthesis::Synthesis;
 use super::{Out, Phase, Step};
-use crate::conflict::{Conflict, Kind, Position};
-use crate::count::{Flip, Rule, Share};
+use crate::conflict::{Conflict, Kind, Position, PositionValue};
+use crate::count::{Agreement, Counting, Flip, Rule, Share, TieBreak};
 use crate::finding::Finding;
 
 /// What was decided, and on what grounds.
@@ -28,12 +28,27 @@ pub struct Outcome {
     pub further: Vec<Decision>,
     /// How votes were counted.
     pub rule: Rule,
+    /// The tie-break that was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie_break: Option<TieBreak>,
     /// All that was gathered.
     #[serde(flatten)]
     pub gathered: Gathered,
 }
 
 impl Outcome {
+    /// Whether there is a recommendation: a tie is none, and neither are findings without one.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.synthesis.recommendation.is_some()
+    }
+
+    /// The rule in force, with the declared tie-break.
+    #[must_use]
+    pub fn counting(&self) -> Counting {
+        Counting { rule: self.rule, tie_break: self.tie_break }
+    }
+
     /// Every conflict and how it was settled, those beyond the limit last.
     pub fn every_decision(&self) -> impl Iterator<Item = &Decision> {
         self.decisions.iter().chain(&self.further)
@@ -99,7 +114,7 @@ pub enum How {
     },
     /// By the vote.
     Voted,
-    /// By the vote, which was a tie.
+    /// Not: the vote was a tie, and no declared tie-break decided it.
     Tied,
     /// Numbers were merged.
     Merged,
@@ -115,8 +130,14 @@ pub struct Decision {
     pub conflict: Conflict,
     /// How it was settled.
     pub how: How,
-    /// What stands.
-    pub position: String,
+    /// What stands; `None` for a tie.
+    pub position: Option<PositionValue>,
+    /// How far the agents agree; `None` for numbers, which are merged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
+    /// The declared choices in their order; empty where any may be named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// How that came, in a sentence.
     pub resolution: String,
     /// In how many rounds it was discussed.
@@ -138,14 +159,14 @@ pub struct Decision {
     /// The shares, the greatest first; none for numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
-    /// What would have stood without discussion.
-    pub before: String,
+    /// What would have stood without discussion, by the same rule and tie-break; `None` for a tie.
+    pub before: Option<PositionValue>,
     /// The shares without discussion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares_before: Vec<Share>,
-    /// Those who hold something else, with their reasons; of numbers, those further away than the allowed spread.
+    /// Those who hold something else than what stands, with their reasons; of numbers, those further away than the allowed spread.
     pub minority: Vec<Position>,
-    /// The fewest voters who, had they voted otherwise, would have changed the outcome.
+    /// The smallest set of voters who, had they voted otherwise, would have changed the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_change: Option<Flip>,
 }
@@ -186,6 +207,7 @@ impl Step<'_> {
             decisions,
             further,
             rule: self.spec.rule,
+            tie_break: self.spec.tie_break,
             gathered: self.gathered(),
         }
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::Dispute;
-use crate::conflict::read_position;
+use crate::conflict::{PositionValue, read_position};
 use crate::finding::{Vocabulary, Wrong, check_confidence, read_answer, steady};
 use crate::tokens::{self, Count};
 
@@ -49,7 +49,7 @@ pub(crate) struct Asking {
 /// The answer as it counts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Reply {
-    pub(crate) position: String,
+    pub(crate) position: PositionValue,
     pub(crate) confidence: Option<f64>,
     pub(crate) agrees: bool,
     pub(crate) reasoning: String,
@@ -61,6 +61,20 @@ pub(crate) struct Reply {
     pub(crate) clarification: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ranking: Vec<String>,
+}
+
+/// The longest reason for which an agent declines that is kept.
+const REASON_CHARS_MAX: usize = 1_000;
+
+/// Why an agent states that it cannot answer: `{"error": "…"}` in place of a finding or a reply.
+pub(crate) fn declined(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Declined {
+        error: String,
+    }
+    let Declined { error } = read_answer(body).ok()?;
+    Some(error.chars().take(REASON_CHARS_MAX).collect())
 }
 
 /// Reads what an agent answered on a dispute.
@@ -96,13 +110,14 @@ pub(crate) fn read(
     let mut ranking = Vec::new();
     for one in &written.ranking {
         let ranked = read_position(conflict.kind, one, &known, words)
-            .map_err(|wrong| Wrong::new("ranking", wrong.why))?;
+            .map_err(|wrong| Wrong::new("ranking", wrong.why))?
+            .to_string();
         if ranking.contains(&ranked) {
             return Err(Wrong::new("ranking", format!("names `{ranked}` twice")));
         }
         ranking.push(ranked);
     }
-    if ranking.first().is_some_and(|first| *first != position) {
+    if ranking.first().is_some_and(|first| position != **first) {
         return Err(Wrong::new("ranking", format!("does not begin with `{position}`")));
     }
     let short = |text: String| tokens::cut(&text, limit, count).unwrap_or(text);

@@ -53,7 +53,8 @@ pub(super) fn finding(words: &Vocabulary) -> Value {
 pub(super) fn reply(conflict: &Conflict, words: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     let position = match conflict.kind {
-        Kind::Numeric => json!({"type": "number"}),
+        // A text that is a number is accepted.
+        Kind::Numeric => json!({"type": ["number", "string"], "description": "a number"}),
         Kind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
         Kind::Severity => one_of(&words.severities),
         Kind::Categorical => one_of(&words.recommendations),

@@ -36,6 +36,9 @@ pub struct Spec {
     /// How votes are counted.
     #[serde(default)]
     pub rule: count::Rule,
+    /// How a tie is broken; without it a tie is no decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie_break: Option<count::TieBreak>,
     /// The words that findings may use.
     #[serde(default)]
     pub words: Vocabulary,
@@ -153,6 +156,7 @@ impl Spec {
             not_asked: Vec::new(),
             conflicts: conflict::Rule::general(),
             rule: count::Rule::default(),
+            tie_break: None,
             words: Vocabulary::default(),
             score: None,
             limits: Limits::default(),
@@ -202,6 +206,21 @@ impl Spec {
         let spec: Self = read_object(Value::Object(said).to_string().as_bytes())?;
         spec.check()?;
         Ok(spec)
+    }
+
+    /// The rule in force, with the declared tie-break.
+    #[must_use]
+    pub fn counting(&self) -> count::Counting {
+        count::Counting { rule: self.rule, tie_break: self.tie_break }
+    }
+
+    /// The declared choices of a conflict in their order; empty where any may be named.
+    pub(crate) fn options(&self, kind: conflict::Kind) -> &[String] {
+        match kind {
+            conflict::Kind::Categorical => &self.words.recommendations,
+            conflict::Kind::Severity => &self.words.severities,
+            conflict::Kind::Numeric | conflict::Kind::Presence | conflict::Kind::Factual => &[],
+        }
     }
 
     /// How many findings there must be.

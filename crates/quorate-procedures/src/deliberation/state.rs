@@ -1,6 +1,6 @@
 //! Where a deliberation stands. It is stored after every step: whoever reads it back goes on from there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::figures::Figures;
 use super::message::Message;
 use super::reply::Reply;
-use crate::conflict::{Conflict, Position};
+use crate::conflict::{Conflict, Position, PositionValue};
 use crate::finding::Finding;
 
 /// What tells one question to an agent from all others. The same in every run.
@@ -101,7 +101,7 @@ pub(crate) struct Dispute {
     /// How many rounds it was discussed in.
     pub(crate) rounds: u32,
     /// The round in which it was resolved, and what was agreed on.
-    pub(crate) agreed: Option<(u32, String)>,
+    pub(crate) agreed: Option<(u32, PositionValue)>,
     pub(crate) changes: Vec<Change>,
     /// Questions that wait for their answer in the next round.
     pub(crate) questions: Vec<Question>,
@@ -125,9 +125,9 @@ pub struct Change {
     /// Whose.
     pub agent: String,
     /// What it held.
-    pub from: String,
+    pub from: PositionValue,
     /// What it holds.
-    pub to: String,
+    pub to: PositionValue,
     /// How sure it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_from: Option<f64>,
@@ -195,9 +195,11 @@ impl State {
         self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))
     }
 
-    /// Those who are not asked any more.
-    pub(crate) fn silent(&self) -> BTreeSet<&str> {
-        self.missing.iter().map(|one| one.agent.as_str()).collect()
+    /// Whether an agent failed in this conflict and is not asked about it any more. It stays in all other conflicts.
+    pub(crate) fn is_out(&self, agent: &str, place: usize) -> bool {
+        let name = name_of(place);
+        let mut failed = self.missing.iter().filter(|one| one.agent == agent);
+        failed.any(|one| one.conflict.as_ref().is_none_or(|conflict| *conflict == name))
     }
 }
 

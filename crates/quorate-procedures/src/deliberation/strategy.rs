@@ -86,7 +86,7 @@ fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> Need {
         let conflict = all.iter().find(|one| issue.conflict.as_ref() == Some(&one.id));
         let is_agreed = conflict.is_none_or(|one| {
             matches!(one.how, How::Agreed { .. })
-                || one.positions.iter().all(|held| is_severe(&held.position))
+                || one.positions.iter().all(|held| is_severe(&held.position.to_string()))
         });
         return if is_agreed { Need::MustHave } else { Need::ShouldHave };
     }

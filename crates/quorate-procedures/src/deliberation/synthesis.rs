@@ -2,13 +2,13 @@
 //!
 //! - The **summary** can be read aloud in some twenty seconds: the recommendation, who is against it, whose mind the discussion changed, the
 //!   score, the worst issues, what else was contested, who is missing. Everything in it is elsewhere in full.
-//! - The **recommendation** is what the vote on it came to, or what all who gave one say. Without one, what each found is told instead.
+//! - The **recommendation** is the winner of the vote on it, or of the recommendations in the findings where there was no conflict. A tie has
+//!   none. Where no agent gave one, the findings are summarised instead.
 //! - The **score** is what the conflict about it came to, or the median weighted by confidence.
-//! - **Issues** are ranked by severity (what the conflict about it came to, or the greatest that was said), then by how many flagged
+//! - **Issues** are ranked by severity (what the conflict about it came to, or the greatest that is held if there was none or a tie), then by how many flagged
 //!   them, then by the confidence of those, then by name.
 //! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without one, that of all findings.
-//! - The **agreement** is the mean share of what stands over all conflicts, 1 without any: `unanimous` from 0.999, `strong` from 0.75, `moderate`
-//!   from 0.5, else `weak`; `split` if what to do is a tie.
+//! - The **agreement** is the verdict on the recommendation, see [`crate::count::Agreement`]: over those only who gave one.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::Step;
 use super::outcome::{Decision, How};
 use super::strategy::{self, Demand};
-use crate::conflict::Kind;
-use crate::count::{self, Ballot};
-use crate::finding::{Finding, Issue, steady};
+use crate::conflict::{Kind, Position, PositionValue};
+use crate::count::{self, Agreement, Ballot, Question, Tally};
+use crate::finding::{Finding, Issue, Vocabulary, steady};
 use crate::plain;
 use crate::tokens;
 
@@ -34,8 +34,7 @@ const GIST_TOKENS: usize = 60;
 pub struct Synthesis {
     /// What to read first.
     pub summary: Vec<Sentence>,
-    /// What to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What to do; `None` if that is a tie, or no agent gave a recommendation.
     pub recommendation: Option<String>,
     /// The score that the spec names, and its range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +42,7 @@ pub struct Synthesis {
     /// How sure that is; nothing if nobody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How much the agents agree.
+    /// How far the agents agree on what to do.
     pub agreement: Agreement,
     /// The issues, the worst first.
     pub issues: Vec<RankedIssue>,
@@ -71,15 +70,6 @@ pub struct Scored {
     /// The range that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-}
-
-/// How much agents agree.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Agreement {
-    /// In a word.
-    pub level: String,
-    /// From 0 to 1.
-    pub value: f64,
 }
 
 /// An issue that one or several flagged.
@@ -112,8 +102,8 @@ impl Step<'_> {
     pub(super) fn synthesis(&self, decisions: &[Decision], further: &[Decision]) -> Synthesis {
         let all: Vec<&Decision> = decisions.iter().chain(further).collect();
         let mut summary = Vec::new();
-        let (recommendation, confidence) = self.recommendation(&all, &mut summary);
-        if recommendation.is_none() {
+        let (agreement, recommendation, confidence) = self.recommendation(&all, &mut summary);
+        if matches!(agreement, Agreement::NotComparable { .. }) && recommendation.is_none() {
             summary.extend(self.gists());
         }
         let score = self.score(&all, &mut summary);
@@ -122,7 +112,7 @@ impl Step<'_> {
         summary.extend(self.others_sentence(&all));
         summary.extend(self.missing_sentences());
         let strategy = strategy::strategy(&issues, &all, &self.spec.words, self.count);
-        Synthesis { summary, recommendation, score, confidence, agreement: agreement(&all), issues, strategy }
+        Synthesis { summary, recommendation, score, confidence, agreement, issues, strategy }
     }
 
     /// Who is missing as a whole, and who in a conflict; why is told elsewhere.
@@ -176,48 +166,95 @@ impl Step<'_> {
         self.spec.agents.iter().filter_map(|member| Some((member.id.as_str(), findings.get(&member.id)?)))
     }
 
+    /// How far the agents agree on what to do, what that is, and how sure they are of it.
     fn recommendation(
         &self,
         all: &[&Decision],
         summary: &mut Vec<Sentence>,
-    ) -> (Option<String>, Option<f64>) {
-        let everybody = || mean(self.found().filter_map(|(_, finding)| finding.confidence));
+    ) -> (Agreement, Option<String>, Option<f64>) {
         if let Some(decision) = all.iter().find(|decision| decision.conflict.kind == Kind::Categorical) {
-            let holders: Vec<_> =
-                decision.positions.iter().filter(|one| one.position == decision.position).collect();
-            let sources = holders.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
-            let (held, of) = (holders.len(), decision.positions.len());
-            let text = match decision.how {
-                How::Tied => format!("The agents are split on what to do: {}.", decision.resolution),
-                _ => {
-                    let otherwise = if decision.before == decision.position {
-                        String::new()
-                    } else {
-                        format!("; without the discussion it would have been {}", decision.before)
-                    };
-                    format!(
-                        "Recommendation: {}, held by {held} of {of} agents{otherwise}.",
-                        decision.position
-                    )
-                }
-            };
-            summary.push(Sentence { text, sources });
+            let is_held = |one: &&Position| Some(&one.position) == decision.position.as_ref();
+            let holders: Vec<&Position> = decision.positions.iter().filter(is_held).collect();
+            summary.push(self.decided_sentence(decision, &holders));
             summary.extend(self.against_sentence(decision));
             summary.extend(moves_sentence(decision));
+            summary.extend(self.abstained_sentence(decision.positions.len()));
             let sure = mean(holders.iter().filter_map(|one| one.confidence));
             let confidence = sure.map(|sure| steady(sure * decision.share));
-            return (Some(decision.position.clone()), confidence);
+            let agreement = decision.agreement.clone().unwrap_or_else(|| Agreement::of(None));
+            return (agreement, decision.position.as_ref().map(ToString::to_string), confidence);
         }
-        let given: Vec<(&str, &String)> = self
+        let given = self.given();
+        let agreement = Agreement::of(given.as_ref());
+        let Some(given) = given else {
+            return (agreement, None, mean(self.found().filter_map(|(_, finding)| finding.confidence)));
+        };
+        let (held, of) = (given.ballots.len() - given.minority().count(), given.ballots.len());
+        let text = match (&given.choice, &agreement) {
+            (None, _) => format!("No decision: tied between {}.", given.tied.join(" and ")),
+            (Some(said), Agreement::NotComparable { .. }) => {
+                format!("Recommendation: {said}, by the only agent that gave one.")
+            }
+            (Some(said), Agreement::Unanimous { .. }) => {
+                format!("Recommendation: {said}, by all {of} agents that gave one.")
+            }
+            (Some(said), _) => format!("Recommendation: {said}, held by {held} of {of} agents."),
+        };
+        let sources = given.ballots.iter().map(|ballot| self.source_of(&ballot.voter)).collect();
+        summary.push(Sentence { text, sources });
+        summary.extend(self.abstained_sentence(of));
+        let of_winner = |ballot: &&Ballot| Some(&ballot.choice) == given.choice.as_ref();
+        let sure = mean(given.ballots.iter().filter(of_winner).filter_map(|ballot| ballot.confidence));
+        (agreement, given.choice.clone(), sure.map(|sure| steady(sure * given.share())))
+    }
+
+    /// The recommendations in the findings, counted by the rule in force; `None` if there are none.
+    fn given(&self) -> Option<Tally> {
+        let mut spelled: BTreeMap<String, &String> = BTreeMap::new();
+        let mut ballots = Vec::new();
+        for (agent, finding) in self.found() {
+            let Some(said) = &finding.recommendation else { continue };
+            let choice = (*spelled.entry(plain::words(said)).or_insert(said)).clone();
+            let (voter, confidence) = (agent.to_owned(), finding.confidence);
+            ballots.push(Ballot { voter, choice, confidence, ..Ballot::default() });
+        }
+        let options = self.spec.options(Kind::Categorical).to_vec();
+        let question = Question { name: "recommendation".to_owned(), options, ballots };
+        count::tally(self.spec.counting(), &[question]).ok()?.pop()
+    }
+
+    /// What the vote on the recommendation came to.
+    fn decided_sentence(&self, decision: &Decision, holders: &[&Position]) -> Sentence {
+        let (held, of) = (holders.len(), decision.positions.len());
+        let otherwise = match &decision.before {
+            before if *before == decision.position => String::new(),
+            Some(before) => format!("; without the discussion it would have been {before}"),
+            None => "; without the discussion it would have been a tie".to_owned(),
+        };
+        let Some(position) = &decision.position else {
+            let text = format!("{}{otherwise}.", strategy::capital(&decision.resolution));
+            let sources = decision.positions.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
+            return Sentence { text, sources };
+        };
+        let text = match &decision.agreement {
+            Some(agreement @ Agreement::Contested { .. }) => {
+                format!("Recommendation: {position} ({agreement}){otherwise}.")
+            }
+            _ => format!("Recommendation: {position}, held by {held} of {of} agents{otherwise}."),
+        };
+        Sentence { text, sources: holders.iter().map(|one| self.ground_of(decision, &one.agent)).collect() }
+    }
+
+    /// Who gave no recommendation, where others did.
+    fn abstained_sentence(&self, given: usize) -> Option<Sentence> {
+        let silent: Vec<&str> = self
             .found()
-            .filter_map(|(agent, finding)| Some((agent, finding.recommendation.as_ref()?)))
+            .filter(|(_, finding)| finding.recommendation.is_none())
+            .map(|(agent, _)| agent)
             .collect();
-        let Some((_, said)) = given.first() else { return (None, everybody()) };
-        let text = format!("Recommendation: {said}, by all {} agents who gave one.", given.len());
-        summary
-            .push(Sentence { text, sources: given.iter().map(|(agent, _)| self.source_of(agent)).collect() });
-        let sure = self.found().filter(|(_, finding)| finding.recommendation.is_some());
-        ((*said).clone().into(), mean(sure.filter_map(|(_, finding)| finding.confidence)))
+        let text = format!("Without a recommendation: {}.", silent.join(", "));
+        let sources = silent.iter().map(|agent| self.source_of(agent)).collect();
+        (given > 0 && !silent.is_empty()).then_some(Sentence { text, sources })
     }
 
     fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<Scored> {
@@ -231,7 +268,7 @@ impl Step<'_> {
             })
             .collect();
         let value = match decision {
-            Some(decision) => decision.position.parse().ok()?,
+            Some(decision) => decision.position.as_ref()?.number()?,
             None => {
                 let ballots: Vec<Ballot> = given
                     .iter()
@@ -266,7 +303,9 @@ impl Step<'_> {
                 let decision = all.iter().find(|one| one.conflict.key == format!("severity:{key}"));
                 let ranked = topics.entry(key).or_insert_with(|| RankedIssue {
                     topic: issue.topic.clone(),
-                    severity: decision.map_or_else(|| issue.severity.clone(), |one| one.position.clone()),
+                    severity: decision
+                        .and_then(|one| severity_of(one, words))
+                        .unwrap_or_else(|| issue.severity.clone()),
                     flagged: Vec::new(),
                     conflict: decision.map(|one| one.id.clone()),
                 });
@@ -290,9 +329,9 @@ impl Step<'_> {
         ranked
     }
 
-    /// Who is against what stands; in a tie everybody is against somebody.
+    /// Who is against what stands.
     fn against_sentence(&self, decision: &Decision) -> Option<Sentence> {
-        if decision.minority.is_empty() || decision.how == How::Tied {
+        if decision.minority.is_empty() {
             return None;
         }
         let who = decision.minority.iter().map(|one| format!("{} ({})", one.agent, one.position));
@@ -324,19 +363,28 @@ impl Step<'_> {
     }
 }
 
+/// The severity that a conflict came to; of a tie the greatest that is held.
+fn severity_of(decision: &Decision, words: &Vocabulary) -> Option<String> {
+    let greatest = || {
+        let held = decision.positions.iter().map(|one| one.position.to_string());
+        held.max_by_key(|severity| words.severity(severity))
+    };
+    decision.position.as_ref().map(ToString::to_string).or_else(greatest)
+}
+
 fn score_key(name: &str) -> String {
     format!("numeric:{}", plain::words(name))
 }
 
 /// Whom the discussion moved, and where to in the end.
 fn moves_sentence(decision: &Decision) -> Option<Sentence> {
-    let mut to: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut to: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
     let mut sources = Vec::new();
     for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {
         if before.position == after.position {
             continue;
         }
-        match to.iter_mut().find(|(position, _)| *position == after.position) {
+        match to.iter_mut().find(|(position, _)| **position == after.position) {
             Some((_, agents)) => agents.push(&after.agent),
             None => to.push((&after.position, vec![&after.agent])),
         }
@@ -365,19 +413,6 @@ fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
         }
     }
     (!worst.is_empty()).then(|| Sentence { text: format!("{of}: {}.", named.join(", ")), sources })
-}
-
-fn agreement(all: &[&Decision]) -> Agreement {
-    let value = mean(all.iter().map(|decision| decision.share)).unwrap_or(1.0);
-    let is_split = |one: &&&Decision| one.conflict.kind == Kind::Categorical && one.how == How::Tied;
-    let level = match value {
-        _ if all.iter().any(|one| is_split(&one)) => "split",
-        value if value >= 0.999 => "unanimous",
-        value if value >= 0.75 => "strong",
-        value if value >= 0.5 => "moderate",
-        _ => "weak",
-    };
-    Agreement { level: level.to_owned(), value }
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -5,8 +5,10 @@ mod comparing;
 mod failing;
 mod limits;
 mod phases;
+mod recounting;
 mod strategy;
 mod surviving;
+mod verdict;
 mod voting;
 
 use std::collections::VecDeque;
@@ -56,6 +58,11 @@ struct Played {
     asks: Vec<Ask>,
     outcome: Option<Outcome>,
     failure: Option<Failure>,
+}
+
+/// What stands, as text; empty for a tie.
+fn stands(decision: &Decision) -> String {
+    decision.position.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 impl Played {
@@ -155,8 +162,10 @@ fn line(out: &Out) -> Option<String> {
     match out {
         Out::Ask(ask) => Some(format!("ask {}", ask.id)),
         Out::Publish(message) => {
-            let said =
-                ["position", "summary", "text"].iter().find_map(|field| message.content[*field].as_str());
+            let said = ["position", "summary", "text"]
+                .iter()
+                .map(|field| &message.content[*field])
+                .find(|one| !one.is_null());
             let sure =
                 message.content["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure}"));
             let to = message.recipients.join(", ");
@@ -164,7 +173,7 @@ fn line(out: &Out) -> Option<String> {
             let Message { id, round, sender, message_type, .. } = message;
             Some(format!(
                 "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
-                said.unwrap_or_default()
+                said.map(crate::plain::text).unwrap_or_default()
             ))
         }
         Out::Noted(_) => None,

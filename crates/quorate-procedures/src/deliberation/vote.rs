@@ -1,5 +1,6 @@
-//! The vote: every conflict gets an outcome, whether it was discussed or not. What agents hold in the end counts, as surely as they
-//! hold it in the end.
+//! The vote: every conflict is resolved here, whether it was discussed or not. What agents hold in the end counts, with the confidence
+//! that they have in the end. The rule in force names the winner of every conflict about a choice, over what agents held at first
+//! (`before`) as over what they hold now; the discussion decides only whether that is an agreement.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use super::Step;
 use super::outcome::{Decision, How};
 use super::spec::Spec;
 use super::state::{Change, Dispute, name_of};
-use crate::conflict::{Conflict, Position, Rule};
-use crate::count::{self, Ballot, Merged, Question, Tally};
+use crate::conflict::{Conflict, Position, PositionValue, Rule};
+use crate::count::{self, Agreement, Ballot, Merged, Question, Tally};
 use crate::finding::steady;
 use crate::plain;
 
@@ -21,8 +22,8 @@ struct Case<'a> {
 }
 
 impl Step<'_> {
-    /// Decides all conflicts: those that could be discussed, then the others.
-    pub(super) fn decide(&self) -> (Vec<Decision>, Vec<Decision>) {
+    /// All conflicts: those that could be discussed, then the others.
+    fn cases(&self) -> Vec<Case<'_>> {
         let disputes = self.state.disputes.iter().enumerate().map(|(place, dispute)| Case {
             id: name_of(place),
             conflict: &dispute.conflict,
@@ -36,33 +37,53 @@ impl Step<'_> {
             positions: &conflict.positions,
             dispute: None,
         });
-        let cases: Vec<Case<'_>> = disputes.chain(further).collect();
-        let choices: Vec<&Case<'_>> = cases.iter().filter(|case| !case.conflict.is_numeric()).collect();
-        let asked = |case: &&Case<'_>| {
+        disputes.chain(further).collect()
+    }
+
+    /// The ballots of all conflicts that are counted, as positions are now.
+    fn questions(&self, cases: &[Case<'_>]) -> Vec<Question> {
+        let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
+        let asked = choices.map(|case| {
             let rankings = case.dispute.map(|dispute| &dispute.rankings);
-            question_of(&case.conflict.key, case.positions, rankings)
-        };
-        let after: Vec<Question> = choices.iter().map(asked).collect();
-        let before: Vec<Question> = choices
-            .iter()
-            .map(|case| question_of(&case.conflict.key, &case.conflict.positions, None))
-            .collect();
-        let rule = self.spec.rule;
+            question_of(case.conflict, self.spec.options(case.conflict.kind), case.positions, rankings)
+        });
+        asked.collect()
+    }
+
+    /// What the rule in force comes to as positions are now, in the order of the conflicts; `None` for numbers.
+    pub(super) fn tallies(&self) -> Vec<Option<Tally>> {
+        let cases = self.cases();
         // Positions were checked when they were read, so that they can be counted.
-        let tallies = count::tally(rule, &after).unwrap_or_default();
-        let earlier = count::tally(rule, &before).unwrap_or_default();
-        let mut counted = tallies.into_iter().zip(earlier).enumerate();
+        let counted = count::tally(self.spec.counting(), &self.questions(&cases)).unwrap_or_default();
+        let mut counted = counted.into_iter();
+        cases.iter().map(|case| if case.conflict.is_numeric() { None } else { counted.next() }).collect()
+    }
+
+    /// Decides all conflicts: those that could be discussed, then the others.
+    pub(super) fn decide(&self) -> (Vec<Decision>, Vec<Decision>) {
+        let (cases, counting) = (self.cases(), self.spec.counting());
+        let after = self.questions(&cases);
+        let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
+        let before: Vec<Question> = choices
+            .map(|case| {
+                let options = self.spec.options(case.conflict.kind);
+                question_of(case.conflict, options, &case.conflict.positions, None)
+            })
+            .collect();
+        let earlier = count::tally(counting, &before).unwrap_or_default();
+        let mut earlier = earlier.into_iter().enumerate();
         let mut decisions: Vec<Decision> = Vec::new();
-        for case in &cases {
-            decisions.push(if case.conflict.is_numeric() {
-                self.merge(case)
-            } else if let Some((at, (tally, before))) = counted.next() {
-                let flip = count::flip(rule, &after, at);
-                self.choose_by(case, tally, before, flip)
-            } else {
-                continue;
+        for (case, tally) in cases.iter().zip(self.tallies()) {
+            decisions.push(match tally {
+                None => self.merge(case),
+                Some(tally) => {
+                    let Some((at, before)) = earlier.next() else { continue };
+                    let flip = count::flip(counting, &after, at);
+                    self.choose_by(case, tally, before, flip)
+                }
             });
         }
+        let first = self.state.disputes.len();
         let further = decisions.split_off(first.min(decisions.len()));
         (decisions, further)
     }
@@ -75,35 +96,18 @@ impl Step<'_> {
         flip: Option<count::Flip>,
     ) -> Decision {
         tally.shares.iter_mut().for_each(|one| one.share = steady(one.share));
-        let agreed = case.dispute.and_then(|dispute| dispute.agreed.clone());
-        let rule = tally.rule.as_str();
-        let (how, position, resolution) = match agreed {
-            Some((round, position)) => {
-                let resolution = format!("agreed on \"{position}\" in round {round}");
-                (How::Agreed { round }, position, resolution)
-            }
-            None if tally.is_tie() => {
-                let tied: Vec<String> = tally.tied.iter().map(|one| format!("\"{one}\"")).collect();
-                let choice = tally.choice.clone();
-                let resolution = format!(
-                    "a tie between {} ({rule}); \"{choice}\" stands by the order in which ties are broken",
-                    tied.join(" and ")
-                );
-                (How::Tied, choice, resolution)
-            }
-            None => {
-                let choice = tally.choice.clone();
-                let resolution =
-                    format!("\"{choice}\" won the vote with a share of {:.2} ({rule})", tally.share());
-                (How::Voted, choice, resolution)
-            }
-        };
+        let agreed = case.dispute.and_then(|dispute| dispute.agreed.as_ref());
+        let how = how(&tally, agreed);
+        let resolution = resolution(&tally, how);
+        let position = tally.choice.as_ref().map(PositionValue::from);
         let mut decision = self.decision(case, how, position, resolution);
-        decision.minority = minority(case.positions, |one| one.position != decision.position);
-        decision.before = before.choice;
+        decision.agreement = Some(Agreement::of(Some(&tally)));
+        let is_against = |one: &Position| decision.position.as_ref().is_some_and(|won| one.position != *won);
+        decision.minority = minority(case.positions, is_against);
+        decision.before = before.choice.map(PositionValue::from);
         decision.shares_before = before.shares;
         decision.shares_before.iter_mut().for_each(|one| one.share = steady(one.share));
-        decision.share = share_of(&tally, &decision.position);
+        decision.share = tally.shares.first().map_or(0.0, |one| one.share);
         decision.shares = tally.shares;
         decision.would_change = flip;
         decision
@@ -112,7 +116,7 @@ impl Step<'_> {
     fn merge(&self, case: &Case<'_>) -> Decision {
         let spread = spread(self.spec, case.conflict);
         let found = merged(case.positions).unwrap_or(Merged { value: 0.0, low: 0.0, high: 0.0 });
-        let value = plain::number(steady(found.value));
+        let value = PositionValue::from(steady(found.value));
         let (how, resolution) = match case.dispute.and_then(|dispute| dispute.agreed.as_ref()) {
             Some((round, _)) => {
                 (How::Agreed { round: *round }, format!("agreed on {value} in round {round}"))
@@ -125,11 +129,9 @@ impl Step<'_> {
             }
         };
         let far = |one: &Position| (number(one) - found.value).abs() > spread;
-        let mut decision = self.decision(case, how, value, resolution);
+        let mut decision = self.decision(case, how, Some(value), resolution);
         decision.minority = minority(case.positions, far);
-        decision.before = merged(&case.conflict.positions)
-            .map(|merged| plain::number(steady(merged.value)))
-            .unwrap_or_default();
+        decision.before = merged(&case.conflict.positions).map(|merged| steady(merged.value).into());
         let weights = weights(case.positions);
         let near = case
             .positions
@@ -153,7 +155,13 @@ impl Step<'_> {
         dispute.changes.iter().map(with_reason).collect()
     }
 
-    fn decision(&self, case: &Case<'_>, how: How, position: String, resolution: String) -> Decision {
+    fn decision(
+        &self,
+        case: &Case<'_>,
+        how: How,
+        position: Option<PositionValue>,
+        resolution: String,
+    ) -> Decision {
         let limits = &self.spec.limits;
         let rounds = case.dispute.map_or(0, |dispute| dispute.rounds);
         let undiscussed = match case.dispute {
@@ -170,6 +178,8 @@ impl Step<'_> {
             conflict: case.conflict.clone(),
             how,
             position,
+            agreement: None,
+            options: self.spec.options(case.conflict.kind).to_vec(),
             resolution,
             rounds,
             undiscussed,
@@ -178,7 +188,7 @@ impl Step<'_> {
             changes: case.dispute.map(|dispute| self.changes(dispute)).unwrap_or_default(),
             share: 0.0,
             shares: Vec::new(),
-            before: String::new(),
+            before: None,
             shares_before: Vec::new(),
             minority: Vec::new(),
             would_change: None,
@@ -186,9 +196,36 @@ impl Step<'_> {
     }
 }
 
+/// How a count settles a conflict. The winner is the rule's in any case; it was agreed on if the discussion came to the same.
+fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> How {
+    match (&tally.choice, agreed) {
+        (None, _) => How::Tied,
+        (Some(winner), Some((round, position))) if *position == **winner => How::Agreed { round: *round },
+        (Some(_), _) => How::Voted,
+    }
+}
+
+/// The same in a sentence.
+fn resolution(tally: &Tally, how: How) -> String {
+    let rule = tally.rule.as_str();
+    let tied = || tally.tied.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(" and ");
+    match (&tally.choice, how, tally.tie_break) {
+        (None, ..) => format!("no decision: tied between {} ({rule})", tied()),
+        (Some(winner), _, Some(tie_break)) => {
+            let by = tie_break.as_str();
+            format!("\"{winner}\" won a tie between {} ({rule}) by the declared tie-break {by}", tied())
+        }
+        (Some(winner), How::Agreed { round }, None) => format!("agreed on \"{winner}\" in round {round}"),
+        (Some(winner), ..) => {
+            format!("\"{winner}\" won the vote with a share of {:.2} ({rule})", tally.share())
+        }
+    }
+}
+
 /// What agents hold, as ballots, with their rankings where they gave one.
 pub(super) fn question_of(
-    name: &str,
+    conflict: &Conflict,
+    options: &[String],
     positions: &[Position],
     rankings: Option<&BTreeMap<String, Vec<String>>>,
 ) -> Question {
@@ -196,13 +233,13 @@ pub(super) fn question_of(
         let ranking = rankings.and_then(|rankings| rankings.get(&one.agent)).cloned().unwrap_or_default();
         Ballot { ranking, ..ballot(one) }
     });
-    Question { name: name.to_owned(), ballots: ballots.collect() }
+    Question { name: conflict.key.clone(), options: options.to_vec(), ballots: ballots.collect() }
 }
 
 fn ballot(position: &Position) -> Ballot {
     Ballot {
         voter: position.agent.clone(),
-        choice: position.position.clone(),
+        choice: position.position.to_string(),
         confidence: position.confidence,
         ranking: Vec::new(),
         reason: position.reason.clone(),
@@ -211,10 +248,6 @@ fn ballot(position: &Position) -> Ballot {
 
 fn minority(positions: &[Position], is_other: impl Fn(&Position) -> bool) -> Vec<Position> {
     positions.iter().filter(|one| is_other(one)).cloned().collect()
-}
-
-fn share_of(tally: &Tally, choice: &str) -> f64 {
-    tally.shares.iter().find(|one| one.choice == choice).map_or(0.0, |one| one.share)
 }
 
 /// How far apart the numbers of a conflict may be.
@@ -228,11 +261,11 @@ pub(super) fn spread(spec: &Spec, conflict: &Conflict) -> f64 {
     found.unwrap_or_default()
 }
 
-/// From the least to the greatest number.
-pub(super) fn distance(positions: &[&Position]) -> f64 {
+/// The least and the greatest number.
+pub(super) fn range(positions: &[&Position]) -> (f64, f64) {
     let least = positions.iter().map(|one| number(one)).fold(f64::INFINITY, f64::min);
     let most = positions.iter().map(|one| number(one)).fold(f64::NEG_INFINITY, f64::max);
-    most - least
+    (least, most)
 }
 
 /// What the numbers come to.
@@ -247,5 +280,5 @@ fn weights(positions: &[Position]) -> Vec<f64> {
 }
 
 fn number(position: &Position) -> f64 {
-    position.position.parse().unwrap_or_default()
+    position.position.number().unwrap_or_default()
 }

@@ -4,12 +4,19 @@ use expect_test::expect;
 
 use super::*;
 
+fn text(position: &Option<crate::conflict::PositionValue>) -> String {
+    position.as_ref().map_or("-".to_owned(), ToString::to_string)
+}
+
 fn lines(outcome: &Outcome) -> String {
     let mut lines = String::new();
     for one in compare(outcome) {
-        lines.push_str(&format!("{} {} differ: {}\n", one.id, one.position, one.differ));
+        lines.push_str(&format!("{} {} differ: {}\n", one.id, text(&one.position), one.differ));
         for counted in &one.rules {
-            let of = |choice: &Choice| format!("{} {:.2} {:?}", choice.choice, choice.share, choice.tied);
+            let of = |choice: &Choice| {
+                let winner = choice.choice.as_deref().unwrap_or("-");
+                format!("{winner} {:.2} {:?} {}", choice.share, choice.tied, choice.agreement)
+            };
             let (before, after) = (of(&counted.before), of(&counted.after));
             lines.push_str(&format!("  {} {before} > {after}\n", counted.rule.as_str()));
         }
@@ -36,10 +43,10 @@ fn a5_rules_that_come_to_something_else_are_seen() {
     });
     expect![[r#"
         C1 do not sign differ: true
-          majority do not sign 0.33 ["do not sign", "sign as is", "minor revisions"] > sign as is 0.67 []
-          confidence do not sign 0.53 [] > do not sign 0.53 []
-          log-odds do not sign 0.86 [] > do not sign 0.95 []
-          reliability do not sign 0.33 ["do not sign", "sign as is", "minor revisions"] > sign as is 0.90 []
+          majority - 0.33 ["do not sign", "sign as is", "minor revisions"] tied > sign as is 0.67 [] majority 2 of 3
+          confidence do not sign 0.53 [] contested: 1 of 3, by weight > do not sign 0.53 [] contested: 1 of 3, by weight
+          log-odds do not sign 0.86 [] contested: 1 of 3, by weight > do not sign 0.95 [] contested: 1 of 3, by weight
+          reliability - 0.33 ["do not sign", "sign as is", "minor revisions"] tied > sign as is 0.90 [] majority 2 of 3
         C2 80 differ: false
     "#]]
     .assert_eq(&lines(played.outcome()));

@@ -47,7 +47,7 @@ fn a8_who_fails_twice_is_left_out_and_the_others_go_on() {
 }
 
 #[test]
-fn a8_who_falls_silent_in_the_discussion_keeps_its_position_and_is_not_asked_again() {
+fn a8_who_falls_silent_in_a_conflict_keeps_its_position_and_is_not_asked_about_it_again() {
     let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
         (ANALYSE, "a") => Act::Answer(recommends("do not sign", 0.9)),
         (ANALYSE, _) => Act::Answer(recommends("sign as is", 0.3)),
@@ -58,7 +58,7 @@ fn a8_who_falls_silent_in_the_discussion_keeps_its_position_and_is_not_asked_aga
         played.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
     assert_eq!(asked, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
     let outcome = played.outcome();
-    assert_eq!(outcome.decisions[0].position, "do not sign");
+    assert_eq!(stands(&outcome.decisions[0]), "do not sign");
     assert_eq!(outcome.gathered.missing[0].conflict.as_deref(), Some("C1"));
     assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others go on");
 }

@@ -80,6 +80,7 @@ fn a1_five_phases_follow_each_other_and_a_synthesis_ends_them() {
     expect![[r#"
         Recommendation: do not sign, held by 2 of 2 agents. [M3][M4]
         The discussion moved money to do not sign. [M4]
+        Without a recommendation: clause_extractor. [F1]
         Overall risk score is 75 (high), from 2 agents. [M1][M2]
         One issue: Liability cap (high). [F1][F2]
         2 more conflicts: 2 put to the vote. [C3][C4]

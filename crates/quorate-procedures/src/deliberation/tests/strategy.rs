@@ -72,7 +72,7 @@ fn a1_the_strategy_ranks_what_to_ask_for_by_need() {
 fn a1_high_and_critical_are_both_a_must() {
     let issues: &[Said<'_>] = &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
     let outcome = outcome(issues, &[]);
-    assert_eq!(outcome.decisions[0].minority.len(), 1, "they do disagree");
+    assert_eq!(outcome.decisions[0].how, How::Tied, "they do disagree");
     assert_eq!(outcome.synthesis.strategy[0].need, Need::MustHave);
 }
 

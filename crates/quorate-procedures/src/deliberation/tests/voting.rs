@@ -1,7 +1,7 @@
 //! What the vote comes to, and what is kept of it.
 
 use super::*;
-use crate::count::{Flip, Rule};
+use crate::count::{Agreement, Flip, Rule, TieBreak};
 
 fn decision(spec: &Spec, said: &[(&str, f64)]) -> Decision {
     let played = play(spec, |ask| {
@@ -19,40 +19,86 @@ fn decision(spec: &Spec, said: &[(&str, f64)]) -> Decision {
 fn a5_what_is_still_open_is_decided_by_confidence_and_the_minority_is_kept() {
     let decision =
         decision(&spec(&["a", "b", "c"]), &[("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)]);
-    assert_eq!((decision.how, decision.position.as_str()), (How::Voted, "do not sign"));
+    assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
     assert_eq!(decision.share, 0.529_412);
     assert_eq!(decision.resolution, "\"do not sign\" won the vote with a share of 0.53 (confidence)");
     let minority: Vec<(&str, &str)> =
         decision.minority.iter().map(|one| (one.agent.as_str(), one.reason.as_str())).collect();
     assert_eq!(minority, [("b", "I stay."), ("c", "I stay.")]);
     assert_eq!(decision.positions.len(), 3, "every ballot is there");
-    assert_eq!(decision.would_change, Some(Flip { to: "sign as is".into(), voters: vec!["a".into()] }));
+    let flip = Flip { to: "sign as is".into(), voters: vec!["a".into()], smallest: true };
+    assert_eq!(decision.would_change, Some(flip));
 }
 
 #[test]
-fn a5_a_tie_is_told_as_a_tie() {
-    let decision = decision(&spec(&["a", "b"]), &[("do not sign", 0.5), ("sign as is", 0.5)]);
-    assert_eq!((decision.how, decision.position.as_str()), (How::Tied, "do not sign"));
-    assert!(
-        decision.resolution.starts_with("a tie between \"do not sign\" and \"sign as is\""),
-        "{}",
-        decision.resolution
+fn n18_a_tie_has_no_position_no_minority_and_no_confidence() {
+    let spec = spec(&["a", "b"]);
+    let decision = decision(&spec, &[("do not sign", 0.5), ("sign as is", 0.5)]);
+    assert_eq!((decision.how, &decision.position, &decision.before), (How::Tied, &None, &None));
+    assert_eq!(
+        decision.resolution,
+        "no decision: tied between \"do not sign\" and \"sign as is\" (confidence)"
     );
-    let played = play(&spec(&["a", "b"]), |ask| match (ask.action, ask.agent.as_str()) {
+    assert_eq!(decision.minority, []);
+    let played = play(&spec, |ask| match (ask.action, ask.agent.as_str()) {
         (ANALYSE, "a") => Act::Answer(recommends("do not sign", 0.5)),
         (ANALYSE, _) => Act::Answer(recommends("sign as is", 0.5)),
         _ => Act::Answer(stay(ask)),
     });
     let synthesis = &played.outcome().synthesis;
-    assert!(synthesis.summary[0].text.starts_with("The agents are split on what to do"));
-    assert_eq!((synthesis.agreement.level.as_str(), synthesis.confidence), ("split", Some(0.25)));
+    let told = "No decision: tied between \"do not sign\" and \"sign as is\" (confidence).";
+    assert_eq!(synthesis.summary[0].text, told);
+    let between = vec!["do not sign".to_owned(), "sign as is".to_owned()];
+    assert_eq!(synthesis.agreement, Agreement::Tied { between, of: 2 });
+    assert_eq!((&synthesis.recommendation, synthesis.confidence), (&None, None));
+    assert!(!played.outcome().is_decided());
+}
+
+#[test]
+fn n18_a_declared_tie_break_decides_and_is_named() {
+    let mut spec = spec(&["a", "b"]);
+    spec.tie_break = Some(TieBreak::LastListed);
+    let decision = decision(&spec, &[("do not sign", 0.5), ("sign as is", 0.5)]);
+    assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
+    assert_eq!(decision.before, Some("do not sign".into()), "without the discussion by the same tie-break");
+    let told = "\"do not sign\" won a tie between \"do not sign\" and \"sign as is\" (confidence) by the declared tie-break last-listed";
+    assert_eq!(decision.resolution, told);
+    let agreement = decision.agreement.expect("choices");
+    assert_eq!(agreement.to_string(), "contested: 1 of 2, by tie-break last-listed");
+}
+
+#[test]
+fn n2_recommendations_count_also_where_no_rule_looks_for_conflicts_in_them() {
+    let mut spec = spec(&["a", "b", "c"]);
+    spec.conflicts = Vec::new();
+    let said = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
+    let played = play(&spec, |ask| {
+        let (what, sure) = said[spec.place(&ask.agent)];
+        Act::Answer(recommends(what, sure))
+    });
+    let synthesis = &played.outcome().synthesis;
+    assert_eq!(synthesis.recommendation.as_deref(), Some("do not sign"));
+    assert_eq!(synthesis.agreement.to_string(), "contested: 1 of 3, by weight");
+}
+
+#[test]
+fn n2_who_gives_no_recommendation_is_named_and_not_counted() {
+    let played = play(&spec(&["a", "b", "c"]), |ask| match ask.agent.as_str() {
+        "c" => Act::Answer(json!({"summary": "I cannot say."})),
+        _ => Act::Answer(recommends("sign as is", 0.5)),
+    });
+    let synthesis = &played.outcome().synthesis;
+    assert_eq!(synthesis.agreement, Agreement::Unanimous { held: 2, of: 2 });
+    let told: Vec<&str> = synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(told[0], "Recommendation: sign as is, by all 2 agents that gave one.");
+    assert_eq!(told[1], "Without a recommendation: c.");
 }
 
 #[test]
 fn a5_the_rule_is_a_setting() {
     let said = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
     let mut spec = spec(&["a", "b", "c"]);
-    let won = |spec: &Spec| decision(spec, &said).position;
+    let won = |spec: &Spec| stands(&decision(spec, &said));
     spec.rule = Rule::Majority;
     assert_eq!(won(&spec), "sign as is");
     spec.rule = Rule::LogOdds;
@@ -81,5 +127,6 @@ fn a5_borda_counts_the_rankings_that_were_given_in_the_discussion() {
         Act::Answer(answer)
     });
     let decision = &played.outcome().decisions[0];
-    assert_eq!((decision.before.as_str(), decision.position.as_str()), ("sign as is", "minor revisions"));
+    assert_eq!(decision.before, Some("sign as is".into()));
+    assert_eq!(stands(decision), "minor revisions");
 }

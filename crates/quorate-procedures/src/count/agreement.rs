@@ -1,0 +1,121 @@
+//! How far voters agree: one closed set of verdicts with their numbers, computed in one place from a [`Tally`].
+//!
+//! | verdict | holds when | as text |
+//! |---|---|---|
+//! | `unanimous` | at least two ballots, all for the same choice | `unanimous` |
+//! | `majority` | more than half of the ballots are for the winner | `majority 4 of 5` |
+//! | `contested` | the winner has at most half of the ballots | `contested: 1 of 3, by weight` |
+//! | `tied` | several choices share the first place, and no declared tie-break decides | `tied` |
+//! | `not_comparable` | fewer than two ballots | `not comparable (no recommendations given)` |
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Rule, Tally, TieBreak};
+
+/// How far the voters on one question agree.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "level", rename_all = "snake_case")]
+pub enum Agreement {
+    /// All hold the same.
+    Unanimous {
+        /// How many hold it.
+        held: usize,
+        /// How many hold anything.
+        of: usize,
+    },
+    /// More than half hold what won.
+    Majority {
+        /// How many hold it.
+        held: usize,
+        /// How many hold anything.
+        of: usize,
+        /// The declared tie-break that decided, if there was a tie.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tie_break: Option<TieBreak>,
+    },
+    /// At most half hold what won: the way of counting decided.
+    Contested {
+        /// How many hold it.
+        held: usize,
+        /// How many hold anything.
+        of: usize,
+        /// The rule that named it the winner.
+        rule: Rule,
+        /// The declared tie-break that decided, if there was a tie.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tie_break: Option<TieBreak>,
+    },
+    /// Nothing won.
+    Tied {
+        /// The choices that share the first place.
+        between: Vec<String>,
+        /// How many hold anything.
+        of: usize,
+    },
+    /// There is nothing to compare.
+    NotComparable {
+        /// Why.
+        reason: Incomparable,
+    },
+}
+
+/// Why positions cannot be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Incomparable {
+    /// No agent gave a recommendation.
+    NoRecommendations,
+    /// A single agent gave one.
+    OneRecommendation,
+}
+
+impl Agreement {
+    /// The verdict on a count; `None` where there was no ballot to count.
+    #[must_use]
+    pub fn of(tally: Option<&Tally>) -> Self {
+        let Some(tally) = tally else {
+            return Self::NotComparable { reason: Incomparable::NoRecommendations };
+        };
+        let (of, rule, tie_break) = (tally.ballots.len(), tally.rule, tally.tie_break);
+        let Some(winner) = &tally.choice else {
+            return Self::Tied { between: tally.tied.clone(), of };
+        };
+        let held = tally.ballots.iter().filter(|ballot| ballot.choice == *winner).count();
+        match (held, of) {
+            (_, 0..=1) => Self::NotComparable { reason: Incomparable::OneRecommendation },
+            (held, of) if held == of => Self::Unanimous { held, of },
+            (held, of) if 2 * held > of => Self::Majority { held, of, tie_break },
+            (held, of) => Self::Contested { held, of, rule, tie_break },
+        }
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unanimous { .. } => out.write_str("unanimous"),
+            Self::Majority { held, of, tie_break: None } => write!(out, "majority {held} of {of}"),
+            Self::Majority { held, of, tie_break: Some(tie_break) } => {
+                write!(out, "majority {held} of {of}, by tie-break {}", tie_break.as_str())
+            }
+            Self::Contested { held, of, rule, tie_break } => {
+                let by = match (tie_break, rule) {
+                    (Some(tie_break), _) => format!("tie-break {}", tie_break.as_str()),
+                    (None, Rule::Majority) => "plurality".to_owned(),
+                    (None, Rule::Borda) => "points".to_owned(),
+                    (None, Rule::Confidence | Rule::LogOdds | Rule::Reliability) => "weight".to_owned(),
+                };
+                write!(out, "contested: {held} of {of}, by {by}")
+            }
+            Self::Tied { .. } => out.write_str("tied"),
+            Self::NotComparable { reason: Incomparable::NoRecommendations } => {
+                out.write_str("not comparable (no recommendations given)")
+            }
+            Self::NotComparable { reason: Incomparable::OneRecommendation } => {
+                out.write_str("not comparable (only one recommendation given)")
+            }
+        }
+    }
+}
