@@ -110,7 +110,7 @@ pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
     let (what, hint) = match agreement {
         Agreement::Tied { between, .. } => (
             format!("no decision: tied between {}", between.join(" and ")),
-            "declare a tie-break (`tie_break:` in a playbook, --tie-break of `deliberate`), or ask one more agent",
+            "break ties with `tie_break:` or --tie-break, or ask one more agent",
         ),
         _ => (
             format!("no decision: {agreement}"),

@@ -62,6 +62,7 @@ fn a5_ballots_are_counted_and_wrong_ones_named() {
         "quorate vote tally --rule log-odds --json < ballots.jsonl",
         "quorate vote tally --rule borda --json < ballots.jsonl",
         "quorate vote tally --rule reliability --json < ballots.jsonl",
+        "quorate vote tally --tie-break last-listed < ballots.jsonl",
         "cat ballots.jsonl ballots.jsonl | quorate vote tally --json",
         "quorate vote tally < long.jsonl",
         "quorate vote tally < /dev/null",

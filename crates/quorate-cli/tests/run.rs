@@ -74,7 +74,7 @@ fn what_an_agent_wrote_has_no_power_over_the_report() {
     playbook(path, &[("ada", "{ use: 'cmd:cat hostile.json' }".to_owned())]);
     for format in ["text", "md", "html", "json"] {
         let (code, out, err) = run(path, &["playbook.yaml", "--format", format]);
-        assert_eq!(code, Some(0), "{err}");
+        assert_eq!(code, Some(8), "it recommends nothing: {err}");
         assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{format}: {out}");
         assert!(out.contains("script"), "{format}: {out}");
         if format != "text" && format != "json" {
@@ -160,7 +160,7 @@ fn a_program_may_answer_in_plain_words() {
     let path = directory.path();
     playbook(path, &[("ada", "{ use: 'cmd:echo It looks fine to me.' }".to_owned())]);
     let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
-    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(code, Some(8), "no recommendation, so no decision: {err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!(report["findings"]["ada"]["summary"], "It looks fine to me.", "{report}");
 }
@@ -173,7 +173,7 @@ fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
     let hub = Hub::start(&path.join("team"));
     playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("no")))]);
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
-    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(code, Some(8), "one against one: {err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
     let id = report["id"].as_str().expect("an id");
     let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
@@ -181,7 +181,7 @@ fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
     hub.end();
     // Without a hub it runs in the directory itself.
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
-    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(code, Some(8), "one against one: {err}");
     let again: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!((&again["digest"], again["id"] != report["id"]), (&report["digest"], true));
 }

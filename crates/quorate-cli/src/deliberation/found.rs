@@ -3,6 +3,7 @@
 use quorate::deliberation::{Failure, Outcome, Spec, State};
 use quorate::{Hub, ProcedureHead, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::KIND;
+use quorate_procedures::count::Agreement;
 use serde_json::{Value, json};
 
 use crate::audit;
@@ -108,6 +109,9 @@ pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>
 
 /// What was decided, or why nothing was.
 fn answer(outcome: &Outcome) -> String {
-    let synthesis = &outcome.synthesis;
-    synthesis.recommendation.clone().unwrap_or_else(|| format!("no decision: {}", synthesis.agreement))
+    match (&outcome.synthesis.recommendation, &outcome.synthesis.agreement) {
+        (Some(recommendation), _) => recommendation.clone(),
+        (None, Agreement::Tied { .. }) => "no decision: tied".to_owned(),
+        (None, _) => "no decision: not comparable".to_owned(),
+    }
 }

@@ -12,7 +12,10 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = String::new();
     let (mark, answer) = parts::answer(outcome);
     let _ = writeln!(out, "# {}\n\n{mark} **{}**\n", escaped(&outcome.subject), escaped(&answer));
-    let _ = writeln!(out, "{}\n", escaped(&parts::qualities(outcome).join(" · ")));
+    let qualities = parts::qualities(outcome);
+    if !qualities.is_empty() {
+        let _ = writeln!(out, "{}\n", escaped(&qualities.join(" · ")));
+    }
     for sentence in &outcome.synthesis.summary {
         let _ = writeln!(out, "- {} ({})", escaped(&sentence.text), escaped(&sentence.sources.join(", ")));
     }

@@ -12,7 +12,7 @@ pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
         (Agreement::Tied { between, .. }, None) => {
             ("=", format!("no decision: tied between {}", between.join(" and ")))
         }
-        (_, None) => ("·", "no decision: no recommendations given".to_owned()),
+        (agreement, None) => ("·", format!("no decision: {agreement}")),
     }
 }
 
@@ -29,7 +29,10 @@ pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
     }
     let decided = outcome.what_to_do().filter(|decision| decision.position.is_some());
     parts.extend(decided.map(|decision| format!("margin {:.2}", margin(decision))));
-    parts.push(synthesis.agreement.to_string());
+    // Without a decision the answer states it already.
+    if outcome.is_decided() {
+        parts.push(synthesis.agreement.to_string());
+    }
     let (all, given) = (outcome.gathered.findings.len(), recommendations(outcome));
     if (1..all).contains(&given) {
         parts.push(format!("{given} of {all} gave a recommendation"));

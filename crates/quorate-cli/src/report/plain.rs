@@ -19,7 +19,10 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = wrapped("", &clean_line(&outcome.subject));
     let (mark, answer) = parts::answer(outcome);
     out.push_str(&wrapped(&format!("{mark} "), &clean_line(&answer)));
-    out.push_str(&wrapped("  ", &dotted(&parts::qualities(outcome))));
+    let qualities = parts::qualities(outcome);
+    if !qualities.is_empty() {
+        out.push_str(&wrapped("  ", &dotted(&qualities)));
+    }
     out.push('\n');
     for sentence in &outcome.synthesis.summary {
         let text = format!("{} [{}]", sentence.text, sentence.sources.join(" "));

@@ -67,8 +67,8 @@ pub enum Agreement {
 pub enum Incomparable {
     /// No agent gave a recommendation.
     NoRecommendations,
-    /// A single agent gave one.
-    OneRecommendation,
+    /// There is a single position.
+    OnePosition,
 }
 
 impl Agreement {
@@ -84,7 +84,7 @@ impl Agreement {
         };
         let held = tally.ballots.iter().filter(|ballot| ballot.choice == *winner).count();
         match (held, of) {
-            (_, 0..=1) => Self::NotComparable { reason: Incomparable::OneRecommendation },
+            (_, 0..=1) => Self::NotComparable { reason: Incomparable::OnePosition },
             (held, of) if held == of => Self::Unanimous { held, of },
             (held, of) if 2 * held > of => Self::Majority { held, of, tie_break },
             (held, of) => Self::Contested { held, of, rule, tie_break },
@@ -113,8 +113,8 @@ impl fmt::Display for Agreement {
             Self::NotComparable { reason: Incomparable::NoRecommendations } => {
                 out.write_str("not comparable (no recommendations given)")
             }
-            Self::NotComparable { reason: Incomparable::OneRecommendation } => {
-                out.write_str("not comparable (only one recommendation given)")
+            Self::NotComparable { reason: Incomparable::OnePosition } => {
+                out.write_str("not comparable (only one position given)")
             }
         }
     }

@@ -139,7 +139,7 @@ fn n2_the_words_of_an_agreement_match_its_numbers() {
         "contested: 2 of 5, by points"
     );
     assert_eq!(by(Rule::Majority, "x a, y b"), "tied");
-    assert_eq!(by(Rule::Majority, "x a"), "not comparable (only one recommendation given)");
+    assert_eq!(by(Rule::Majority, "x a"), "not comparable (only one position given)");
     assert_eq!(Agreement::of(None).to_string(), "not comparable (no recommendations given)");
     let first = Counting { rule: Rule::Majority, tie_break: Some(TieBreak::FirstListed) };
     assert_eq!(words(first, "x a, y b"), "contested: 1 of 2, by tie-break first-listed");
@@ -363,7 +363,7 @@ proptest! {
                     prop_assert!(held.is_none() && between.len() > 1 && of == all && between == counted.tied);
                 }
                 Agreement::NotComparable { reason } => {
-                    prop_assert!(all == 1 && reason == Incomparable::OneRecommendation);
+                    prop_assert!(all == 1 && reason == Incomparable::OnePosition);
                 }
             }
         }
