@@ -130,10 +130,13 @@ impl Commit {
     /// would happen a second time for the same lease.
     #[must_use]
     pub fn only_ends_leases(&self) -> bool {
-        self.ops.iter().all(|op| match op {
-            Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_) | Op::Grant { .. } => true,
-            _ => false,
-        })
+        let ends_lease = |op: &Op| {
+            matches!(
+                op,
+                Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_) | Op::Grant { .. }
+            )
+        };
+        self.ops.iter().all(ends_lease)
     }
 
     /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
