@@ -7,6 +7,7 @@ mod cycle;
 mod deliberate;
 mod fill;
 mod growth;
+mod hold;
 mod measure;
 mod report;
 mod rig;
@@ -38,7 +39,9 @@ over plain HTTP, IDLE what 10,000 silent connections cost, LOAD what 1,000
 messages a second cost, READY how long a start takes; what goes over sockets
 goes to a hub in a process of its own, and memory and processor are the hub's.
 BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
-what a look at 10,000 waits for a deadlock takes. DELIBERATE is a deliberation
+what a look at 10,000 waits for a deadlock takes. HOLD is what a caller waits
+beside costly commits of another space, and for how long they hold the writer
+(holdP99Us, holdMaxUs). DELIBERATE is a deliberation
 of agents that answer at once, and 200 of them at once.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
@@ -77,7 +80,7 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     "W0",
     "W1",
     "W2",
@@ -90,6 +93,7 @@ const ALL: [&str; 17] = [
     "W9",
     "BEATS",
     "WAITS",
+    "HOLD",
     "HTTP",
     "IDLE",
     "LOAD",
@@ -149,6 +153,7 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
         "BEATS" => beats::measure(scale).await,
         "DELIBERATE" => deliberate::measure(scale).await,
         "WAITS" => waits::measure(scale).await,
+        "HOLD" => hold::measure(scale).await,
         _ => growth::measure(scale).await,
     }
 }

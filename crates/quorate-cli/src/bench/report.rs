@@ -94,10 +94,11 @@ impl Line {
             Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
             _ => String::new(),
         };
-        let extra: Vec<String> = ["readyMs", "slower", "corePercent", "barePercent", "echoUs"]
-            .iter()
-            .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
-            .collect();
+        let extra: Vec<String> =
+            ["readyMs", "slower", "corePercent", "barePercent", "echoUs", "holdP99Us", "holdMaxUs"]
+                .iter()
+                .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
+                .collect();
         format!(
             "{:<5} {:<34} {:>10} {latency} {:>8.1} {:>8} {:>7.0} MB  {verdict}{share}{}{}",
             self.workload,

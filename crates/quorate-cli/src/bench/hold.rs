@@ -1,0 +1,250 @@
+//! For how long one space can hold the writer of all: costly commits in one space, and what a caller in another one that writes
+//! one entry after the other waits meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quorate_core::limits::{ACKS_MAX, CLAIM_MAX, LEASE_MS_MAX, OPS_MAX};
+use quorate_core::{
+    AgentId, CancelTask, Commit, CreateTasks, DeleteEntry, DeliveryId, Dependency, Destination, Generation,
+    Key, LeaseRef, Message, NewTask, Op, OpResult, OpenSession, Payload, Principal, PutEntry, RegisterAgent,
+    Rollback, RollbackTo, RollbackWhat, Seq, SessionId, SpaceNo, TaskId, Waiting,
+};
+use quorate_sqlite::{Options, SqliteStore};
+use quorate_store::{Chance, Store as _, SystemClock, Wiring};
+
+use crate::bench::Scale;
+use crate::bench::measure::{Latencies, Meter};
+use crate::bench::report::Line;
+use crate::bench::rig::new_directory;
+
+/// Entries that were written and deleted, for the rollbacks.
+const ENTRIES: u64 = 100_000;
+/// How long the neighbour is measured beside each kind of commit.
+const BESIDE: Duration = Duration::from_secs(3);
+/// How long one transaction may hold the writer, for 99 of 100.
+const HOLD_P99_MS: f64 = 50.0;
+
+/// What the busy space does.
+#[derive(Clone, Copy)]
+enum Busy {
+    Nothing,
+    Rollbacks,
+    Acks,
+    Graph,
+    FanOut,
+    Sessions,
+}
+
+impl Busy {
+    const ALL: [Self; 6] =
+        [Self::Nothing, Self::Rollbacks, Self::Acks, Self::Graph, Self::FanOut, Self::Sessions];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "beside nothing",
+            Self::Rollbacks => "beside 8 rollbacks of a prefix",
+            Self::Acks => "beside 4 × 4,096 repeated acks",
+            Self::Graph => "beside graphs of 10,000 tasks",
+            Self::FanOut => "beside 4,096 deliveries a commit",
+            Self::Sessions => "beside 128 sessions of 1,000",
+        }
+    }
+}
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for busy in Busy::ALL {
+        lines.push(one(scale, busy).await?);
+    }
+    Ok(lines)
+}
+
+async fn one(scale: &Scale, busy: Busy) -> anyhow::Result<Line> {
+    let directory = new_directory(scale.data.as_deref())?;
+    let wiring = Wiring { clock: SystemClock::new(), chance: Chance::system(), sink: Arc::new(|_| {}) };
+    let store = SqliteStore::open(&directory.path().join("data"), Options::default(), wiring)?;
+    let hub = Arc::new(Hub { space: store.space("busy".parse()?).await?, store: Arc::clone(&store) });
+    let quiet = store.space("quiet".parse()?).await?;
+    let leases = hub.fill(scale, busy).await?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let work = {
+        let (hub, stop) = (Arc::clone(&hub), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut round = 0;
+            while !stop.load(Ordering::Relaxed) && hub.round(busy, round, &leases).await? {
+                round += 1;
+            }
+            anyhow::Ok(round)
+        })
+    };
+    let mut latencies = Latencies::new();
+    let meter = Meter::start(&store);
+    let began = Instant::now();
+    let until = BESIDE / u32::try_from(scale.part.min(10)).unwrap_or(1);
+    let mut n = 0;
+    while began.elapsed() < until {
+        let start = Instant::now();
+        commit(&store, quiet, vec![put(&format!("k/{}", n % 100), 8)?]).await?;
+        latencies.record(start.elapsed());
+        n += 1;
+    }
+    let taken = meter.stop(&store);
+    stop.store(true, Ordering::Relaxed);
+    let rounds = work.await??;
+    let figures = store.figures();
+    store.close().await;
+    let p99_ms = figures.hold_ns_p99 as f64 / 1e6;
+    let mut line = Line::new("HOLD", busy.name(), latencies.count(), taken)
+        .latencies(&latencies)
+        .set("commitsBeside", rounds)
+        .set("holdP99Us", figures.hold_ns_p99 / 1000)
+        .set("holdMaxUs", figures.hold_ns_max / 1000)
+        .set("workMax", figures.work_max);
+    // The target is a time, not a rate: reached if the line is as fast as it says.
+    let goal = if p99_ms <= HOLD_P99_MS { line.per_second } else { line.per_second * p99_ms / HOLD_P99_MS };
+    line = line.target(goal, "writer held ≤ 50 ms at p99");
+    Ok(line)
+}
+
+struct Hub {
+    store: Arc<SqliteStore>,
+    space: SpaceNo,
+}
+
+async fn commit(store: &SqliteStore, space: SpaceNo, ops: Vec<Op>) -> anyhow::Result<Vec<OpResult>> {
+    let outcomes = store.transact(space, vec![Commit::new(Principal::System, ops)]).await?;
+    Ok(outcomes.into_iter().next().transpose()?.map(|receipt| receipt.results).unwrap_or_default())
+}
+
+fn agent(number: usize) -> anyhow::Result<AgentId> {
+    Ok(AgentId::new(format!("agent-{number}"))?)
+}
+
+fn put(key: &str, bytes: usize) -> anyhow::Result<Op> {
+    Ok(Op::Put(PutEntry {
+        key: Key::new(key)?,
+        entry_type: "note".into(),
+        content: Payload::seal(Bytes::from(format!("\"{}\"", "x".repeat(bytes))), [7; 16]),
+        content_type: None,
+        expect: None,
+        depends_on: Vec::new(),
+        fence: None,
+    }))
+}
+
+impl Hub {
+    async fn commit(&self, ops: Vec<Op>) -> anyhow::Result<Vec<OpResult>> {
+        commit(&self.store, self.space, ops).await
+    }
+
+    async fn commit_all(&self, ops: Vec<Op>) -> anyhow::Result<()> {
+        for some in ops.chunks(OPS_MAX) {
+            self.commit(some.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    /// What the commits are about; leases that have ended, for those that ack them again.
+    async fn fill(&self, scale: &Scale, busy: Busy) -> anyhow::Result<Vec<LeaseRef>> {
+        let register = |number| Ok(Op::RegisterAgent(RegisterAgent::named(agent(number)?)));
+        self.commit_all((0..1_000).map(register).collect::<anyhow::Result<_>>()?).await?;
+        match busy {
+            Busy::Rollbacks => {
+                let keys: Vec<_> =
+                    (0..scale.count(ENTRIES).max(100)).map(|number| format!("p/{number:06}")).collect();
+                self.commit_all(keys.iter().map(|key| put(key, 8)).collect::<anyhow::Result<_>>()?).await?;
+                let delete = |key: &String| {
+                    Ok(Op::Delete(DeleteEntry { key: Key::new(key.as_str())?, expect: None, fence: None }))
+                };
+                self.commit_all(keys.iter().map(delete).collect::<anyhow::Result<_>>()?).await?;
+                Ok(Vec::new())
+            }
+            Busy::Acks => self.ended_leases().await,
+            Busy::Nothing | Busy::Graph | Busy::FanOut | Busy::Sessions => Ok(Vec::new()),
+        }
+    }
+
+    fn fan_out(&self) -> anyhow::Result<Vec<Op>> {
+        let to = (0..16).map(agent).collect::<anyhow::Result<Vec<_>>>()?;
+        let payload = Payload::seal(Bytes::from_static(b"1"), [1; 16]);
+        let message = Message::new(Destination::Agents(to), "work", payload);
+        Ok((0..OPS_MAX).map(|_| Op::send(message.clone())).collect())
+    }
+
+    /// Sends 4,096 deliveries, takes and acks them all, and gives out the leases.
+    async fn ended_leases(&self) -> anyhow::Result<Vec<LeaseRef>> {
+        self.commit(self.fan_out()?).await?;
+        let mut leases = Vec::new();
+        for number in 0..16 {
+            let (max, lease_ms, waiting) = (CLAIM_MAX, LEASE_MS_MAX, Waiting::No);
+            let results =
+                self.commit(vec![Op::Claim { agent: agent(number)?, max, lease_ms, waiting }]).await?;
+            for result in results {
+                if let OpResult::Claimed(handed) = result {
+                    leases.extend(handed.into_iter().map(|one| LeaseRef {
+                        delivery: DeliveryId { generation: Generation(0), number: one.delivery },
+                        token: one.token,
+                    }));
+                }
+            }
+        }
+        anyhow::ensure!(leases.len() == ACKS_MAX, "{} deliveries were taken", leases.len());
+        self.commit(vec![Op::AckMany(leases.clone())]).await?;
+        // Until memory holds them no longer.
+        for round in 0..40 {
+            let keys = (0..OPS_MAX).map(|number| put(&format!("fill/{round}/{number}"), 8));
+            self.commit(keys.collect::<anyhow::Result<_>>()?).await?;
+        }
+        Ok(leases)
+    }
+
+    /// One costly commit, refused or not; says whether another one is worth it.
+    async fn round(&self, busy: Busy, round: u64, leases: &[LeaseRef]) -> anyhow::Result<bool> {
+        let ops = match busy {
+            Busy::Nothing => return Ok(false),
+            Busy::Rollbacks => {
+                let what = RollbackWhat::Prefix("p/".into());
+                vec![Op::Rollback(Rollback { what, to: RollbackTo::Seq(Seq(5)), fence: None }); 8]
+            }
+            Busy::Acks => vec![Op::AckMany(leases.to_vec()); 4],
+            Busy::Graph => vec![graph(round)?],
+            Busy::FanOut => self.fan_out()?,
+            Busy::Sessions => vec![session(round)?; 128],
+        };
+        // A refusal costs the writer as well.
+        let _refused = self.commit(ops).await;
+        if let Busy::Graph = busy {
+            let cancel = CancelTask { task: TaskId::new(format!("t-{round}-0"))?, reason: String::new() };
+            self.commit(vec![Op::CancelTask(cancel)]).await?;
+        }
+        if let Busy::FanOut = busy {
+            let purge = |number| Ok(Op::Purge { agent: agent(number)? });
+            self.commit((0..16).map(purge).collect::<anyhow::Result<_>>()?).await?;
+        }
+        Ok(true)
+    }
+}
+
+/// A task that 9,999 others need.
+fn graph(round: u64) -> anyhow::Result<Op> {
+    let id = |number: usize| Ok::<_, anyhow::Error>(TaskId::new(format!("t-{round}-{number}"))?);
+    let task = |number: usize| {
+        let depends_on = if number == 0 { vec![] } else { vec![Dependency::Task(id(0)?)] };
+        anyhow::Ok(NewTask { id: Some(id(number)?), depends_on, ..NewTask::new("x") })
+    };
+    let tasks = (0..10_000).map(task).collect::<anyhow::Result<_>>()?;
+    Ok(Op::CreateTasks(CreateTasks { tasks, inputs: None }))
+}
+
+fn session(round: u64) -> anyhow::Result<Op> {
+    Ok(Op::OpenSession(OpenSession {
+        id: Some(SessionId::new(format!("s-{round}"))?),
+        coordinator: None,
+        participants: (0..1_000).map(agent).collect::<anyhow::Result<_>>()?,
+        title: "work".into(),
+        task: None,
+    }))
+}
