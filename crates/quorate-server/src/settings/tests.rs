@@ -19,6 +19,7 @@ fn true_limits() -> Vec<(&'static str, u128)> {
         ("bytes of one message's payload", limits::PAYLOAD_BYTES_MAX as u128),
         ("levels of JSON", DEPTH_MAX as u128),
         ("operations in a commit", limits::OPS_MAX as u128),
+        ("units of work of a commit", u128::from(limits::COMMIT_WORK_MAX)),
         ("deliveries that a commit makes", limits::DELIVERIES_PER_COMMIT_MAX as u128),
         ("deliveries of one claim", limits::CLAIM_MAX.into()),
         ("leased deliveries of one agent", limits::IN_FLIGHT_MAX as u128),
