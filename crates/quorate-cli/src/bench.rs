@@ -41,8 +41,9 @@ goes to a hub in a process of its own, and memory and processor are the hub's.
 BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
 what a look at 10,000 waits for a deadlock takes. HOLD is what a caller waits
 beside costly commits of another space, and for how long they hold the writer
-(holdP99Us, holdMaxUs). DELIBERATE is a deliberation
-of agents that answer at once, and 200 of them at once.
+(holdP99Us, holdMaxUs). DELIBERATE is a deliberation of agents that answer at
+once, and 200 of them at once. NEIGHBOUR is the round trip of an agent beside
+readers of large pages in another space and in its own.
 In JSON, commits counts the transactions of the store, each with one sync, and
 perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
 pub(crate) struct BenchArgs {
@@ -80,7 +81,7 @@ impl Scale {
     }
 }
 
-const ALL: [&str; 18] = [
+const ALL: [&str; 19] = [
     "W0",
     "W1",
     "W2",
@@ -99,6 +100,7 @@ const ALL: [&str; 18] = [
     "LOAD",
     "READY",
     "DELIBERATE",
+    "NEIGHBOUR",
 ];
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
@@ -152,6 +154,7 @@ async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
         "READY" => wire::idle::start(scale).await,
         "BEATS" => beats::measure(scale).await,
         "DELIBERATE" => deliberate::measure(scale).await,
+        "NEIGHBOUR" => wire::neighbour::measure(scale).await,
         "WAITS" => waits::measure(scale).await,
         "HOLD" => hold::measure(scale).await,
         _ => growth::measure(scale).await,

@@ -316,7 +316,7 @@ fn an_erased_payload_is_gone_and_the_log_still_verifies() {
 
 #[test]
 fn bench_measures_and_prints_one_object_a_line() {
-    let wanted = "W0 W1 W2 W3 W4 W5 W6 W7 W9 BEATS WAITS HOLD HTTP LOAD --quick --json --tiny";
+    let wanted = "W0 W1 W2 W3 W4 W5 W6 W7 W9 BEATS WAITS HOLD HTTP LOAD NEIGHBOUR --quick --json --tiny";
     let arguments: Vec<&str> = std::iter::once("bench").chain(wanted.split(' ')).collect();
     let output = quorate(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -341,7 +341,9 @@ fn bench_measures_and_prints_one_object_a_line() {
         seen.push(found["workload"].as_str().unwrap_or_default().to_owned());
     }
     let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
-    assert_eq!(seen.join(" "), expected);
+    // Quiet and beside four kinds of readers, in another space and in the same one.
+    let neighbours = " NEIGHBOUR".repeat(10);
+    assert_eq!(seen.join(" "), format!("{expected}{neighbours}"));
     assert_eq!(quorate(&["bench", "W99"]).status.code(), Some(2));
 }
 

@@ -34,6 +34,12 @@ impl Http {
         Ok(Self { stream, head, read: Vec::with_capacity(16 * 1024) })
     }
 
+    /// The same connection, for calls in another space than the token's.
+    pub(super) fn in_space(mut self, space: &str) -> Self {
+        self.head.push_str(&format!("Quorate-Space: {space}\r\n"));
+        self
+    }
+
     /// One call, with JSON in and out. What is no success is an error.
     pub(super) async fn call(&mut self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
