@@ -22,7 +22,7 @@ use crate::holds::Holds;
 use crate::load::{self, LoadError, Loaded};
 use crate::plan::Planner;
 use crate::queue::{Job, Patience, Queue};
-use crate::readers::Readers;
+use crate::readers::{Lane, Readers};
 use crate::tail::Tails;
 use crate::writer::Writer;
 use crate::{backup, read, schema};
@@ -341,11 +341,14 @@ impl Store for SqliteStore {
 
     fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
         let tails = self.shared.tails.clone();
-        Box::pin(self.readers.run(move |connection| read::rows(connection, &tails, space, &what)))
+        let lane = read::lane_of(&what);
+        let read = move |connection: &_| read::rows(connection, &tails, space, &what);
+        Box::pin(self.readers.run(lane, space, read))
     }
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        Box::pin(self.readers.run(move |connection| read::log(connection, space, from, max)))
+        let read = move |connection: &_| read::log(connection, space, from, max);
+        Box::pin(self.readers.run(read::lane_of_records(max), space, read))
     }
 
     fn bodies(
@@ -354,7 +357,8 @@ impl Store for SqliteStore {
         from: Seq,
         max: usize,
     ) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        Box::pin(self.readers.run(move |connection| read::bodies(connection, space, from, max)))
+        let read = move |connection: &_| read::bodies(connection, space, from, max);
+        Box::pin(self.readers.run(read::lane_of_records(max), space, read))
     }
 
     fn figures(&self) -> Figures {
@@ -380,7 +384,9 @@ impl Store for SqliteStore {
 
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
         let to = to.to_owned();
-        Box::pin(self.readers.run(move |connection| backup::write(connection, &to)))
+        let write = move |connection: &_| backup::write(connection, &to);
+        // It copies every space.
+        Box::pin(self.readers.run(Lane::Backup, SpaceNo(0), write))
     }
 
     fn failure(&self) -> BoxFuture<'static, StoreError> {

@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use crate::lookup::{Lookups, in_words};
 use crate::read;
-use crate::readers::{ReadError, Readers};
+use crate::readers::{Lane, ReadError, Readers};
 use crate::tail::Tails;
 
 /// Entries that are looked up in one slice.
@@ -86,8 +86,7 @@ impl Planner {
         for _ in 0..CATCH_UP_MAX {
             let asked = Arc::clone(&rollback);
             let caught_up = self.slice(space, move |rows, through, connection| {
-                let at = Seq(through.0.min(plan.at().0 + SLICE_RECORDS as u64));
-                let written = written(connection, space, (plan.at(), at), &asked)?;
+                let (written, at) = written(connection, space, (plan.at(), through), &asked)?;
                 plan.catch_up(rows, at, written)?;
                 Ok((plan, at == through))
             });
@@ -110,7 +109,7 @@ impl Planner {
         work: impl FnOnce(&dyn Rows, Seq, &Connection) -> Result<T, Stop> + Send + 'static,
     ) -> Result<Result<T, Refused>, StoreError> {
         let tails = self.tails.clone();
-        let read = self.readers.run(move |connection| {
+        let read = self.readers.run(Lane::Bulk, space, move |connection| {
             let snapshot = connection.unchecked_transaction()?;
             // A transaction has its snapshot from its first read on.
             let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
@@ -147,17 +146,20 @@ impl From<ReadError> for Stop {
     }
 }
 
-/// The entries in question that were written by the records after one up to another.
+/// The entries in question that were written by the records after one, up to another or as far as one slice goes, and the
+/// last of those records.
 fn written(
     connection: &Connection,
     space: SpaceNo,
     (after, through): (Seq, Seq),
     rollback: &Rollback,
-) -> Result<Vec<Key>, ReadError> {
-    let RollbackWhat::Prefix(prefix) = &rollback.what else { return Ok(Vec::new()) };
-    let count = (through.0 - after.0) as usize;
+) -> Result<(Vec<Key>, Seq), ReadError> {
+    let RollbackWhat::Prefix(prefix) = &rollback.what else { return Ok((Vec::new(), through)) };
+    let count = ((through.0 - after.0) as usize).min(SLICE_RECORDS);
     let mut written = Vec::new();
+    let mut at = after;
     for record in read::bodies(connection, space, Seq(after.0 + 1), count)? {
+        at = record.seq;
         for effect in codec::read_body(&record)?.effects {
             if let Effect::Written { key, .. } | Effect::Deleted { key, .. } = effect
                 && key.as_str().starts_with(prefix.as_str())
@@ -168,5 +170,5 @@ fn written(
     }
     written.sort();
     written.dedup();
-    Ok(written)
+    Ok((written, at))
 }

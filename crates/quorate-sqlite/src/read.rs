@@ -1,14 +1,16 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
 mod built;
+mod records;
 mod sessions;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
+    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
     Payload, Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{
@@ -18,8 +20,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
 use crate::readers::ReadError;
-use crate::tail::{ChangedEntry, Fate, Tail, Tails};
+use crate::tail::{Fate, Tail, Tails};
 use crate::{ends, load};
+pub(crate) use records::{bodies, lane_of, lane_of_records, log};
 
 /// Reads everything that was asked for.
 pub(crate) fn rows(
@@ -32,42 +35,9 @@ pub(crate) fn rows(
     // A transaction has its snapshot from its first read on.
     let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
     let tail = tails.pinned(space, what, pin)?;
-    let reading = Reading { connection: &snapshot, space, tail, sent: RefCell::default() };
+    let (sent, last) = (RefCell::default(), RefCell::default());
+    let reading = Reading { connection: &snapshot, space, tail, sent, last };
     what.iter().map(|one| reading.one(one)).collect()
-}
-
-/// Reads records.
-pub(crate) fn log(
-    connection: &Connection,
-    space: SpaceNo,
-    from: Seq,
-    max: usize,
-) -> Result<Vec<Record>, ReadError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
-         WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
-    )?;
-    let last = row_id(space, LAST);
-    let found = statement
-        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
-    Ok(found.collect::<Result<_, _>>()?)
-}
-
-/// As [`log`], without salts and payloads: they lie behind the rest of a row, so their pages are not even read.
-pub(crate) fn bodies(
-    connection: &Connection,
-    space: SpaceNo,
-    from: Seq,
-    max: usize,
-) -> Result<Vec<Record>, ReadError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, at, format, kind, principal, hash, body, x'', x'' FROM log
-         WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
-    )?;
-    let last = row_id(space, LAST);
-    let found = statement
-        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
-    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// The largest number of a space.
@@ -80,6 +50,8 @@ struct Reading<'c> {
     tail: Tail,
     /// The messages of the record that was read last: those of one record are often asked for together.
     sent: RefCell<(Seq, Vec<StoredMessage>)>,
+    /// The record that was decoded last: entries that were written together are listed together.
+    last: RefCell<Option<Rc<(Record, Body)>>>,
 }
 
 impl Reading<'_> {
@@ -203,11 +175,6 @@ impl Reading<'_> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
-        let wanted = |entry: &ChangedEntry| {
-            !entry.head.deleted
-                && entry_type.is_none_or(|wanted| wanted == entry.entry_type)
-                && author.is_none_or(|wanted| wanted == entry.author)
-        };
         let after = after.unwrap_or("");
         let newer = self.tail.entries.iter().filter(|(key, _)| key.as_str() > after);
         let mut newer = newer.filter(|(key, _)| key.as_str().starts_with(prefix)).peekable();
@@ -234,7 +201,7 @@ impl Reading<'_> {
                 && let Some((key, entry)) = newer.next_if(|(key, _)| before(key))
             {
                 replaced |= stored.as_ref().is_some_and(|(stored, _)| key.as_str() == stored);
-                if wanted(entry) {
+                if entry.is_listed(entry_type, author) {
                     entries.push(self.with_content(key, entry.head)?);
                 }
             }
@@ -289,7 +256,8 @@ impl Reading<'_> {
 
     /// What the record says of a version, and its content.
     fn with_content(&self, key: &Key, head: EntryHead) -> Result<Entry, ReadError> {
-        let (record, effects) = self.record(head.seq)?;
+        let decoded = self.record(head.seq)?;
+        let (record, body) = &*decoded;
         let mut version = EntryVersion {
             head,
             at: record.at,
@@ -300,7 +268,7 @@ impl Reading<'_> {
             depends_on: Vec::new(),
             restores: None,
         };
-        for effect in effects.effects {
+        for effect in &body.effects {
             if let Effect::Written {
                 key: of,
                 version: number,
@@ -310,16 +278,18 @@ impl Reading<'_> {
                 depends_on,
                 restores,
             } = effect
-                && of == *key
-                && number == head.version
+                && of == key
+                && *number == head.version
             {
-                let place = Some((restores.map_or(head.seq, |restored| restored.seq), part));
+                let place = Some((restores.map_or(head.seq, |restored| restored.seq), *part));
                 let restores = restores.map(|restored| restored.version);
+                let (entry_type, content_type) = (entry_type.clone(), content_type.clone());
+                let depends_on = depends_on.clone();
                 version = EntryVersion { entry_type, content_type, place, depends_on, restores, ..version };
             }
         }
         let content = match version.place {
-            Some((seq, part)) if seq == record.seq => codec::part(&record, part)?,
+            Some((seq, part)) if seq == record.seq => codec::part(record, part)?,
             // Brought back: the content lies where it was written first.
             Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
             None => None,
@@ -329,11 +299,16 @@ impl Reading<'_> {
         Ok(Entry { key: key.clone(), version, content })
     }
 
-    fn record(&self, seq: Seq) -> Result<(Record, quorate_core::Body), ReadError> {
+    fn record(&self, seq: Seq) -> Result<Rc<(Record, Body)>, ReadError> {
+        if let Some(last) = self.last.borrow().as_ref().filter(|last| last.0.seq == seq) {
+            return Ok(Rc::clone(last));
+        }
         let record = load::record(self.connection, self.space, seq)?
             .ok_or_else(|| ReadError::Other(format!("record {seq} is missing; run `quorate verify`")))?;
         let body = codec::read_body(&record)?;
-        Ok((record, body))
+        let decoded = Rc::new((record, body));
+        *self.last.borrow_mut() = Some(Rc::clone(&decoded));
+        Ok(decoded)
     }
 
     fn message(&self, seq: Seq, n: u32) -> Result<Option<StoredMessage>, ReadError> {
@@ -448,7 +423,8 @@ impl Reading<'_> {
         delivery: DeliveryNo,
         (to, seq, n, attempts, ended): (Recipient, Seq, u32, u16, Seq),
     ) -> Result<DeadLetter, ReadError> {
-        let (record, body) = self.record(ended)?;
+        let decoded = self.record(ended)?;
+        let (record, body) = &*decoded;
         let reason = reason_of(delivery, &body.effects);
         Ok(DeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
     }

@@ -7,6 +7,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use quorate_core::codec;
@@ -72,6 +73,15 @@ pub(crate) struct ChangedEntry {
     pub(crate) author: String,
     /// How many entries it was built on.
     pub(crate) depends: usize,
+}
+
+impl ChangedEntry {
+    /// Whether a list by these filters shows it.
+    pub(crate) fn is_listed(&self, entry_type: Option<&str>, author: Option<&str>) -> bool {
+        !self.head.deleted
+            && entry_type.is_none_or(|wanted| wanted == self.entry_type)
+            && author.is_none_or(|wanted| wanted == self.author)
+    }
 }
 
 /// The record that last described an agent, and its presence.
@@ -376,6 +386,24 @@ impl Tail {
         self.versions.range(range).map(|(_, head)| *head)
     }
 
+    /// The entries whose key begins so, after one of them, by key.
+    fn entries_after<'t>(
+        &'t self,
+        prefix: &str,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = (&'t Key, &'t ChangedEntry)> {
+        let first = Key::new(prefix).ok();
+        let from = match (after, &first) {
+            (Some(after), _) if after.as_str() >= prefix => Bound::Excluded(after),
+            (_, Some(first)) => Bound::Included(first),
+            (_, None) => Bound::Unbounded,
+        };
+        let later = self.entries.range((from, Bound::Unbounded));
+        // A prefix that is no key itself is searched for.
+        let later = later.skip_while(move |(key, _)| key.as_str() < prefix);
+        later.take_while(move |(key, _)| key.as_str().starts_with(prefix))
+    }
+
     /// The items of a kind after an id, by id.
     pub(crate) fn items_after<'t>(
         &'t self,
@@ -397,10 +425,16 @@ impl Tail {
                     let versions = self.versions_of(key);
                     part.versions.extend(versions.map(|head| ((key.clone(), head.version), head)));
                 }
-                Read::Entries { prefix, .. } => {
-                    let later = self.entries.iter().skip_while(|(key, _)| key.as_str() < prefix.as_str());
-                    let begin_so = later.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
-                    part.entries.extend(begin_so.map(|(key, entry)| (key.clone(), entry.clone())));
+                Read::Entries { prefix, entry_type, author, after, limit } => {
+                    let mut listed = 0;
+                    for (key, entry) in self.entries_after(prefix, after.as_ref()) {
+                        part.entries.insert(key.clone(), entry.clone());
+                        listed += usize::from(entry.is_listed(entry_type.as_deref(), author.as_deref()));
+                        // What comes later is on a later page, whatever the tables hold.
+                        if listed >= *limit {
+                            break;
+                        }
+                    }
                 }
                 Read::Built { .. } => part.entries.clone_from(&self.entries),
                 Read::MessageByClientId(id) => {

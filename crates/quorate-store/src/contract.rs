@@ -267,6 +267,7 @@ macro_rules! contract_tests {
             log {
                 every_change_is_one_record,
                 the_log_is_read_in_pages,
+                bodies_in_pages_are_the_log,
                 commits_of_a_batch_stand_each_for_itself,
                 an_empty_batch_is_answered,
                 what_is_published_follows_the_log,

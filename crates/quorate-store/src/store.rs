@@ -211,7 +211,8 @@ pub trait Store: Send + Sync {
     /// Records from a position on.
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
-    /// Records from a position on, without their payloads and salts where the store can leave them out.
+    /// Records from a position on, without their payloads and salts where the store can leave them out. It may stop before
+    /// `max` records if they are large; it returns at least one if there is one.
     fn bodies(
         &self,
         space: SpaceNo,

@@ -53,15 +53,16 @@ fn stored(
 }
 
 fn one(reading: &Reading<'_>, key: Key, head: EntryHead) -> Result<Built, ReadError> {
-    let (_, body) = reading.record(head.seq)?;
+    let decoded = reading.record(head.seq)?;
+    let (_, body) = &*decoded;
     let mut depends_on = Vec::new();
-    for effect in body.effects {
+    for effect in &body.effects {
         if let Effect::Written { key: of, version, depends_on: ons, .. } = effect
-            && (&of, version) == (&key, head.version)
+            && (of, *version) == (&key, head.version)
         {
             for (on, version) in ons {
-                let now = newest(reading, &on)?;
-                depends_on.push((on, version, now));
+                let now = newest(reading, on)?;
+                depends_on.push((on.clone(), *version, now));
             }
         }
     }

@@ -64,12 +64,13 @@ fn is_paused(reading: &Reading<'_>, number: SessionNo) -> Result<bool, ReadError
     if let Some(paused) = reading.tail.paused.get(&number) {
         return Ok(*paused);
     }
-    let (_, body) = reading.record(number.record())?;
-    let id = body.effects.into_iter().find_map(|effect| match effect {
+    let decoded = reading.record(number.record())?;
+    let (_, body) = &*decoded;
+    let id = body.effects.iter().find_map(|effect| match effect {
         Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(session) }
             if session.number == number =>
         {
-            Some(session.id)
+            Some(session.id.clone())
         }
         _ => None,
     });

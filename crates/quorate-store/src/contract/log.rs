@@ -41,6 +41,25 @@ pub async fn the_log_is_read_in_pages(bench: Bench) {
     assert_eq!(seqs(page(0, 1).await.expect("reads work")), [1]);
 }
 
+/// A page of bodies may end early where records are large; page after page they are the whole log.
+pub async fn bodies_in_pages_are_the_log(bench: Bench) {
+    bench.start("alice").await;
+    for n in 0..4 {
+        let large = (0..200).map(|m| Op::Put(put(&format!("{}/{n}/{m}", "k".repeat(400)), "1"))).collect();
+        bench.ok(agent("alice"), large).await;
+    }
+    let log = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
+    let mut bodies = Vec::new();
+    while bodies.len() < log.len() {
+        let from = Seq(bodies.len() as u64 + 1);
+        let page = bench.store().bodies(bench.space, from, 100).await.expect("reads work");
+        assert!(!page.is_empty(), "there is more from {from} on");
+        bodies.extend(page);
+    }
+    let seen = |record: &quorate_core::Record| (record.seq, record.hash, record.body.clone());
+    assert_eq!(bodies.iter().map(seen).collect::<Vec<_>>(), log.iter().map(seen).collect::<Vec<_>>());
+}
+
 pub async fn commits_of_a_batch_stand_each_for_itself(bench: Bench) {
     bench.start("alice").await;
     let commit = |ops| Commit::new(agent("alice"), ops);

@@ -1,0 +1,82 @@
+//! Records in the order of the log, and which threads read what.
+
+use quorate_core::{Record, Seq, SpaceNo, row_id};
+use quorate_store::Read;
+use rusqlite::Connection;
+
+use super::LAST;
+use crate::load;
+use crate::readers::{Lane, ReadError};
+
+/// Reads records.
+pub(crate) fn log(
+    connection: &Connection,
+    space: SpaceNo,
+    from: Seq,
+    max: usize,
+) -> Result<Vec<Record>, ReadError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let last = row_id(space, LAST);
+    let found = statement
+        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Bytes of bodies that one read returns, give or take the last record: a record may hold thousands of effects.
+const BODIES_BYTES_MAX: usize = 128 * 1024;
+
+/// As [`log`], without salts and payloads: they lie behind the rest of a row, so their pages are not even read. Stops with
+/// the record that brings it to [`BODIES_BYTES_MAX`].
+pub(crate) fn bodies(
+    connection: &Connection,
+    space: SpaceNo,
+    from: Seq,
+    max: usize,
+) -> Result<Vec<Record>, ReadError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, at, format, kind, principal, hash, body, x'', x'' FROM log
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let last = row_id(space, LAST);
+    let found = statement
+        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    for record in found {
+        let record = record?;
+        bytes += record.body.len();
+        records.push(record);
+        if bytes >= BODIES_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(records)
+}
+
+/// Which threads answer these reads.
+pub(crate) fn lane_of(what: &[Read]) -> Lane {
+    let is_bulk = |read: &Read| match read {
+        Read::History { .. }
+        | Read::Entries { .. }
+        | Read::DeadLetters { .. }
+        | Read::Built { .. }
+        | Read::Timeline { .. }
+        | Read::Items { .. } => true,
+        Read::Entry { .. }
+        | Read::Message { .. }
+        | Read::MessageByClientId(_)
+        | Read::Deliveries { .. }
+        | Read::SeqAt(_)
+        | Read::Record(_)
+        | Read::Item(_)
+        | Read::Part { .. } => false,
+    };
+    if what.iter().any(is_bulk) { Lane::Bulk } else { Lane::Point }
+}
+
+/// Which threads read so many records of the log.
+pub(crate) fn lane_of_records(max: usize) -> Lane {
+    if max > 1 { Lane::Bulk } else { Lane::Point }
+}
