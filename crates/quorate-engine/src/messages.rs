@@ -12,11 +12,12 @@ use quorate_core::{
 use quorate_store::{Page, Read, Rows, StoreError, StoredMessage};
 
 use crate::error::Error;
+use crate::pace::Pace;
 use crate::reads::unexpected;
 use crate::space::Space;
 
 /// Records read at once.
-const READ_AT_ONCE: u64 = 500;
+const READ_AT_ONCE: u64 = 64;
 /// Records looked at for one page; the cursor leads on.
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Records of a session that are looked at for one page.
@@ -124,19 +125,32 @@ impl Space {
         let sent = self.sent(filter, before, limit).await?;
         let mut page = MessagesPage { messages: Vec::new(), cursor: sent.cursor };
         let mut bytes = 0;
-        for (index, id) in sent.messages.iter().enumerate() {
-            let Rows::Message(stored) = self.read_one(Read::Message { seq: id.seq, n: id.n }).await? else {
-                return Err(StoreError::Read("a message was not answered".into()).into());
-            };
-            let Some(StoredMessage { at, message, .. }) = stored else { continue };
-            bytes += message.payload.bytes.len();
-            page.messages.push(ListedMessage { id: *id, at, message });
-            if bytes >= PAGE_BYTES_MAX && index + 1 < sent.messages.len() {
-                page.cursor = Before { seq: id.seq, n: id.n }.cursor();
-                break;
+        let mut missing = sent.messages.len();
+        // Those of one record are read together: it is decoded once.
+        for ids in sent.messages.chunk_by(|one, next| one.seq == next.seq) {
+            for (id, stored) in ids.iter().zip(self.stored(ids).await?) {
+                missing -= 1;
+                let Some(StoredMessage { at, message, .. }) = stored else { continue };
+                bytes += message.payload.bytes.len();
+                page.messages.push(ListedMessage { id: *id, at, message });
+                if bytes >= PAGE_BYTES_MAX && missing > 0 {
+                    page.cursor = Before { seq: id.seq, n: id.n }.cursor();
+                    return Ok(page);
+                }
             }
         }
         Ok(page)
+    }
+
+    /// Messages as they are stored, in the order of their ids.
+    async fn stored(&self, ids: &[MessageId]) -> Result<Vec<Option<StoredMessage>>, Error> {
+        let reads = ids.iter().map(|id| Read::Message { seq: id.seq, n: id.n }).collect();
+        let rows = self.engine().store.read(self.number(), reads).await?;
+        let stored = rows.into_iter().map(|row| match row {
+            Rows::Message(stored) => Ok(stored),
+            other => Err(unexpected(&other)),
+        });
+        stored.collect()
     }
 
     /// What an agent sent before a place, newest first. A page may be short and still have a cursor: it looked at many
@@ -164,7 +178,7 @@ impl Space {
         let head = Before::record(Seq(self.published().head.seq.0 + 1));
         let mut before = before.unwrap_or(head).min(head);
         let last = Seq(before.seq.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
-        let mut messages = Vec::new();
+        let (mut messages, mut pace) = (Vec::new(), Pace::default());
         loop {
             // The page before may have ended within a record: the rest of it comes first.
             let end = Seq(before.seq.0 + u64::from(before.n > 0));
@@ -184,6 +198,7 @@ impl Space {
                     }
                 }
                 before = Before::record(record.seq);
+                pace.after(record).await;
             }
             if is_last {
                 return Ok(OutboxPage { messages, cursor: None });
@@ -195,7 +210,7 @@ impl Space {
     /// The records before this one, newest first, without their payloads.
     async fn before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
         let from = Seq(before.0.saturating_sub(READ_AT_ONCE)).max(last);
-        let mut records = self.bodies(from, (before.0 - from.0) as usize).await?;
+        let mut records = self.bodies_between(from, before).await?;
         records.reverse();
         Ok(records)
     }

@@ -9,17 +9,15 @@ use quorate_core::{
     codec,
 };
 use quorate_store::{Read, Rows, StoreError};
-use tokio::sync::Semaphore;
 
 use crate::error::Error;
+use crate::pace::Pace;
 use crate::sessions::no_session;
 use crate::space::Space;
 
 /// Records read at once: few at first, since most of what is asked for is near.
 const AT_ONCE_MIN: u64 = 1;
-const AT_ONCE_MAX: u64 = 1_000;
-/// How many walk at once.
-static LOOKING_BACK: Semaphore = Semaphore::const_new(4);
+const AT_ONCE_MAX: u64 = 100;
 
 impl Space {
     /// The newest record at a time; `None` if there was none yet.
@@ -70,17 +68,15 @@ impl Space {
                 wanted.insert(key);
             }
         }
-        // It may be a long way, and others have to read, too.
-        let _permit = LOOKING_BACK.acquire().await;
         // What was added to a session since it was changed last, newest first.
         let mut added: HashMap<&ItemKey, Vec<(AddKind, u64)>> = HashMap::new();
-        let (mut end, mut at_once) = (at.0, AT_ONCE_MIN);
+        let (mut end, mut at_once, mut pace) = (at.0, AT_ONCE_MIN, Pace::default());
         while end > 0 && !wanted.is_empty() {
             if at.0 - end >= PAST_RECORDS_MAX {
                 return Err(too_far(at).into());
             }
             let begin = end.saturating_sub(at_once) + 1;
-            let records = self.bodies(Seq(begin), (end - begin + 1) as usize).await?;
+            let records = self.bodies_between(Seq(begin), Seq(end + 1)).await?;
             for record in records.iter().rev() {
                 let body = codec::read_bare(record).map_err(|why| damaged(record, &why.to_string()))?;
                 for effect in body.effects.into_iter().rev() {
@@ -101,6 +97,7 @@ impl Space {
                         _ => {}
                     }
                 }
+                pace.after(record).await;
             }
             end = begin - 1;
             at_once = (at_once * 10).min(AT_ONCE_MAX);

@@ -14,7 +14,7 @@ use crate::space::Space;
 
 /// Entries that are read at once, at least and at most.
 const ENTRIES_AT_ONCE_MIN: usize = 8;
-const ENTRIES_AT_ONCE_MAX: usize = 250;
+const ENTRIES_AT_ONCE_MAX: usize = 64;
 
 /// A message and where its deliveries are.
 #[derive(Clone, Debug)]
@@ -211,12 +211,30 @@ impl Space {
         }
     }
 
-    /// Records of the log from a position on, without their payloads.
+    /// Records of the log from a position on, without their payloads. There may be fewer than `max`, and more after them,
+    /// where they are large.
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn bodies(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
         Ok(self.engine().store.bodies(self.number(), from, max).await?)
+    }
+
+    /// All records from one position up to before another, without their payloads.
+    pub(crate) async fn bodies_between(&self, from: Seq, end: Seq) -> Result<Vec<Record>, Error> {
+        let mut records: Vec<Record> = Vec::new();
+        loop {
+            let next = records.last().map_or(from, |last| Seq(last.seq.0 + 1));
+            let missing = end.0.saturating_sub(next.0) as usize;
+            if missing == 0 {
+                return Ok(records);
+            }
+            let more = self.bodies(next, missing).await?;
+            if more.is_empty() {
+                return Ok(records);
+            }
+            records.extend(more);
+        }
     }
 
     /// Records of the log from a position on.

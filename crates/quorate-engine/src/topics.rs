@@ -14,6 +14,7 @@ use quorate_store::{Read, Rows, StoreError};
 
 use crate::error::Error;
 use crate::once::Asker;
+use crate::pace::Pace;
 use crate::space::Space;
 
 /// Records that are read at once: their payloads come with them.
@@ -182,7 +183,7 @@ struct Search<'a> {
 impl Search<'_> {
     async fn all_from(&self, mut wanted: History, from: Seq) -> Result<(), Error> {
         let mut next = Seq(from.0.max(1));
-        let mut messages = Vec::new();
+        let (mut messages, mut pace) = (Vec::new(), Pace::default());
         while next < self.own.since {
             let records = self.space.log(next, PAGE).await?;
             if records.is_empty() {
@@ -190,6 +191,7 @@ impl Search<'_> {
             }
             for record in records.iter().take_while(|record| record.seq < self.own.since) {
                 messages.extend(self.owed(record)?);
+                pace.after(record).await;
                 // Between two records, so that a crash on the way neither loses nor repeats one.
                 if messages.len() >= AT_ONCE {
                     let after = Seq(record.seq.0 + 1);
@@ -204,7 +206,7 @@ impl Search<'_> {
 
     /// The newest messages before the subscription, oldest first.
     async fn newest(&self, count: usize) -> Result<Vec<Earlier>, Error> {
-        let mut found: Vec<Earlier> = Vec::new();
+        let (mut found, mut pace) = (Vec::<Earlier>::new(), Pace::default());
         let mut end = self.own.since.0;
         let floor = end.saturating_sub(HISTORY_RECORDS_MAX).max(1);
         while end > floor && found.len() < count {
@@ -213,6 +215,7 @@ impl Search<'_> {
             let mut page = Vec::new();
             for record in &records {
                 page.extend(self.owed(record)?);
+                pace.after(record).await;
             }
             page.append(&mut found);
             found = page;
