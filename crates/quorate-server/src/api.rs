@@ -8,6 +8,7 @@ pub(crate) mod words;
 use std::sync::Arc;
 
 use axum::Extension;
+use axum::extract::Path;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use quorate_core::Deed;
@@ -15,6 +16,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use crate::app::App;
+use crate::bulk;
+use crate::call::{Answer, Call};
 
 pub(crate) use document::{about_the_hub, text};
 
@@ -216,6 +219,24 @@ impl Operation {
     {
         let served_at = self.path;
         self.answered_at(served_at, handler)
+    }
+
+    /// Who answers it, as a bulk read: for lists, and whatever else scans or renders a lot.
+    pub(crate) fn bulk<F, A>(self, handler: F) -> Route
+    where
+        F: Fn(Call) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Answer> + Send + 'static,
+    {
+        self.to(move |call: Call| bulk::answer(call, handler))
+    }
+
+    /// The same with a parameter in the path.
+    pub(crate) fn bulk_of<F, A>(self, handler: F) -> Route
+    where
+        F: Fn(Path<String>, Call) -> A + Clone + Send + Sync + 'static,
+        A: Future<Output = Answer> + Send + 'static,
+    {
+        self.to(move |id: Path<String>, call: Call| bulk::answer(call, move |call| handler(id, call)))
     }
 
     /// Who answers it, at a path that the router writes in another way than the description.

@@ -12,7 +12,9 @@ use quorate_engine::{Engine, Error, Flags, Space};
 use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
+use crate::bulk::Bulk;
 use crate::deliberations::Drivers;
+use crate::exclusive::Exclusive;
 use crate::journal::Journal;
 use crate::making::{Made, Making};
 use crate::observe::{self, Observed};
@@ -47,6 +49,10 @@ struct Inner {
     told: Before,
     /// What the hub knows of itself.
     observed: Observed,
+    /// Runs lists, exports and event streams.
+    bulk: Bulk,
+    /// What a space has under way once at a time.
+    exclusive: Exclusive,
     /// What drives deliberations.
     drivers: Drivers,
     /// Which spaces were made under a key.
@@ -71,6 +77,7 @@ impl App {
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, private: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
         let rates = Rates::new(settings.limits);
+        let bulk = Bulk::new(settings.limits.bulk_reads);
         let exporter =
             settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
         let app = Self(Arc::new(Inner {
@@ -84,6 +91,8 @@ impl App {
             codes: Codes::default(),
             told: Before::default(),
             observed: Observed::new(exporter),
+            bulk,
+            exclusive: Exclusive::default(),
             drivers: Drivers::default(),
             made: Mutex::default(),
             ends: AtomicBool::new(false),
@@ -137,6 +146,14 @@ impl App {
 
     pub(crate) fn observed(&self) -> &Observed {
         &self.0.observed
+    }
+
+    pub(crate) fn bulk(&self) -> &Bulk {
+        &self.0.bulk
+    }
+
+    pub(crate) fn exclusive(&self) -> &Exclusive {
+        &self.0.exclusive
     }
 
     pub(crate) fn drivers(&self) -> &Drivers {

@@ -243,6 +243,11 @@ fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
 }
 
 impl Call {
+    /// The connection, if there is one.
+    pub(crate) fn life(&self) -> Option<&Life> {
+        self.life.as_ref()
+    }
+
     /// The agent that acts, if it is one.
     pub(crate) fn by(&self) -> Option<&AgentId> {
         self.bearer.agent()

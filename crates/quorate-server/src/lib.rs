@@ -6,9 +6,11 @@
 mod api;
 mod app;
 mod body;
+mod bulk;
 mod call;
 mod deliberations;
 mod dialect;
+mod exclusive;
 mod guard;
 mod listen;
 mod patience;

@@ -116,6 +116,8 @@ pub struct Limits {
     pub people: Rate,
     /// Tokens and codes from one address that are not good.
     pub failures: Rate,
+    /// Lists, exports and event streams that one principal may have open; 0 is without a limit.
+    pub bulk_reads: usize,
 }
 
 impl Default for Limits {
@@ -125,6 +127,7 @@ impl Default for Limits {
             agents: Rate { per_second: 100_000, burst: 200_000 },
             people: Rate { per_second: 10_000, burst: 20_000 },
             failures: Rate { per_second: 10, burst: 100 },
+            bulk_reads: 64,
         }
     }
 }

@@ -47,6 +47,10 @@ pub(crate) struct WallArgs {
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().failures.burst)]
     failure_burst: u32,
+    /// Lists, exports and event streams that one principal may have open; 0 is without a limit.
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
+    #[arg(default_value_t = Limits::default().bulk_reads)]
+    bulk_reads: usize,
 }
 
 const LIMITS: &str = "Limits";
@@ -77,6 +81,7 @@ impl WallArgs {
             agents: Rate { per_second: self.agent_rate, burst: self.agent_burst },
             people: Rate { per_second: self.person_rate, burst: self.person_burst },
             failures: Rate { per_second: self.failure_rate, burst: self.failure_burst },
+            bulk_reads: self.bulk_reads,
         }
     }
 

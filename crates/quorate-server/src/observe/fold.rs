@@ -3,7 +3,7 @@
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, Next, Record, RecordKind, ReturnCause, Seq, Timestamp, codec,
 };
-use quorate_engine::{Error, Space};
+use quorate_engine::{Error, Pace, Space};
 
 use super::histogram::Histogram;
 use super::spans::{Place, Spans};
@@ -88,8 +88,10 @@ impl Fold {
         if records.is_empty() {
             return Ok(true);
         }
+        let mut pace = Pace::default();
         for record in &records {
             self.take_in(space, record);
+            pace.after(record).await;
         }
         Ok(self.next > to)
     }

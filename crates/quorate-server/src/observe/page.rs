@@ -90,6 +90,7 @@ pub(crate) async fn page(call: &Call, of_hub: bool) -> Result<String, Error> {
     if of_hub {
         store(&mut page, call);
         doors(&mut page, observed);
+        bulk(&mut page, call);
         spans(&mut page, observed);
     }
     Ok(page.0)
@@ -227,6 +228,16 @@ fn doors(page: &mut Page, observed: &Observed) {
     for (method, histogram) in doors.request_ms.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         page.histogram("quorate_http_request_ms", "method", method, histogram);
     }
+}
+
+fn bulk(page: &mut Page, call: &Call) {
+    let figures = call.app.bulk().figures();
+    page.gauge("quorate_bulk_reads", "Lists, exports and event streams that are open.", figures.open);
+    page.counter(
+        "quorate_bulk_refused_total",
+        "Calls refused because their principal had too many of them open.",
+        figures.refused,
+    );
 }
 
 fn spans(page: &mut Page, observed: &Observed) {

@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .is(Deed::Rule)
         .query::<Page>()
         .lists::<TokenOut>("tokens")
-        .to(list_tokens),
+        .bulk(list_tokens),
         get("/v1/tokens/{id}", "tokens.get", "One token; never its secret.")
             .is(Deed::Rule)
             .path::<words::TokenId>("id")
@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .is(Deed::Rule)
             .query::<Page>()
             .lists::<SpaceOut>("spaces")
-            .to(list_spaces),
+            .bulk(list_spaces),
         get("/v1/spaces/{name}", "spaces.get", "One space. For admins of the first one.")
             .is(Deed::Rule)
             .path::<words::Id>("name")
@@ -67,7 +67,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .is(Deed::Review)
             .query::<Page>()
             .lists::<ViolationOut>("violations")
-            .to(violations),
+            .bulk(violations),
     ]
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/agents", "agents.list", "The agents of the space, oldest first.")
             .query::<Filter>()
             .lists::<AgentOut>("agents")
-            .to(list),
+            .bulk(list),
         put("/v1/agents/{id}", "agents.register", "Makes an agent known, or starts it again.")
             .path::<words::Id>("id")
             .for_itself()
@@ -56,13 +56,13 @@ pub(crate) fn routes() -> Vec<Route> {
         .for_itself()
         .query::<Page>()
         .lists::<LetterOut>("deliveries")
-        .to(inbox),
+        .bulk_of(inbox),
         get("/v1/agents/{id}/outbox", "outbox.list", "What an agent sent, newest first.")
             .path::<words::Id>("id")
             .for_itself()
             .query::<Page>()
             .lists::<SentOut>("messages")
-            .to(outbox),
+            .bulk_of(outbox),
     ]
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .query::<Filter>()
         .lists::<ApprovalFields>("approvals")
-        .to(list),
+        .bulk(list),
         get(
             "/v1/approvals/{id}",
             "approvals.get",

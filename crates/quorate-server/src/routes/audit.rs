@@ -3,32 +3,25 @@
 mod told;
 mod verify;
 
-use std::convert::Infallible;
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use axum::Extension;
-use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
-use bytes::Bytes;
 use quorate_core::chain::first_previous;
 use quorate_core::{Code, Deed, Head, Record, Refused, Seq, SpaceId};
-use quorate_engine::{Error, Space};
+use quorate_engine::{Error, Pace, Space};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
 
 use crate::api::{Route, get, words};
 use crate::audit;
+use crate::bulk::{Owner, PIECE_BYTES, Pieces};
 use crate::call::{Answer, Call, Pass, ok};
-use crate::listen::Life;
 use crate::wire::time;
 use told::Teller;
 
 /// Records read at once.
 const PAGE: usize = 256;
-/// Pieces that may wait for the reader.
-const QUEUE_MAX: usize = 4;
 /// Records before the first one that are looked at, to know what it ends.
 const BEFORE: u64 = 10_000;
 
@@ -40,12 +33,12 @@ pub(crate) fn routes() -> Vec<Route> {
             .query::<Wanted>()
             .answers_with(200, "One object a line.", JSONL)
             .answers_with(200, "One thing a line, in words.", TEXT)
-            .to(export),
+            .bulk(export),
         get("/v1/audit/verify", "audit.verify", "Whether the chain of the log is whole.")
             .is(Deed::Look)
             .query::<verify::Wanted>()
             .answers::<verify::VerdictOut>(200, "What was found.")
-            .to(verify::verify),
+            .bulk(verify::verify),
         get("/v1/audit/checkpoint", "audit.checkpoint", "Where the log stands, to be kept elsewhere.")
             .is(Deed::Look)
             .answers::<CheckpointOut>(200, "The newest record and the chain up to it.")
@@ -99,7 +92,7 @@ enum Format {
     Messages,
 }
 
-pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer {
+pub(crate) async fn export(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let head = call.space.published().head.seq;
     let from = Seq(wanted.from.unwrap_or(1));
@@ -110,29 +103,24 @@ pub(crate) async fn export(life: Option<Extension<Life>>, call: Call) -> Answer 
     }
     let to = Seq(wanted.to.unwrap_or(head.0).min(head.0));
     let (id, name) = space_of(&call)?;
-    let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+    let (pieces, body) = Pieces::new(&call);
     let feed = Feed {
         space: call.space.clone(),
         name,
         pass: call.pass.clone(),
-        life: life.map(|Extension(life)| life),
-        patience: call.app.settings().patience.reader,
         format: wanted.format,
         from,
         to: wanted.limit.map_or(to, |limit| to.min(Seq(from.0.saturating_add(limit - 1)))),
         previous: previous(&call.space, id, from).await?,
-        sender,
+        pieces,
     };
-    tokio::spawn(feed.run());
-    let pieces = futures_util::stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|piece| (Ok::<Bytes, Infallible>(piece), receiver))
-    });
+    call.app.bulk().spawn(&Owner::of(&call), feed.run());
     let kind = match wanted.format {
         Format::Text => TEXT,
         _ => JSONL,
     };
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
-    Ok((StatusCode::OK, headers, Body::from_stream(pieces)).into_response())
+    Ok((StatusCode::OK, headers, body).into_response())
 }
 
 /// Where the log stands: to be kept elsewhere, so that a history that is rewritten later shows.
@@ -171,33 +159,44 @@ struct Feed {
     space: Space,
     name: String,
     pass: Pass,
-    life: Option<Life>,
-    patience: Duration,
     format: Format,
     from: Seq,
     to: Seq,
     previous: Option<[u8; 32]>,
-    sender: mpsc::Sender<Bytes>,
+    pieces: Pieces,
 }
 
 impl Feed {
+    /// Renders piece after piece, each once the reader has taken the one before. A reader sees that the end is missing: the
+    /// last line is not the one that it asked for.
     async fn run(mut self) {
-        let mut teller = Teller::default();
+        let (mut teller, mut pace) = (Teller::default(), Pace::default());
         let needs_before = matches!(self.format, Format::Decisions | Format::Messages);
         let mut next = if needs_before { Seq(self.from.0.saturating_sub(BEFORE).max(1)) } else { self.from };
-        while next <= self.to && self.pass.is_good() {
-            let wanted = PAGE.min((self.to.0 - next.0) as usize + 1);
-            // A reader sees that the end is missing: the last line is not the one that it asked for.
-            let Ok(records) = self.space.bodies(next, wanted).await else { return };
-            let Some(last) = records.last() else { return };
-            next = Seq(last.seq.0 + 1);
-            let mut text = String::new();
-            for record in &records {
-                self.tell(&mut teller, record, &mut text);
-            }
-            if !text.is_empty() && self.write(text).await.is_err() {
+        let mut ahead = VecDeque::new();
+        while next <= self.to {
+            let Ok(room) = self.pieces.room().await else { return };
+            // The reader may have taken its time.
+            if !self.pass.is_good() {
                 return;
             }
+            if ahead.is_empty() {
+                let wanted = PAGE.min((self.to.0 - next.0) as usize + 1);
+                let Ok(records) = self.space.bodies(next, wanted).await else { return };
+                ahead = records.into();
+            }
+            if ahead.is_empty() {
+                return;
+            }
+            let mut text = String::new();
+            while text.len() < PIECE_BYTES
+                && let Some(record) = ahead.pop_front()
+            {
+                next = Seq(record.seq.0 + 1);
+                self.tell(&mut teller, &record, &mut text);
+                pace.after(&record).await;
+            }
+            room.send(text);
         }
     }
 
@@ -213,19 +212,6 @@ impl Feed {
             Format::Text => told::words(record, &published, out),
             Format::Decisions => teller.decisions(record, &self.space, is_wanted, out),
             Format::Messages => teller.messages(record, &self.space, is_wanted, out),
-        }
-    }
-
-    async fn write(&self, text: String) -> Result<(), ()> {
-        match self.sender.send_timeout(Bytes::from(text), self.patience).await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                if matches!(error, mpsc::error::SendTimeoutError::Timeout(_)) {
-                    // Nobody reads, so nobody would hear of the end either: the connection is dropped as it is.
-                    self.life.iter().for_each(Life::cut);
-                }
-                Err(())
-            }
         }
     }
 }

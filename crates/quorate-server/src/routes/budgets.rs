@@ -15,7 +15,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/budgets", "budgets.list", "The budgets, by id. An agent sees its own.")
             .query::<Page>()
             .lists::<BudgetOut>("budgets")
-            .to(list),
+            .bulk(list),
         get("/v1/budgets/{id}", "budgets.get", "A budget and what is spent of it.")
             .path::<words::Id>("id")
             .answers::<BudgetOut>(200, "The budget, for its owner and those who run the hub.")

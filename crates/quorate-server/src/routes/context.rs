@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit, not_like_this, number_in};
 use crate::api::{Route, delete as delete_at, get, put as put_at, words};
-use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::entry::{EntryIn, EntryOut};
 use crate::wire::time;
+use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     // A key may hold slashes, in the path as `/` or as `%2F`.
@@ -22,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/context", "context.list", "The entries of the shared memory, by key.")
             .query::<Filter>()
             .lists::<EntryOut>("entries")
-            .to(list),
+            .bulk(list),
         get(ONE, "context.get", "An entry as it is, or as it was.")
             .path::<words::LongId>("key")
             .query::<Which>()
@@ -92,7 +92,8 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     if is_history(&call.uri)
         && let Some(key) = key.strip_suffix(HISTORY)
     {
-        return history(&call, &Key::new(key)?).await;
+        let key = Key::new(key)?;
+        return bulk::answer(call, |call| history(call, key)).await;
     }
     let which: Which = call.query()?;
     let key = Key::new(key)?;
@@ -144,7 +145,7 @@ fn when(at: &str) -> Result<When, Refused> {
     }
 }
 
-async fn history(call: &Call, key: &Key) -> Answer {
+async fn history(call: Call, key: Key) -> Answer {
     let which: Page = call.query()?;
     let limit = checked_limit(which.limit)?;
     let after = Version(number_in(which.cursor.as_deref())?);

@@ -22,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .query::<Filter>()
         .lists::<DeadOut>("deadLetters")
-        .to(list),
+        .bulk(list),
         get("/v1/dead-letters/{id}", "dead-letters.get", "One that was given up. An agent sees its own.")
             .path::<words::DeliveryId>("id")
             .answers::<DeadOut>(200, "The dead letter.")

@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
 use crate::api::{Route, get, put, words};
-use crate::body;
 use crate::call::{Answer, Call, answer, ok};
 use crate::dialect::entry::{self, EntrySaid};
 use crate::dialect::state::{self, LISTS, State};
@@ -19,6 +18,7 @@ use crate::dialect::{Wrong, raw_of};
 use crate::problem::Problem;
 use crate::routes::Past;
 use crate::wire::{self, time};
+use crate::{body, bulk};
 
 /// Items of one list that the shared state shows.
 const ITEMS_MAX: usize = 10_000;
@@ -156,8 +156,11 @@ fn rest_key(id: &SessionId) -> Result<Key, Refused> {
 pub(crate) async fn show_state(Path(id): Path<String>, call: Call) -> Answer {
     let (id, Past { at, time }) = (SessionId::new(id)?, call.query()?);
     let at = call.past(at.as_deref(), time.as_deref()).await?;
-    let (state, _) = there(&call, &id, at).await?;
-    ok(&state.written(id.as_str()))
+    bulk::answer(call, move |call| async move {
+        let (state, _) = there(&call, &id, at).await?;
+        ok(&state.written(id.as_str()))
+    })
+    .await
 }
 
 /// What a session and its entry say.

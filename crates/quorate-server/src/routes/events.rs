@@ -1,31 +1,25 @@
 //! `GET /v1/events`: what happens in a space, one event a record, in the order of the log. A reader that comes back says
 //! where it stopped, and misses nothing; one that does not read is cut off.
 
-use std::convert::Infallible;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use axum::Extension;
-use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
-use bytes::Bytes;
 use quorate_core::{AgentId, Code, Effect, Record, RecordKind, Refused, Seq, Verb, codec};
-use quorate_engine::{Error, Space};
+use quorate_engine::{Error, Pace, Space};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::api::{Route, get, words};
+use crate::bulk::{self, Gone, Owner, PIECE_BYTES, Pieces};
 use crate::call::{Answer, Call, Pass};
-use crate::listen::Life;
 use crate::wire::effect::{self, Sight};
 use crate::wire::time;
 
 /// Records read at once.
 const PAGE: usize = 256;
-/// Pieces that may wait for the reader.
-const QUEUE_MAX: usize = 4;
 /// How many looks at the token pass before something is said, so that nobody in between takes the connection for dead.
 const LOOKS_IN_SILENCE: u32 = 5;
 
@@ -38,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .query::<Wanted>()
         .answers_with(200, "Server-sent events.", "text/event-stream")
-        .to(events),
+        .to(|headers: HeaderMap, call: Call| bulk::answer(call, |call| events(headers, call))),
         get("/v1/ws", "ws.connect", "Becomes a WebSocket; its first frame bears the token.")
             .open()
             .answers_with(101, "From here on frames are exchanged.", "")
@@ -61,7 +55,7 @@ struct Wanted {
     session: Option<String>,
 }
 
-pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, call: Call) -> Answer {
+pub(crate) async fn events(headers: HeaderMap, call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let head = call.space.published().head.seq;
     let next = match (last_seen(&headers)?, wanted.from) {
@@ -78,23 +72,19 @@ pub(crate) async fn events(life: Option<Extension<Life>>, headers: HeaderMap, ca
         agent: wanted.agent.map(AgentId::new).transpose()?,
         session: wanted.session,
     };
-    let (sender, receiver) = mpsc::channel(QUEUE_MAX);
+    let (pieces, body) = Pieces::new(&call);
     let feed = Feed {
         space: call.space.clone(),
         pass: call.pass.clone(),
-        life: life.map(|Extension(life)| life),
-        patience: call.app.settings().patience.reader,
         look: call.times().look,
         sight,
         next,
-        sender,
+        ahead: VecDeque::new(),
+        pieces,
     };
-    tokio::spawn(feed.run());
-    let pieces = futures_util::stream::unfold(receiver, |mut receiver| async {
-        receiver.recv().await.map(|piece| (Ok::<Bytes, Infallible>(piece), receiver))
-    });
+    call.app.bulk().spawn(&Owner::of(&call), feed.run());
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    Ok((StatusCode::OK, headers, Body::from_stream(pieces)).into_response())
+    Ok((StatusCode::OK, headers, body).into_response())
 }
 
 /// The name of an effect. One that there is not would filter everything out, for ever, without a word.
@@ -119,38 +109,35 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
 struct Feed {
     space: Space,
     pass: Pass,
-    life: Option<Life>,
-    patience: Duration,
     /// How often the token is looked at again.
     look: Duration,
     sight: Sight,
     next: Seq,
-    sender: mpsc::Sender<Bytes>,
+    /// Records that were read and are not rendered yet.
+    ahead: VecDeque<Record>,
+    pieces: Pieces,
 }
-
-/// The reader has gone, or is to go.
-struct Over;
 
 impl Feed {
     async fn run(mut self) {
         let mut published = self.space.follow();
         let mut silence = 0;
         // So that the reader knows at once that it is heard.
-        let mut went = self.write(format!(": from {}\n\n", self.next)).await;
+        let mut went = self.comment(format!(": from {}\n\n", self.next)).await;
         while went.is_ok() {
             let head = published.borrow_and_update().head.seq;
             went = if self.next <= head {
                 silence = 0;
-                self.page().await
+                self.piece().await
             } else {
                 tokio::select! {
-                    changed = published.changed() => changed.map_err(|_| Over),
-                    () = stopped(self.life.as_mut()) => Err(Over),
-                    () = self.sender.closed() => Err(Over),
+                    changed = published.changed() => changed.map_err(|_| Gone),
+                    () = self.pieces.stopped() => Err(Gone),
+                    () = self.pieces.closed() => Err(Gone),
                     () = tokio::time::sleep(self.look) => {
                         silence += 1;
                         match silence % LOOKS_IN_SILENCE {
-                            0 => self.write(format!(": at {head}\n\n")).await,
+                            0 => self.comment(format!(": at {head}\n\n")).await,
                             _ => Ok(()),
                         }
                     }
@@ -162,35 +149,33 @@ impl Feed {
         }
     }
 
-    async fn page(&mut self) -> Result<(), Over> {
-        let records = self.space.bodies(self.next, PAGE).await.map_err(|_| Over)?;
-        let mut text = String::new();
-        for record in &records {
+    async fn comment(&self, text: String) -> Result<(), Gone> {
+        self.pieces.room().await?.send(text);
+        Ok(())
+    }
+
+    /// Renders the next piece, once the reader has taken the one before.
+    async fn piece(&mut self) -> Result<(), Gone> {
+        let room = self.pieces.room().await?;
+        // The reader may have taken its time.
+        if !self.pass.is_good() {
+            return Err(Gone);
+        }
+        if self.ahead.is_empty() {
+            self.ahead = self.space.bodies(self.next, PAGE).await.map_err(|_| Gone)?.into();
+        }
+        let (mut text, mut pace) = (String::new(), Pace::default());
+        while text.len() < PIECE_BYTES
+            && let Some(record) = self.ahead.pop_front()
+        {
             self.next = Seq(record.seq.0 + 1);
-            if let Some(event) = shown(&self.space, record, &self.sight).map_err(|_| Over)? {
+            if let Some(event) = shown(&self.space, &record, &self.sight).map_err(|_| Gone)? {
                 text.push_str(&format!("id: {}\nevent: record\ndata: {event}\n\n", record.seq));
             }
+            pace.after(&record).await;
         }
-        if text.is_empty() { Ok(()) } else { self.write(text).await }
-    }
-
-    async fn write(&self, text: String) -> Result<(), Over> {
-        match self.sender.send_timeout(Bytes::from(text), self.patience).await {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::SendTimeoutError::Closed(_)) => Err(Over),
-            Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                // Nobody reads, so nobody would hear of the end either: the connection is dropped as it is.
-                self.life.iter().for_each(Life::cut);
-                Err(Over)
-            }
-        }
-    }
-}
-
-async fn stopped(life: Option<&mut Life>) {
-    match life {
-        Some(life) => life.stopped().await,
-        None => std::future::pending().await,
+        room.send(text);
+        Ok(())
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/context:snapshot", "snapshots.list", "The snapshots, by name.")
             .query::<Page>()
             .lists::<SnapshotOut>("snapshots")
-            .to(snapshots),
+            .bulk(snapshots),
         get("/v1/context:snapshot/{name}", "snapshots.get", "One snapshot.")
             .path::<words::Id>("name")
             .answers::<SnapshotOut>(200, "The snapshot.")
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(drop_snapshot),
         get("/v1/context:check", "context.check", "Whether the entries and tasks fit together.")
             .answers::<CheckOut>(200, "What was found.")
-            .to(check),
+            .bulk(check),
     ]
 }
 

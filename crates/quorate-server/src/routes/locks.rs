@@ -23,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/locks", "locks.list", "The locks, by name.")
             .query::<Page>()
             .lists::<LockOut>("locks")
-            .to(list),
+            .bulk(list),
         get("/v1/locks/{name}", "locks.get", "A lock and who holds it.")
             .path::<words::LongId>("name")
             .answers::<LockOut>(200, "The lock. One that nobody ever held is free.")

@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .query::<Filter>()
         .lists::<MessageOut>("messages")
-        .to(list),
+        .bulk(list),
         get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
             .path::<words::Id>("id")
             .answers::<MessageStateOut>(

@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 use super::{Past, checked_limit};
 use crate::api::{Route, get, post, words};
-use crate::body;
 use crate::call::{Answer, Call, answer, page};
 use crate::wire::{self, Raw, Sealing, time};
+use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/procedures", "procedures.list", "The procedures, by id, without their states.")
             .query::<Filter>()
             .lists::<ProcedureFields>("procedures")
-            .to(list),
+            .bulk(list),
         get("/v1/procedures/{id}", "procedures.get", "A procedure with its state, as it is or was.")
             .path::<words::Id>("id")
             .query::<Past>()
@@ -154,8 +154,16 @@ pub(crate) async fn step(Path(id): Path<String>, call: Call) -> Answer {
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let Past { at, time } = call.query()?;
     let at = call.past(at.as_deref(), time.as_deref()).await?;
-    let procedure = after(&call, &ProcedureId::new(id)?, at).await?;
-    shown(&call, StatusCode::OK, procedure).await
+    let id = ProcedureId::new(id)?;
+    if at.is_none() {
+        return at_record(&call, &id, None).await;
+    }
+    bulk::answer(call, move |call| async move { at_record(&call, &id, at).await }).await
+}
+
+async fn at_record(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Answer {
+    let procedure = after(call, id, at).await?;
+    shown(call, StatusCode::OK, procedure).await
 }
 
 /// As it was after a record; after a change as its record left it, so that the same key has the same answer.

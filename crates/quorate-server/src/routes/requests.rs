@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .query::<Page>()
         .lists::<RequestOut>("requests")
-        .to(list),
+        .bulk(list),
         get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
             .path::<words::Id>("id")
             .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")

@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 use super::messages::visible;
 use super::{Page, Past, checked_limit, number_in};
 use crate::api::{Operation, Route, get, post, words};
-use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::message::MessageOut;
 use crate::wire::{self, Raw, Sealing, time};
+use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/sessions", "sessions.list", "The sessions, by id.")
             .query::<Page>()
             .lists::<SessionFields>("sessions")
-            .to(list),
+            .bulk(list),
         get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do, as it is or as it was.")
             .path::<words::Id>("id")
             .query::<Past>()
@@ -55,7 +55,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("id")
             .query::<Wanted>()
             .lists::<LineOut>("timeline")
-            .to(timeline),
+            .bulk_of(timeline),
         changes("/v1/sessions/{id}/pause", "sessions.pause", "Holds its messages back.").to(pause),
         changes("/v1/sessions/{id}/resume", "sessions.resume", "Lets them go.").to(resume),
         changes("/v1/sessions/{id}/complete", "sessions.complete", "It is done.").to(complete),
@@ -114,7 +114,11 @@ pub(crate) async fn open(call: Call) -> Answer {
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let Past { at, time } = call.query()?;
     let at = call.past(at.as_deref(), time.as_deref()).await?;
-    shown(&call, StatusCode::OK, &SessionId::new(id)?, at).await
+    let id = SessionId::new(id)?;
+    if at.is_none() {
+        return shown(&call, StatusCode::OK, &id, None).await;
+    }
+    bulk::answer(call, move |call| async move { shown(&call, StatusCode::OK, &id, at).await }).await
 }
 
 /// After a change it is shown as its record left it: asked again under the same key, the answer is the same.

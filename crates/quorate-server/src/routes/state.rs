@@ -8,11 +8,10 @@ use quorate_core::{
     Agent, AgentId, AgentNo, Agents, Code, Counts, Eras, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts,
     Timestamp, World,
 };
-use quorate_engine::Error;
+use quorate_engine::{Error, Pace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::health::{DeliveriesOut, task_counts};
 use crate::api::{Route, get, words};
@@ -22,21 +21,19 @@ use crate::wire::{effect, time};
 /// Records that are folded for one answer. What is older is in the audit.
 const FOLDED_MAX: u64 = 1_000_000;
 /// Records read at once.
-const PAGE: usize = 1_000;
+const PAGE: usize = 64;
 /// How many of each noun are shown.
 const SHOWN_MAX: usize = 1_000;
 /// The nouns that are shown as effects tell of them.
 const SHOWN: [ItemKind; 5] =
     [ItemKind::Session, ItemKind::Lock, ItemKind::Task, ItemKind::Procedure, ItemKind::Approval];
-/// Folding takes a core for a while: one at a time.
-static FOLDING: Semaphore = Semaphore::const_new(1);
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/state", "state.get", "What is there, now or after a record, to go on from with the events.")
             .query::<Wanted>()
             .answers::<StateOut>(200, "At most 1,000 of each noun; `more` says of which there are more.")
-            .to(state),
+            .bulk(state),
     ]
 }
 
@@ -125,24 +122,23 @@ async fn folded(call: &Call, at: Seq) -> Result<State, Error> {
             .hint("ask for the state at the head, and follow the events from there")
             .into());
     }
-    let busy = |_| {
+    let busy = || {
         Refused::new(Code::Overloaded, "another look at the past is under way").hint("ask again in a moment")
     };
-    let _permit = FOLDING.try_acquire().map_err(busy)?;
+    // It holds the whole state of the space.
+    let _underway = call.app.exclusive().begin("state.get", call.space.number()).ok_or_else(busy)?;
     let mut world = World::new(id_of(call)?);
-    let (mut next, mut when) = (Seq(1), Timestamp::default());
+    let (mut next, mut when, mut pace) = (Seq(1), Timestamp::default(), Pace::default());
     while next <= at {
         let wanted = PAGE.min((at.0 - next.0) as usize + 1);
         let records = call.space.log(next, wanted).await?;
         let Some(last) = records.last() else { break };
         (next, when) = (Seq(last.seq.0 + 1), last.at);
-        let read = |why| Refused::new(Code::Unavailable, format!("the log is not readable: {why}"));
-        world = tokio::task::spawn_blocking(move || {
-            records.iter().try_for_each(|record| world.apply(record)).map(|()| world)
-        })
-        .await
-        .map_err(|_| Refused::new(Code::Unavailable, "the hub is stopping"))?
-        .map_err(read)?;
+        for record in &records {
+            let unreadable = |why| Refused::new(Code::Unavailable, format!("the log is not readable: {why}"));
+            world.apply(record).map_err(unreadable)?;
+            pace.after(record).await;
+        }
     }
     let agents = Arc::clone(world.working.agents());
     let of = |kind: ItemKind| {

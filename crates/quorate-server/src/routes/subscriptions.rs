@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .for_itself()
             .query::<Page>()
             .lists::<SubscriptionOut>("subscriptions")
-            .to(list),
+            .bulk_of(list),
         put(
             ONE,
             "subscriptions.subscribe",

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::inbox::checked_wait;
 use super::{checked_limit, waits_for_the_past};
 use crate::api::{Route, get, post, words};
-use crate::body;
 use crate::call::{Answer, Call, Listed, answer, ok, page};
 use crate::wire::task::{self, GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
+use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let said = |path, id, about| {
@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/tasks", "tasks.list", "The tasks, by age.")
             .query::<Filter>()
             .lists::<TaskOut>("tasks")
-            .to(list),
+            .bulk(list),
         post("/v1/tasks/claim", "tasks.claim", "Takes tasks under a lease, and waits for one if asked to.")
             .body::<ClaimIn>()
             .lists_all::<InHandOut>("tasks")
@@ -189,8 +189,11 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     if at.is_some() && !wait.is_zero() {
         return Err(waits_for_the_past().into());
     }
+    if at.is_some() {
+        return bulk::answer(call, move |call| async move { whole(&call, &id, at).await }).await;
+    }
     if wait.is_zero() {
-        return whole(&call, &id, at).await;
+        return whole(&call, &id, None).await;
     }
     let over = async {
         let Some(by) = call.by() else { return call.space.task_over(&id, wait).await };

@@ -22,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/traces/{id}", "traces.get", "The messages of a trace as spans, oldest first.")
             .path::<words::TraceId>("id")
             .answers::<TraceOut>(200, "Those that may be seen, of the newest messages.")
-            .to(show),
+            .bulk_of(show),
     ]
 }
 

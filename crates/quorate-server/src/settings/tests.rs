@@ -10,7 +10,7 @@ use crate::webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOK
 
 /// The rows of the table, in its order.
 fn true_limits() -> Vec<(&'static str, u128)> {
-    let Limits { connections, agents, people, failures } = Limits::default();
+    let Limits { connections, agents, people, failures, bulk_reads } = Limits::default();
     let (patience, times) = (Patience::default(), Times::default());
     vec![
         ("connections at a time", connections as u128),
@@ -34,6 +34,7 @@ fn true_limits() -> Vec<(&'static str, u128)> {
         ("calls at once of one person or tool", people.burst.into()),
         ("failures a second of one address", failures.per_second.into()),
         ("failures at once of one address", failures.burst.into()),
+        ("lists, exports and event streams that one principal has open", bulk_reads as u128),
         ("buckets that are remembered", crate::rate::BUCKETS_MAX as u128),
         ("sign-in codes of one person", CODES_PER_PERSON_MAX as u128),
         ("sign-in codes of everybody", CODES_MAX as u128),

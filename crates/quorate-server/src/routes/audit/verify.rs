@@ -3,9 +3,9 @@
 
 use quorate_core::chain::{Broken, Chain};
 use quorate_core::{Code, Refused, Seq};
+use quorate_engine::Pace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use super::{PAGE, previous, space_of};
 use crate::audit;
@@ -13,8 +13,6 @@ use crate::call::{Answer, Call, ok};
 
 /// Records that one call looks at; the answer says where to go on.
 const LOOKED_AT_MAX: u64 = 200_000;
-/// It takes a core for a while: one at a time.
-static VERIFYING: Semaphore = Semaphore::const_new(1);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -98,8 +96,8 @@ enum Damage {
 pub(super) async fn verify(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let checkpoint = wanted.checkpoint()?;
-    let busy = |_| Refused::new(Code::Overloaded, "the log is being verified").hint("ask again in a moment");
-    let _permit = VERIFYING.try_acquire().map_err(busy)?;
+    let busy = || Refused::new(Code::Overloaded, "the log is being verified").hint("ask again in a moment");
+    let _underway = call.app.exclusive().begin("audit.verify", call.space.number()).ok_or_else(busy)?;
     let head = call.space.published().head;
     let from = Seq(wanted.from.unwrap_or(1).max(1));
     let (id, name) = space_of(&call)?;
@@ -107,7 +105,7 @@ pub(super) async fn verify(call: Call) -> Answer {
     let hash = previous(&call.space, id, from).await?.ok_or_else(missing)?;
     let mut chain = Chain::before(from, hash);
     let to = head.seq.min(Seq(from.0.saturating_add(LOOKED_AT_MAX - 1)));
-    let mut bad = None;
+    let (mut bad, mut pace) = (None, Pace::default());
     while chain.next <= to && bad.is_none() {
         let limit = PAGE.min((to.0 - chain.next.0) as usize + 1);
         let records = call.space.bodies(chain.next, limit).await?;
@@ -119,8 +117,8 @@ pub(super) async fn verify(call: Call) -> Answer {
                 bad = Some((chain.next, broken));
                 break;
             }
+            pace.after(record).await;
         }
-        tokio::task::yield_now().await;
     }
     if bad.is_none() && to == head.seq && chain.hash != head.hash {
         bad = Some((to, Broken::Forked));

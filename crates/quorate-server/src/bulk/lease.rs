@@ -1,0 +1,82 @@
+//! The right to have a bulk read open. It is held until the response has been taken by the connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use super::Shared;
+use super::queue::Owner;
+
+/// How much of a page is handed to the connection at once: it asks for more when it has written this.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// One open bulk read of a principal.
+pub(crate) struct Lease {
+    pub(super) shared: Arc<Shared>,
+    pub(super) owner: Owner,
+}
+
+impl Lease {
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Keeps the read open until the last chunk of its response is taken.
+    pub(super) fn held_by(self, body: Body) -> Body {
+        Body::new(Held { body, rest: Bytes::new(), _lease: self })
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.shared.close(&self.owner);
+    }
+}
+
+/// A body in chunks, with the lease of what made it.
+struct Held {
+    body: Body,
+    /// What is left of the frame that came last.
+    rest: Bytes,
+    _lease: Lease,
+}
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                other => return Poll::Ready(other),
+            }
+        }
+        let length = self.rest.len().min(CHUNK_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
+    }
+}

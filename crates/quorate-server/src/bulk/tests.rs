@@ -1,0 +1,112 @@
+//! Turns are fair, off the caller's thread, and bounded for each principal.
+
+use std::sync::mpsc;
+use std::thread;
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::Body as _;
+use quorate_core::{AgentId, Code, Principal, SpaceNo};
+
+use super::lease::CHUNK_BYTES;
+use super::{Bulk, Owner};
+
+fn owner(space: u64, agent: &str) -> Owner {
+    Owner { space: SpaceNo(space), principal: Principal::Agent(AgentId::new(agent).expect("an id")) }
+}
+
+/// Keeps the only thread busy until the sender is dropped.
+fn block(bulk: &Bulk, owner: &Owner) -> mpsc::Sender<()> {
+    let (release, blocked) = mpsc::channel::<()>();
+    let (started, begun) = mpsc::channel();
+    bulk.spawn(owner, async move {
+        let _ = started.send(());
+        let _ = blocked.recv();
+    });
+    begun.recv().expect("it runs");
+    release
+}
+
+#[tokio::test]
+async fn i21_a_principal_may_have_so_many_reads_open_and_takes_none_from_others() {
+    let bulk = Bulk::with_threads(2, 1);
+    let (greedy, other) = (owner(1, "greedy"), owner(1, "other"));
+    let open = [(); 2].map(|()| bulk.open(greedy.clone()).expect("there is room"));
+    let refused = bulk.open(greedy.clone()).err().expect("too many");
+    assert_eq!(refused.code, Code::LimitExceeded);
+    assert_eq!((refused.facts.limit, refused.facts.retry_after_ms), (Some(2), Some(1_000)));
+    assert!(refused.hint.contains("retryAfterMs"));
+    assert!(bulk.open(other).is_ok() && bulk.open(owner(2, "greedy")).is_ok());
+    assert_eq!((bulk.figures().open, bulk.figures().refused), (2, 1));
+    drop(open);
+    assert_eq!(bulk.figures().open, 0);
+    assert!(bulk.open(greedy).is_ok());
+}
+
+#[tokio::test]
+async fn i16_nobody_waits_for_more_than_one_turn_of_each_other_principal() {
+    let bulk = Bulk::with_threads(0, 1);
+    let (greedy, modest) = (owner(1, "greedy"), owner(2, "modest"));
+    let release = block(&bulk, &greedy);
+    let (log, ended) = mpsc::channel();
+    for _ in 0..50 {
+        let log = log.clone();
+        bulk.spawn(&greedy, async move {
+            for _ in 0..10 {
+                let _ = log.send("greedy");
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    bulk.spawn(&modest, async move {
+        for _ in 0..3 {
+            let _ = log.send("modest");
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(release);
+    let order: Vec<_> = tokio::task::spawn_blocking(move || ended.iter().collect()).await.expect("no panic");
+    assert_eq!(order.len(), 503);
+    let last = order.iter().rposition(|who| *who == "modest").expect("its turns");
+    assert!(last <= 6, "its third turn was number {last}");
+}
+
+#[tokio::test]
+async fn i21_turns_are_not_taken_on_the_thread_that_serves_others() {
+    let bulk = Bulk::with_threads(0, 1);
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    bulk.spawn(&owner(1, "a"), async move {
+        tokio::task::yield_now().await;
+        let _ = sender.send(thread::current().id());
+    });
+    assert_ne!(receiver.await.expect("it runs"), thread::current().id());
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_read() {
+    let bulk = Bulk::with_threads(0, 1);
+    bulk.spawn(&owner(1, "a"), async { panic!("a bug, made for this test") });
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    bulk.spawn(&owner(1, "a"), async move { drop(sender.send(())) });
+    receiver.await.expect("the next one runs");
+}
+
+#[tokio::test]
+async fn a_page_is_handed_over_in_chunks_and_is_open_until_the_last_one() {
+    let bulk = Bulk::with_threads(1, 1);
+    let page: Vec<u8> = (0..3 * CHUNK_BYTES + 7).map(|n| (n % 251) as u8).collect();
+    let lease = bulk.open(owner(1, "a")).expect("there is room");
+    let mut body = lease.held_by(Body::from(page.clone()));
+    assert_eq!(body.size_hint().exact(), Some(page.len() as u64), "its length is known before");
+    let mut taken = Vec::new();
+    while let Some(frame) = body.frame().await {
+        assert_eq!(bulk.figures().open, 1);
+        let chunk = frame.expect("a frame").into_data().expect("data");
+        assert!(chunk.len() <= CHUNK_BYTES);
+        taken.extend_from_slice(&chunk);
+        assert_eq!(body.size_hint().exact(), Some((page.len() - taken.len()) as u64));
+    }
+    assert!(taken == page && body.is_end_stream());
+    drop(body);
+    assert_eq!(bulk.figures().open, 0);
+}
