@@ -127,7 +127,7 @@ where
     bulk.spawn(lease.owner(), async move {
         tokio::select! {
             biased;
-            () = sender.closed() => return,
+            () = sender.closed() => {}
             // The receiver may have gone during the last turn.
             answered = handler(call) => drop(sender.send(answered)),
         }
