@@ -346,6 +346,7 @@ macro_rules! contract_tests {
                 d9_a_session_says_who_what_and_since_when,
                 d9_additions_are_counted_by_kind,
                 d9_only_the_coordinator_and_the_hub_lead,
+                m2_every_coordinator_adds_and_only_its_own_leads,
                 d9_a_pause_holds_and_a_resume_releases_in_order,
                 d9_a_resume_serves_whoever_waits,
                 d9_what_is_over_takes_nothing_and_keeps_nothing_back,

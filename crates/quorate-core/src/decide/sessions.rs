@@ -11,6 +11,7 @@ use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX};
 use crate::message::Payload;
 use crate::refused::{Code, Refused};
+use crate::registry::Role;
 use crate::session::{
     AddKind, AddToSession, ChangeSession, OpenSession, Session, SessionChange, SessionStatus, too_many,
 };
@@ -107,7 +108,7 @@ impl Draft<'_> {
         let session = still_open(self.must_find(&add.session)?)?;
         let takes_part =
             session.participants.iter().any(|one| one.left_at.is_none() && self.is_principal(&one.agent));
-        if !takes_part {
+        if !takes_part && !self.is_coordinator() {
             self.require_lead(&session)?;
         }
         let n = session.count(add.kind) + 1;
@@ -152,6 +153,17 @@ impl Draft<'_> {
 
     fn is_principal(&self, agent: &AgentId) -> bool {
         matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
+    }
+
+    /// Whether an agent acts that has the role of a coordinator: it may add to every session, also to those that another
+    /// one leads.
+    fn is_coordinator(&self) -> bool {
+        match &self.commit.principal {
+            Principal::Agent(actor) => {
+                self.working.agents().by_id(actor).is_some_and(|agent| agent.role == Role::Coordinator)
+            }
+            Principal::System | Principal::Holder { .. } => false,
+        }
     }
 
     /// The coordinator of the session, or the hub.

@@ -2,8 +2,8 @@
 
 use quorate_core::{
     AddKind, AddToSession, ChangeSession, Code, Commit, ConsumerId, Counts, Item, ItemKey, ItemKind,
-    LineKind, Message, NackThen, Op, OpResult, OpenSession, OpenState, Principal, Receipt, Seq, Session,
-    SessionChange, SessionId, SessionStatus, Timestamp, Waiting, limits,
+    LineKind, Message, NackThen, Op, OpResult, OpenSession, OpenState, Principal, Receipt, RegisterAgent,
+    Role, Seq, Session, SessionChange, SessionId, SessionStatus, Timestamp, Waiting, limits,
 };
 
 use super::bench::{Bench, START_MS};
@@ -108,6 +108,17 @@ pub async fn d9_additions_are_counted_by_kind(bench: Bench) {
     bench.refused_with(Code::Forbidden, agent("carol"), vec![add("s1", AddKind::Note)]).await;
     bench.ok(agent("alice"), vec![add("s1", AddKind::Note), change("s1", SessionChange::Fail)]).await;
     assert_eq!(found(&bench, "s1").await.expect("it is there").added, [2, 0, 0, 0, 2]);
+}
+
+// Fails under: additions for participants only; coordinators that lead what is not theirs.
+pub async fn m2_every_coordinator_adds_and_only_its_own_leads(bench: Bench) {
+    begun(&bench).await;
+    let coordinator = RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id("carol")) };
+    bench.ok(Principal::System, vec![Op::RegisterAgent(coordinator)]).await;
+    bench.ok(agent("carol"), vec![add("s1", AddKind::Blocker)]).await;
+    bench.refused_with(Code::Forbidden, agent("carol"), vec![change("s1", SessionChange::Pause)]).await;
+    bench.ok(Principal::System, vec![Op::RegisterAgent(RegisterAgent::named(id("carol")))]).await;
+    bench.refused_with(Code::Forbidden, agent("carol"), vec![add("s1", AddKind::Blocker)]).await;
 }
 
 pub async fn d9_only_the_coordinator_and_the_hub_lead(bench: Bench) {

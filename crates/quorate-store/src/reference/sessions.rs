@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Code, Item, ItemKey, ItemKind, LineKind, Message,
-    OpResult, OpenSession, Participant, Principal, Refused, Seq, Session, SessionChange, SessionId,
+    OpResult, OpenSession, Participant, Principal, Refused, Role, Seq, Session, SessionChange, SessionId,
     SessionNo, SessionStatus, limits,
 };
 
@@ -248,7 +248,9 @@ impl Step<'_> {
         let mut session = self.find_session(&add.session)?;
         not_over(&session)?;
         let participant = match &self.commit.principal {
-            Principal::Agent(actor) => takes_part(&session, actor),
+            Principal::Agent(actor) => {
+                takes_part(&session, actor) || self.space.role_of(Some(actor)) == Some(Role::Coordinator)
+            }
             Principal::System | Principal::Holder { .. } => false,
         };
         if !participant {
