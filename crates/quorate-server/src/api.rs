@@ -200,6 +200,11 @@ impl Operation {
         self.answering(status, about, kind, None)
     }
 
+    /// A problem that only this call has.
+    pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
+        self.answering(status, about, "application/problem+json", None)
+    }
+
     fn answering(
         mut self,
         status: u16,

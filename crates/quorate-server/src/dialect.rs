@@ -12,6 +12,7 @@ mod deliberation;
 pub(crate) mod entry;
 mod kept;
 mod letter;
+pub(crate) mod merge;
 mod native;
 mod orchestrator;
 mod said;

@@ -7,6 +7,13 @@ use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::api::words;
+use crate::dialect::merge::Conflict;
+
+/// Conflicts that one answer names.
+const CONFLICTS_MAX: usize = 32;
 
 /// Goes with the response of an error, for those who watch the hub.
 #[derive(Clone)]
@@ -26,6 +33,8 @@ pub(crate) struct Problem {
     facts: Box<Facts>,
     /// The status, where HTTP has one of its own for this.
     own_status: Option<StatusCode>,
+    /// What could not be merged.
+    conflicts: Vec<Conflict>,
 }
 
 impl Problem {
@@ -47,6 +56,13 @@ impl Problem {
     /// Told under a status that HTTP has for just this.
     pub(crate) fn under(self, status: StatusCode) -> Self {
         Self { own_status: Some(status), ..self }
+    }
+
+    /// Names what could not be merged: the first of it, if it is a lot.
+    pub(crate) fn with_conflicts(mut self, mut conflicts: Vec<Conflict>) -> Self {
+        conflicts.truncate(CONFLICTS_MAX);
+        self.conflicts = conflicts;
+        self
     }
 
     /// Every item that is stale.
@@ -96,6 +112,7 @@ impl Problem {
             cycle: cycle
                 .map(|one| WaitOut { agent: one.agent.clone(), waits_for: one.waits_for.clone() })
                 .collect(),
+            conflicts: self.conflicts.iter().map(ConflictOut::new).collect(),
         }
     }
 }
@@ -103,7 +120,7 @@ impl Problem {
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let Refused { code, detail, hint, facts } = refused;
-        Self { code, detail, hint, nothing_applied: true, facts, own_status: None }
+        Self { code, detail, hint, nothing_applied: true, facts, own_status: None, conflicts: Vec::new() }
     }
 }
 
@@ -116,11 +133,27 @@ impl From<Error> for Problem {
             // What broke inside is for the operator's log; callers learn what it means for them.
             Error::Store(error) => {
                 let detail = error.to_string();
-                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
+                Self {
+                    code,
+                    detail,
+                    hint,
+                    nothing_applied,
+                    facts: Box::default(),
+                    own_status: None,
+                    conflicts: Vec::new(),
+                }
             }
             Error::Remote(remote) => {
                 let detail = remote.detail;
-                Self { code, detail, hint, nothing_applied, facts: Box::default(), own_status: None }
+                Self {
+                    code,
+                    detail,
+                    hint,
+                    nothing_applied,
+                    facts: Box::default(),
+                    own_status: None,
+                    conflicts: Vec::new(),
+                }
             }
         }
     }
@@ -144,9 +177,11 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The codes that are told under a status.
+/// The codes that are told under a status. Statuses of preconditions have no code of their own.
 pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
-    Code::ALL.iter().filter(move |code| status_of(**code).as_u16() == status).map(|code| code.as_str())
+    let own = matches!(status, 412 | 428).then_some(Code::VersionConflict);
+    let codes = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);
+    codes.chain(own).map(Code::as_str)
 }
 
 /// A problem as it is described. The facts of the case are there when it has them.
@@ -214,6 +249,43 @@ pub(crate) struct ProblemOut {
     /// Who waits for whom, in a circle.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cycle: Vec<WaitOut>,
+    /// Everything that you and others changed differently.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts: Vec<ConflictOut>,
+}
+
+/// A part of a document that two writers changed differently. A value that is left out is absent: removed, or never there.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MergeConflict")]
+struct ConflictOut {
+    /// JSON pointer to it.
+    pointer: String,
+    /// The value in the state that `If-Match` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Any>")]
+    base: Option<Value>,
+    /// The value that is there now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Any>")]
+    current: Option<Value>,
+    /// The value in the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<words::Any>")]
+    yours: Option<Value>,
+}
+
+impl ConflictOut {
+    fn new(conflict: &Conflict) -> Self {
+        let value = |raw: &Option<Box<RawValue>>| {
+            raw.as_ref().map(|raw| serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().into()))
+        };
+        Self {
+            pointer: conflict.pointer.clone(),
+            base: value(&conflict.base),
+            current: value(&conflict.current),
+            yours: value(&conflict.yours),
+        }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]

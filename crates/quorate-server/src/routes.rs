@@ -26,6 +26,7 @@ mod webhooks;
 
 mod dialect_memory;
 mod dialects;
+mod shared_state;
 
 mod audit;
 mod metrics;
@@ -123,6 +124,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         sign_in::routes(),
         dialects::routes(),
         dialect_memory::routes(),
+        shared_state::routes(),
         metrics::routes(),
         traces::routes(),
         audit::routes(),

@@ -437,13 +437,13 @@ async fn b4_the_shared_state_of_a_task() {
     );
     let note = json!({"kind": "note", "body": "Tokens last an hour"});
     hub.post(&front, "/v1/sessions/task_abc123/add", &note).await.ok(201);
-    // Whoever did not read that writes over nothing.
+    // A change needs the ETag of what was read; what others write is in `shared_state.rs`.
     state["currentPhase"] = json!("5b");
-    let refused = hub.put(&back, path, &state).await.refused(409, "CONFLICT");
-    assert_eq!(refused["detail"], "sharedContext.notes[0]: is not what stands there");
+    hub.put(&back, path, &state).await.refused(428, "VERSION_CONFLICT");
+    state["currentPhase"] = json!(5);
     state["sharedContext"]["notes"] = json!(["Tokens last an hour"]);
     state["sharedContext"]["blockers"] = json!([{"what": "No test data", "by": "backend-expert"}]);
-    state["agentStates"]["frontend-expert"] = json!({"status": "completed"});
+    state["agentStates"]["frontend-expert"]["note"] = json!("almost there");
     assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
     assert_eq!(hub.get(&front, path).await.ok(200), state);
     let bad = json!({"sharedContext": {"blockers": {}}});

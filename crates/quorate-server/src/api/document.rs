@@ -17,6 +17,8 @@ use crate::routes;
 const PROBLEMS: &[u16] = &[400, 401, 403, 404, 408, 413, 429, 500, 503];
 /// And with one that changes something.
 const PROBLEMS_OF_CHANGES: &[u16] = &[409, 422, 507];
+/// And with one that names the state it is based on.
+const PROBLEMS_OF_CONDITIONS: &[u16] = &[412, 428];
 
 /// The description, as it is served and checked in.
 pub(crate) fn text() -> &'static str {
@@ -253,7 +255,7 @@ fn problems(schema: &schemars::Schema) -> Map<String, Value> {
         });
         (format!("Problem{status}"), answer)
     };
-    PROBLEMS.iter().chain(PROBLEMS_OF_CHANGES).map(told).collect()
+    PROBLEMS.iter().chain(PROBLEMS_OF_CHANGES).chain(PROBLEMS_OF_CONDITIONS).map(told).collect()
 }
 
 fn headers() -> Value {

@@ -156,6 +156,10 @@ word!(
     EventWord => made("^[A-Za-z0-9._-]{1,64}$")
 );
 word!(
+    /// An entity tag, with its quotation marks; or `*`.
+    Etag => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x20-\\x7e]+$"})
+);
+word!(
     /// An id in a header: plain ASCII.
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
 );

@@ -22,6 +22,12 @@ impl Shape {
         }
     }
 
+    /// The fields of another object behind its own.
+    pub(super) fn followed_by(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

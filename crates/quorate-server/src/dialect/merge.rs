@@ -1,0 +1,301 @@
+//! Three-way merge of JSON documents: what two writers changed since a common base is combined, and what both changed
+//! differently is reported as a conflict. Pure: it knows neither sessions nor storage.
+//!
+//! Objects merge member by member. Lists merge by the `id` of their entries; entries without one are compared by value,
+//! and what either side added is appended. Values that neither side changed keep their bytes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::shape::{Shape, raw_of};
+use crate::body::Fields;
+
+/// A part that both sides changed, and not to the same value. `None` means absent: removed, or never there.
+#[derive(Clone, Debug)]
+pub(crate) struct Conflict {
+    /// JSON pointer (RFC 6901) into the current document; for what is not in it, into the submitted one.
+    pub(crate) pointer: String,
+    pub(crate) base: Option<Box<RawValue>>,
+    pub(crate) current: Option<Box<RawValue>>,
+    pub(crate) yours: Option<Box<RawValue>>,
+}
+
+/// What a merge came to. With conflicts the document holds the current value in each conflicting place.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) document: Box<RawValue>,
+    pub(crate) conflicts: Vec<Conflict>,
+}
+
+/// Applies to `current` what `yours` changed since `base`.
+pub(crate) fn merge(base: &RawValue, current: &RawValue, yours: &RawValue) -> Merged {
+    let mut merger = Merger { pointer: String::new(), conflicts: Vec::new() };
+    let merged = merger.value(Some(base), Some(current), Some(yours));
+    Merged { document: merged.unwrap_or_else(|| current.to_owned()), conflicts: merger.conflicts }
+}
+
+/// The first part of `current` that `yours` changes or lacks; `None` if it only adds to it.
+pub(crate) fn first_change(current: &RawValue, yours: &RawValue) -> Option<String> {
+    let mut pointer = String::new();
+    (!extends(current, yours, &mut pointer)).then_some(pointer)
+}
+
+struct Merger {
+    /// Of the value that is being merged.
+    pointer: String,
+    conflicts: Vec<Conflict>,
+}
+
+impl Merger {
+    fn value(
+        &mut self,
+        base: Option<&RawValue>,
+        current: Option<&RawValue>,
+        yours: Option<&RawValue>,
+    ) -> Option<Box<RawValue>> {
+        if same(current, yours) || same(base, yours) {
+            return current.map(ToOwned::to_owned);
+        }
+        if same(base, current) {
+            return yours.map(ToOwned::to_owned);
+        }
+        if let (Some(current), Some(yours)) = (members(current), members(yours)) {
+            return Some(self.object(&members(base).unwrap_or_default(), &current, &yours));
+        }
+        if let (Some(current), Some(yours)) = (entries(current), entries(yours)) {
+            return Some(self.list(&entries(base).unwrap_or_default(), &current, &yours));
+        }
+        self.conflict(base, current, yours)
+    }
+
+    /// Notes a conflict; the current value stays.
+    fn conflict(
+        &mut self,
+        base: Option<&RawValue>,
+        current: Option<&RawValue>,
+        yours: Option<&RawValue>,
+    ) -> Option<Box<RawValue>> {
+        let owned = |value: Option<&RawValue>| value.map(ToOwned::to_owned);
+        self.conflicts.push(Conflict {
+            pointer: self.pointer.clone(),
+            base: owned(base),
+            current: owned(current),
+            yours: owned(yours),
+        });
+        owned(current)
+    }
+
+    fn object(&mut self, base: &Members<'_>, current: &Members<'_>, yours: &Members<'_>) -> Box<RawValue> {
+        let added = yours.iter().filter(|(name, _)| find(current, name).is_none());
+        let mut merged = Shape::default();
+        for (name, _) in current.iter().chain(added) {
+            let length = enter(&mut self.pointer, name);
+            let value = self.value(find(base, name), find(current, name), find(yours, name));
+            self.pointer.truncate(length);
+            merged = merged.maybe(name, value);
+        }
+        merged.to_raw()
+    }
+
+    fn list(&mut self, base: &[&RawValue], current: &[&RawValue], yours: &[&RawValue]) -> Box<RawValue> {
+        let lists = [base, current, yours];
+        let by_id = lists.iter().all(|list| ids_are_unique(list));
+        let [base, current, yours] = lists.map(|list| Keyed::new(list, by_id));
+        let mut removed = base.surplus_over(&yours);
+        let mut merged = Vec::new();
+        for (at, entry) in current.entries.iter().enumerate() {
+            match &entry.id {
+                Some(id) => merged.extend(self.entry(at, base.find(id), Some(entry.raw), yours.find(id))),
+                None if take_one(&mut removed, &entry.canonical) => {}
+                None => merged.push(entry.raw.to_owned()),
+            }
+        }
+        // An entry that both sides added is one entry: a repeated request adds nothing.
+        let mut there = current.surplus_over(&base);
+        let mut kept = base.counts();
+        for (at, entry) in yours.entries.iter().enumerate() {
+            match &entry.id {
+                Some(id) if current.find(id).is_some() => {}
+                Some(id) => merged.extend(self.entry(at, base.find(id), None, Some(entry.raw))),
+                None if take_one(&mut kept, &entry.canonical) => {}
+                None if take_one(&mut there, &entry.canonical) => {}
+                None => merged.push(entry.raw.to_owned()),
+            }
+        }
+        raw_of(&merged)
+    }
+
+    /// An entry that has an id.
+    fn entry(
+        &mut self,
+        at: usize,
+        base: Option<&RawValue>,
+        current: Option<&RawValue>,
+        yours: Option<&RawValue>,
+    ) -> Option<Box<RawValue>> {
+        let length = enter(&mut self.pointer, &at.to_string());
+        // Two entries that were added under one id are two things, even if their members differ in name.
+        let clash = base.is_none() && current.is_some() && yours.is_some() && !same(current, yours);
+        let merged = match clash {
+            true => self.conflict(base, current, yours),
+            false => self.value(base, current, yours),
+        };
+        self.pointer.truncate(length);
+        merged
+    }
+}
+
+fn extends(current: &RawValue, yours: &RawValue, pointer: &mut String) -> bool {
+    if same(Some(current), Some(yours)) {
+        return true;
+    }
+    let mut kept = |name: &str, current: &RawValue, yours: Option<&RawValue>| {
+        let length = enter(pointer, name);
+        let kept = yours.is_some_and(|yours| extends(current, yours, pointer));
+        if kept {
+            pointer.truncate(length);
+        }
+        kept
+    };
+    if let (Some(current), Some(yours)) = (members(Some(current)), members(Some(yours))) {
+        return current.iter().all(|(name, value)| kept(name, value, find(&yours, name)));
+    }
+    if let (Some(current), Some(yours)) = (entries(Some(current)), entries(Some(yours))) {
+        let by_id = ids_are_unique(&current) && ids_are_unique(&yours);
+        let (current, yours) = (Keyed::new(&current, by_id), Keyed::new(&yours, by_id));
+        let mut counts = yours.counts();
+        return current.entries.iter().enumerate().all(|(at, entry)| match &entry.id {
+            Some(id) => kept(&at.to_string(), entry.raw, yours.find(id)),
+            None => take_one(&mut counts, &entry.canonical) || kept(&at.to_string(), entry.raw, None),
+        });
+    }
+    false
+}
+
+/// Whether two values are the same JSON, whatever the order of members and the white space.
+pub(crate) fn same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.get() == other.get() || canonical(one) == canonical(other),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// The same text for the same JSON. What no reader can hold, such as `1e999`, is compared as it is written.
+pub(crate) fn canonical(raw: &RawValue) -> String {
+    serde_json::from_str::<Value>(raw.get()).map_or_else(|_| raw.get().to_owned(), |value| value.to_string())
+}
+
+/// The `id` of an entry of a list: a text or a number.
+pub(crate) fn id_of(entry: &RawValue) -> Option<String> {
+    let members = members(Some(entry))?;
+    let id = find(&members, "id")?;
+    match serde_json::from_str(id.get()).ok()? {
+        id @ (Value::String(_) | Value::Number(_)) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+type Members<'a> = Vec<(String, &'a RawValue)>;
+
+/// The members of an object in their order; of two with one name the last counts.
+fn members(value: Option<&RawValue>) -> Option<Members<'_>> {
+    let pairs = serde_json::from_str::<Fields<'_>>(value?.get()).ok()?.into_pairs();
+    let mut members: Members<'_> = Vec::with_capacity(pairs.len());
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
+    for (name, value) in pairs {
+        let name = name.into_owned();
+        match places.get(&name) {
+            Some(place) => members[*place].1 = value,
+            None => {
+                places.insert(name.clone(), members.len());
+                members.push((name, value));
+            }
+        }
+    }
+    Some(members)
+}
+
+fn find<'a>(members: &Members<'a>, name: &str) -> Option<&'a RawValue> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| *value)
+}
+
+fn entries(value: Option<&RawValue>) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(value?.get()).ok()
+}
+
+fn ids_are_unique(list: &[&RawValue]) -> bool {
+    let mut seen = HashSet::new();
+    list.iter().filter_map(|entry| id_of(entry)).all(|id| seen.insert(id))
+}
+
+/// A list whose entries are found by id.
+struct Keyed<'a> {
+    entries: Vec<Entry<'a>>,
+    by_id: HashMap<String, &'a RawValue>,
+}
+
+struct Entry<'a> {
+    raw: &'a RawValue,
+    /// `None` if it has none, or if ids of its list are not unique.
+    id: Option<String>,
+    canonical: String,
+}
+
+impl<'a> Keyed<'a> {
+    fn new(list: &[&'a RawValue], by_id: bool) -> Self {
+        let entry = |raw: &&'a RawValue| {
+            let id = by_id.then(|| id_of(raw)).flatten();
+            Entry { raw, id, canonical: canonical(raw) }
+        };
+        let entries: Vec<_> = list.iter().map(entry).collect();
+        let by_id = entries.iter().filter_map(|entry| Some((entry.id.clone()?, entry.raw))).collect();
+        Self { entries, by_id }
+    }
+
+    fn find(&self, id: &str) -> Option<&'a RawValue> {
+        self.by_id.get(id).copied()
+    }
+
+    /// How often each entry without an id is there.
+    fn counts(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for entry in self.entries.iter().filter(|entry| entry.id.is_none()) {
+            *counts.entry(entry.canonical.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// How much more often each entry without an id is here than there.
+    fn surplus_over(&self, other: &Self) -> HashMap<String, usize> {
+        let other = other.counts();
+        let more = |(entry, count): (String, usize)| {
+            let more = count.saturating_sub(other.get(&entry).copied().unwrap_or(0));
+            (entry, more)
+        };
+        self.counts().into_iter().map(more).collect()
+    }
+}
+
+fn take_one(counts: &mut HashMap<String, usize>, entry: &str) -> bool {
+    match counts.get_mut(entry) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Extends a pointer by one step; gives its length before.
+fn enter(pointer: &mut String, step: &str) -> usize {
+    let length = pointer.len();
+    pointer.push('/');
+    pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    length
+}

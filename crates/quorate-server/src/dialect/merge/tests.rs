@@ -1,0 +1,242 @@
+//! The laws of a merge: what one side alone did is kept, what both did is combined, and nothing is lost in silence.
+
+use proptest::prelude::*;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::{Merged, canonical, first_change, merge};
+
+fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("JSON")
+}
+
+fn merged(base: &Value, current: &Value, yours: &Value) -> (Value, Vec<String>) {
+    let Merged { document, conflicts } = merge(&raw(base), &raw(current), &raw(yours));
+    let document = serde_json::from_str(document.get()).expect("JSON");
+    (document, conflicts.into_iter().map(|conflict| conflict.pointer).collect())
+}
+
+#[track_caller]
+fn check(base: Value, current: Value, yours: Value, expected: Value) {
+    assert_eq!(merged(&base, &current, &yours), (expected, vec![]));
+}
+
+#[track_caller]
+fn check_conflict(base: Value, current: Value, yours: Value, pointer: &str) {
+    let (document, pointers) = merged(&base, &current, &yours);
+    assert_eq!(pointers, [pointer]);
+    // A conflict changes nothing in its place.
+    let at = |document: &Value| document.pointer(pointer).cloned();
+    assert_eq!(at(&document), at(&current));
+}
+
+#[test]
+fn m2_different_members_merge() {
+    check(
+        json!({"a": {"x": 1, "y": 1}, "b": 1}),
+        json!({"a": {"x": 2, "y": 1}, "b": 1, "c": 3}),
+        json!({"a": {"x": 1, "y": 5}, "d": 4}),
+        json!({"a": {"x": 2, "y": 5}, "c": 3, "d": 4}),
+    );
+    // Both made the same object; both set the same value.
+    check(json!({}), json!({"a": {"x": 1}}), json!({"a": {"y": 2}}), json!({"a": {"x": 1, "y": 2}}));
+    check(json!({"a": 1}), json!({"a": 2}), json!({"a": 2}), json!({"a": 2}));
+    check(json!({"a": 1}), json!({}), json!({}), json!({}));
+}
+
+#[test]
+fn m2_the_same_member_changed_differently_is_a_conflict() {
+    check_conflict(json!({"a": 1}), json!({"a": 2}), json!({"a": 3}), "/a");
+    check_conflict(json!({"a": 1}), json!({"a": 2}), json!({}), "/a");
+    check_conflict(json!({"a": 1}), json!({}), json!({"a": 2}), "/a");
+    check_conflict(json!({}), json!({"a": {"b": 1}}), json!({"a": [1]}), "/a");
+    check_conflict(json!({"a/b": {"~": 1}}), json!({"a/b": {"~": 2}}), json!({"a/b": {"~": 3}}), "/a~1b/~0");
+}
+
+#[test]
+fn m2_lists_merge_by_id() {
+    let base = json!([{"id": "b1", "s": "open"}, {"id": "b2", "s": "open"}, {"id": "b3"}]);
+    let current =
+        json!([{"id": "b1", "s": "open", "by": "a"}, {"id": "b2", "s": "open"}, {"id": "b3"}, {"id": "b4"}]);
+    let yours = json!([{"id": "b1", "s": "resolved"}, {"id": "b3"}, {"id": "b5"}]);
+    check(
+        base,
+        current,
+        yours,
+        json!([{"id": "b1", "s": "resolved", "by": "a"}, {"id": "b3"}, {"id": "b4"}, {"id": "b5"}]),
+    );
+    check_conflict(json!([]), json!([{"id": 7, "a": 1}]), json!([{"id": 7, "b": 1}]), "/0");
+    check_conflict(
+        json!([{"id": 1}, {"id": 2, "s": 0}]),
+        json!([{"id": 1}, {"id": 2, "s": 1}]),
+        json!([{"id": 1}]),
+        "/1",
+    );
+    check_conflict(
+        json!([{"id": 1}, {"id": 2, "s": 0}]),
+        json!([{"id": 1}]),
+        json!([{"id": 2, "s": 1}, {"id": 1}]),
+        "/0",
+    );
+}
+
+#[test]
+fn m2_entries_without_id_are_appended() {
+    check(json!(["a"]), json!(["a", "b"]), json!(["a", "c"]), json!(["a", "b", "c"]));
+    check(json!(["a", "b"]), json!(["a", "b", "c"]), json!(["b"]), json!(["b", "c"]));
+    // The same entry from both is one: a repeated request adds nothing.
+    check(json!([]), json!(["x", "z"]), json!(["x"]), json!(["x", "z"]));
+    check(json!(["a", "a"]), json!(["a", "a", "b"]), json!(["a"]), json!(["a", "b"]));
+    // Ids that are not unique identify nothing.
+    let twice = json!([{"id": 1, "a": 1}, {"id": 1, "a": 2}]);
+    check(
+        twice.clone(),
+        json!([{"id": 1, "a": 1}, {"id": 1, "a": 2}, 3]),
+        json!([{"id": 1, "a": 1}]),
+        json!([{"id": 1, "a": 1}, 3]),
+    );
+}
+
+#[test]
+fn m2_what_nobody_changed_keeps_its_bytes() {
+    let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
+    let base = raw(r#"{"z":{"score":1.50},"a":1}"#);
+    let current = raw(r#"{"z":{"score":1.50},"a":2}"#);
+    let yours = raw(r#"{"a":1,"z":{"score":1.50},"b":1e999}"#);
+    assert_eq!(merge(&base, &current, &yours).document.get(), r#"{"z":{"score":1.50},"a":2,"b":1e999}"#);
+}
+
+#[test]
+fn m2_additions_are_told_from_changes() {
+    let first = |current: Value, yours: Value| first_change(&raw(&current), &raw(&yours));
+    assert_eq!(
+        first(json!({"a": {"x": 1}, "l": ["n"]}), json!({"l": ["m", "n"], "a": {"x": 1, "y": 2}})),
+        None
+    );
+    assert_eq!(first(json!([{"id": 1}]), json!([{"id": 0}, {"id": 1, "s": 2}])), None);
+    assert_eq!(first(json!({"a": {"x": 1}}), json!({"a": {"x": 2}})), Some("/a/x".into()));
+    assert_eq!(first(json!({"a": {"x": 1}}), json!({"a": {}})), Some("/a/x".into()));
+    assert_eq!(first(json!({"l": ["n", "n"]}), json!({"l": ["n"]})), Some("/l/1".into()));
+    assert_eq!(
+        first(json!({"l": [{"id": 1, "s": 1}]}), json!({"l": [{"id": 1, "s": 2}]})),
+        Some("/l/0/s".into())
+    );
+    assert_eq!(first(json!({"l": 1}), json!({"l": [1]})), Some("/l".into()));
+}
+
+/// Documents of few names and values, so that sides meet.
+fn document() -> impl Strategy<Value = Value> {
+    let leaf =
+        prop_oneof![Just(json!(null)), (0..3).prop_map(|n| json!(n)), "[ab]".prop_map(|text| json!(text))];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let with_id = (0..4, inner.clone()).prop_map(|(id, value)| json!({"id": id, "v": value}));
+        prop_oneof![
+            proptest::collection::btree_map("[a-c]", inner.clone(), 0..4).prop_map(|map| json!(map)),
+            proptest::collection::vec(inner, 0..4).prop_map(Value::from),
+            proptest::collection::vec(with_id, 0..4).prop_map(Value::from),
+        ]
+    })
+}
+
+/// An edit of a document: some members and entries are replaced, dropped or added.
+fn edited() -> impl Strategy<Value = (Value, Value, Value)> {
+    let object = || proptest::collection::btree_map("[a-d]", document(), 0..4).prop_map(|map| json!(map));
+    (object(), object(), object(), any::<u16>()).prop_map(|(base, one, other, mask)| {
+        let mix = |with: &Value, shift: u32| {
+            let mut mixed = base.as_object().expect("an object").clone();
+            for (at, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+                if mask >> (at as u32 + shift) & 1 == 1 {
+                    mixed.remove(name);
+                    mixed.extend(with.get(name).map(|value| (name.to_owned(), value.clone())));
+                }
+            }
+            Value::Object(mixed)
+        };
+        let (one, other) = (mix(&one, 0), mix(&other, 4));
+        (base, one, other)
+    })
+}
+
+/// The same, whatever the order of lists: that is not merged.
+fn unordered(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), unordered(value))).collect(),
+        Value::Array(list) => {
+            let mut list: Vec<_> = list.iter().map(unordered).collect();
+            list.sort_by_key(ToString::to_string);
+            Value::Array(list)
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether a change from `base` to `side` is in `result`, or lies under the place of a conflict.
+fn is_kept(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[String]) -> bool {
+    if base == side || side == result || conflicts.iter().any(|one| one == at) {
+        return true;
+    }
+    match (side, result) {
+        (Some(Value::Object(side)), Some(Value::Object(result))) => {
+            let empty = serde_json::Map::new();
+            let base = base.and_then(Value::as_object).unwrap_or(&empty);
+            let names = side.keys().chain(base.keys());
+            names.into_iter().all(|name| {
+                let values = [base.get(name), side.get(name), result.get(name)];
+                is_kept(&format!("{at}/{name}"), values, conflicts)
+            })
+        }
+        (Some(Value::Array(side)), Some(Value::Array(result))) => {
+            let empty = Vec::new();
+            let base = base.and_then(Value::as_array).unwrap_or(&empty);
+            let is_under = |one: &String| one.starts_with(&format!("{at}/"));
+            let count = |list: &[Value], value: &Value| list.iter().filter(|one| *one == value).count();
+            // With ids an entry may hold what both changed; where it is a conflict it may be anything.
+            let has_id = |value: &Value| value.get("id").is_some();
+            let added = side.iter().filter(|one| count(side, one) > count(base, one));
+            added.into_iter().all(|one| has_id(one) || result.contains(one)) || conflicts.iter().any(is_under)
+        }
+        _ => false,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn m2_one_side_alone_is_taken_as_it_is(base in document(), other in document()) {
+        prop_assert_eq!(merged(&base, &base, &other), (other.clone(), vec![]));
+        prop_assert_eq!(merged(&base, &other, &base), (other.clone(), vec![]));
+        prop_assert_eq!(merged(&base, &other, &other), (other, vec![]));
+    }
+
+    #[test]
+    fn m2_edits_that_do_not_conflict_commute((base, one, other) in edited()) {
+        let (forth, conflicts) = merged(&base, &one, &other);
+        let (back, again) = merged(&base, &other, &one);
+        prop_assert_eq!(conflicts.is_empty(), again.is_empty());
+        if conflicts.is_empty() {
+            prop_assert_eq!(unordered(&forth), unordered(&back));
+        }
+    }
+
+    #[test]
+    fn m2_no_change_is_lost_in_silence((base, one, other) in edited()) {
+        let (result, conflicts) = merged(&base, &one, &other);
+        for side in [&one, &other] {
+            prop_assert!(
+                is_kept("", [Some(&base), Some(side), Some(&result)], &conflicts),
+                "{base} to {side} is not in {result}, {conflicts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn m2_additions_survive_a_merge_with_themselves(base in document(), other in document()) {
+        if first_change(&raw(&base), &raw(&other)).is_none() {
+            let (result, conflicts) = merged(&base, &base, &other);
+            prop_assert!(conflicts.is_empty());
+            prop_assert!(first_change(&raw(&base), &raw(&result)).is_none());
+            prop_assert_eq!(canonical(&raw(&result)), canonical(&raw(&other)));
+        }
+    }
+}

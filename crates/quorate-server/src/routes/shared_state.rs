@@ -1,0 +1,413 @@
+//! The orchestrator's shared state of a task, `/v1/sessions/{id}/state`. Writers name the state they read (`If-Match`);
+//! what they changed is merged with what others changed since, and committed only if nothing changed in between.
+
+use axum::extract::Path;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::IntoResponse as _;
+use quorate_core::{
+    AddKind, AddToSession, AgentId, Code, Generation, Key, LineKind, Op, OpenSession, PutEntry, Refused,
+    Role, Seq, Session, SessionId, Version,
+};
+use quorate_engine::{Entry, Happening, Page as Span, When};
+use schemars::JsonSchema;
+use serde_json::value::RawValue;
+
+use super::Past;
+use crate::api::{Route, get, put, words};
+use crate::{body, bulk};
+use crate::call::{Answer, Call, ok};
+use crate::dialect::merge;
+use crate::dialect::raw_of;
+use crate::dialect::state::{self, LISTS, Listed, State, Submitted};
+use crate::problem::Problem;
+use crate::wire::{self, time};
+
+/// Items of one list that the shared state shows.
+const ITEMS_MAX: usize = 10_000;
+/// Letters of an objective that name a session.
+const TITLE_CHARS: usize = 200;
+/// How often a write is merged and tried again because others wrote meanwhile.
+const ATTEMPTS_MAX: usize = 64;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const STATE: &str = "/v1/sessions/{id}/state";
+    vec![
+        get(STATE, "sessions.state", "Get a session as the orchestrator's shared state of a task.")
+            .path::<words::Id>("id")
+            .query::<Past>()
+            .header::<words::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
+            .answers::<SharedState>(200, "The shared state. Its `ETag` names it in a later `If-Match`.")
+            .answers_with(304, "The state still has the ETag of `If-None-Match`.", "")
+            .to(show),
+        put(
+            STATE,
+            "sessions.putState",
+            "Change the shared state of a task; merges with what others changed meanwhile.",
+        )
+        .path::<words::Id>("id")
+        .header::<words::Etag>(
+            "If-Match",
+            "The `ETag` of the state that the change is based on; `*` replaces the current state, whatever it is. \
+             Without it only additions are accepted.",
+        )
+        .body::<SharedState>()
+        .answers::<SharedState>(200, "The shared state after the change, with its `ETag`.")
+        .problem(412, "VERSION_CONFLICT: `If-Match` names no state of this session.")
+        .problem(428, "VERSION_CONFLICT: the body changes or removes something, and there is no `If-Match`.")
+        .to(change),
+    ]
+}
+
+/// The shared state of a task. What is omitted keeps its value. Only described here.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "SharedState")]
+#[allow(dead_code)]
+struct SharedState {
+    #[schemars(with = "Option<words::Id>")]
+    task_id: (),
+    /// A number, or a text such as 3a.
+    #[schemars(with = "words::Any")]
+    current_phase: Option<()>,
+    /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`.
+    #[schemars(with = "std::collections::BTreeMap<String, words::Any>")]
+    shared_context: (),
+    #[schemars(with = "Option<std::collections::BTreeMap<String, words::Any>>")]
+    agent_states: (),
+}
+
+/// A state of a session as one record left it.
+struct Snapshot {
+    session: Session,
+    state: State,
+    entry: Option<Entry>,
+    /// The last record that changed it.
+    seq: Seq,
+}
+
+impl Snapshot {
+    /// Whether anybody wrote the part that is not in the lists.
+    fn is_written(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.content.is_some())
+    }
+
+    /// The version that a writer of the entry has to expect.
+    fn expected(&self) -> Version {
+        let live = self.entry.as_ref().filter(|_| self.is_written());
+        live.map_or(Version(0), |entry| entry.version.head.version)
+    }
+
+    fn answer(&self, call: &Call) -> Answer {
+        let mut answer = ok(&self.state.written(self.session.id.as_str()))?;
+        answer.headers_mut().insert(header::ETAG, self.etag(call)?);
+        Ok(answer)
+    }
+
+    /// Names this state for good: the record that made it, and the generation that keeps it apart after a restore.
+    fn etag(&self, call: &Call) -> Result<HeaderValue, Refused> {
+        let generation = call.space.published().eras.of_seq(self.seq);
+        HeaderValue::try_from(format!("\"{}-{}\"", generation.0, self.seq.0))
+            .map_err(|_| Refused::new(Code::Unavailable, "the ETag could not be written"))
+    }
+}
+
+async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer {
+    let (id, Past { at, time }) = (SessionId::new(id)?, call.query()?);
+    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    bulk::answer(call, move |call| async move {
+        let snapshot = snapshot(&call, &id, at.unwrap_or(call.space.published().head.seq)).await?;
+        let etag = snapshot.etag(&call)?;
+        if is_known(&headers, &etag) {
+            return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+        }
+        snapshot.answer(&call)
+    })
+    .await
+}
+
+/// Whether `If-None-Match` names the ETag: by a weak comparison, as RFC 9110 has it for this header.
+fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    let mut known = known.flat_map(|known| known.split(',')).map(str::trim);
+    known.any(|known| known == "*" || known.trim_start_matches("W/").as_bytes() == etag.as_bytes())
+}
+
+/// Where the part of the state is that a session has no place for.
+fn rest_key(id: &SessionId) -> Result<Key, Refused> {
+    Key::new(format!("sessions/{id}/state"))
+}
+
+/// The state after a record. Everything is read as of that record, so that the answer is one state and not two.
+async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Problem> {
+    let changes = Some(LineKind::Change);
+    let (changes, _) = call.space.timeline(id, changes, Span::Before(Seq(at.0 + 1)), 1).await?;
+    let latest = changes.into_iter().next().and_then(|line| match line.what {
+        Happening::Changed { session, .. } => Some((line.seq, *session)),
+        _ => None,
+    });
+    let (changed_in, session) = latest.ok_or_else(|| {
+        Refused::new(Code::NotFound, format!("there is no session {id}"))
+            .hint("open it first, or check the id")
+    })?;
+    let agents = session.participants.iter().filter(|one| one.left_at.is_none());
+    let agents: serde_json::Map<_, _> =
+        agents.map(|one| (one.agent.to_string(), serde_json::json!({"status": "in_progress"}))).collect();
+    let mut state = State::new(session.title.clone(), raw_of(&agents));
+    let entry = call.space.entry(&rest_key(id)?, When::Seq(at)).await?;
+    let rest = entry.as_ref().and_then(|entry| entry.content.as_ref());
+    // Who takes part shows as long as nobody wrote anything else.
+    let mut seq = if rest.is_none() { changed_in } else { session.number.record() };
+    if let Some(rest) = rest {
+        state.take_rest(&wire::shown(rest, None).parsed());
+    }
+    seq = seq.max(entry.as_ref().map_or(Seq(0), |entry| entry.version.head.seq));
+    for (place, (_, kind)) in LISTS.into_iter().enumerate() {
+        let (list, last) = items(call, id, kind, at, &state).await?;
+        state.lists[place] = list;
+        seq = seq.max(last);
+    }
+    Ok(Snapshot { session, state, entry, seq })
+}
+
+/// What was added of one kind and not removed since, oldest first; and the record of the last addition.
+async fn items(
+    call: &Call,
+    id: &SessionId,
+    kind: AddKind,
+    at: Seq,
+    state: &State,
+) -> Result<(Vec<Listed>, Seq), Problem> {
+    let (mut items, mut after, mut latest) = (Vec::new(), Seq(0), Seq(0));
+    while items.len() < ITEMS_MAX && after < at {
+        let kinds = Some(LineKind::Added(kind));
+        let (lines, _) = call.space.timeline(id, kinds, Span::After(after), 256).await?;
+        let Some(last) = lines.last() else { break };
+        after = last.seq;
+        for line in lines.iter().filter(|line| line.seq <= at) {
+            let Happening::Added(added) = &line.what else { continue };
+            latest = line.seq;
+            let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
+            let body = wire::shown(&added.body, added.content_type.as_deref()).parsed();
+            let value = state::item(kind, body, by, &time::shown(line.at));
+            let value = state.edits.apply(kind, added.n, value);
+            items.extend(value.map(|value| Listed { n: added.n, value }));
+        }
+    }
+    Ok((items, latest))
+}
+
+/// What a write is based on.
+enum Base {
+    /// Nothing was named: only additions are accepted.
+    None,
+    /// `*`: whatever is there is replaced.
+    Current,
+    /// The state that the caller read.
+    Of(Box<Snapshot>),
+}
+
+async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer {
+    let id = SessionId::new(id)?;
+    let raw: &RawValue = body::parse(&call.body)?;
+    let submitted = Submitted::read(id.as_str(), raw).map_err(Refused::from)?;
+    let head = || call.space.published().head.seq;
+    if let Some(before) = call.answered().await? {
+        return snapshot(&call, &id, before.seq.unwrap_or_else(head)).await?.answer(&call);
+    }
+    let base = base(&call, &id, &headers).await?;
+    for _ in 0..ATTEMPTS_MAX {
+        let current = match snapshot(&call, &id, head()).await {
+            Ok(current) => Some(current),
+            Err(problem) if problem.code() == Code::NotFound => None,
+            Err(problem) => return Err(problem),
+        };
+        let ops = match &current {
+            Some(current) => ops(&call, &submitted, &base, current)?,
+            None => opening(&call, &id, &submitted, &base)?,
+        };
+        let Some(ops) = ops else {
+            return snapshot(&call, &id, head()).await?.answer(&call);
+        };
+        match call.commit_asked(ops).await {
+            Ok(receipt) => {
+                return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.answer(&call);
+            }
+            // Somebody else wrote, or opened the session, since it was read: merge again.
+            Err(error) if error.code() == Code::VersionConflict => {}
+            Err(error) if error.code() == Code::Duplicate && current.is_none() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Refused::new(
+        Code::Overloaded,
+        format!("others changed the state of {id} {ATTEMPTS_MAX} times meanwhile"),
+    )
+    .hint("nothing was changed; send the same request again")
+    .into())
+}
+
+async fn base(call: &Call, id: &SessionId, headers: &HeaderMap) -> Result<Base, Problem> {
+    let mut named = headers.get_all(header::IF_MATCH).iter();
+    let Some(etag) = named.next() else { return Ok(Base::None) };
+    let etag = etag.to_str().unwrap_or_default().trim();
+    if named.next().is_some() || etag.contains(',') {
+        return Err(Refused::new(Code::Invalid, "If-Match names several states")
+            .hint("name the one state that the change is based on")
+            .into());
+    }
+    if etag == "*" {
+        return Ok(Base::Current);
+    }
+    let unknown = || {
+        let refused = Refused::new(Code::VersionConflict, format!("If-Match names no state of session {id}"))
+            .hint(format!("GET /v1/sessions/{id}/state, make the change there, and PUT it with its ETag"));
+        Problem::from(refused).under(StatusCode::PRECONDITION_FAILED)
+    };
+    let seq = recorded(call, etag).ok_or_else(unknown)?;
+    match snapshot(call, id, seq).await {
+        Ok(base) => Ok(Base::Of(Box::new(base))),
+        Err(problem) if problem.code() == Code::NotFound => Err(unknown()),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The record that an ETag of [`Snapshot::etag`] names, if this log has it.
+fn recorded(call: &Call, etag: &str) -> Option<Seq> {
+    let (generation, seq) = etag.strip_prefix('"')?.strip_suffix('"')?.split_once('-')?;
+    let (generation, seq) = (Generation(generation.parse().ok()?), Seq(seq.parse().ok()?));
+    let published = call.space.published();
+    let is_there = seq.0 > 0 && seq <= published.head.seq && published.eras.of_seq(seq) == generation;
+    is_there.then_some(seq)
+}
+
+/// What has to be committed so that the current state has the change, if anything has.
+fn ops(
+    call: &Call,
+    submitted: &Submitted,
+    base: &Base,
+    current: &Snapshot,
+) -> Result<Option<Vec<Op>>, Problem> {
+    let id = &current.session.id;
+    check_writer(call, &current.session)?;
+    let wanted = match base {
+        Base::None => {
+            let wanted = submitted.over(&current.state);
+            let written = current.is_written();
+            let written = if written { current.state.document() } else { current.state.lists_only() };
+            match merge::first_change(&written, &wanted) {
+                Some(pointer) => return Err(unconditional(id, &pointer)),
+                None => wanted,
+            }
+        }
+        Base::Current => submitted.over(&current.state),
+        Base::Of(base) => {
+            let yours = submitted.over(&base.state);
+            let merged = merge::merge(&base.state.document(), &current.state.document(), &yours);
+            if !merged.conflicts.is_empty() {
+                return Err(conflict(id, merged.conflicts));
+            }
+            merged.document
+        }
+    };
+    let plan = current.state.plan(id.as_str(), &wanted).map_err(Refused::from)?;
+    // Under a key there must be a record that bears it.
+    if plan.is_empty && call.key.is_none() {
+        return Ok(None);
+    }
+    let mut ops = Vec::with_capacity(plan.added.len() + 1);
+    for (kind, item) in &plan.added {
+        ops.push(added(call, id, *kind, item)?);
+    }
+    ops.push(written(call, id, &plan.rest, current.expected())?);
+    Ok(Some(ops))
+}
+
+/// A session that the caller leads, with those agents that the state names and the hub knows; and its first state.
+fn opening(
+    call: &Call,
+    id: &SessionId,
+    submitted: &Submitted,
+    base: &Base,
+) -> Result<Option<Vec<Op>>, Problem> {
+    if !matches!(base, Base::None) {
+        let refused = Refused::new(Code::VersionConflict, format!("there is no session {id}"))
+            .hint("PUT without If-Match opens it");
+        return Err(Problem::from(refused).under(StatusCode::PRECONDITION_FAILED));
+    }
+    let published = call.space.published();
+    let known = submitted.agents().into_iter().filter_map(|name| AgentId::new(name).ok());
+    let known = known.filter(|agent| published.agents.number(agent).is_some() && Some(agent) != call.by());
+    let title: String = submitted.objective().chars().take(TITLE_CHARS).collect();
+    let open = OpenSession {
+        id: Some(id.clone()),
+        coordinator: call.by().cloned(),
+        participants: known.collect(),
+        title: if title.is_empty() { id.to_string() } else { title },
+        task: None,
+    };
+    let empty = State::new(open.title.clone(), raw_of(&serde_json::Map::new()));
+    let plan = empty.plan(id.as_str(), &submitted.over(&empty)).map_err(Refused::from)?;
+    let mut ops = vec![Op::OpenSession(open)];
+    for (kind, item) in &plan.added {
+        ops.push(added(call, id, *kind, item)?);
+    }
+    ops.push(written(call, id, &plan.rest, Version(0))?);
+    Ok(Some(ops))
+}
+
+fn added(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<Op, Refused> {
+    Ok(Op::AddToSession(AddToSession {
+        session: id.clone(),
+        kind,
+        body: call.sealing().payload(Some(item), None)?,
+        content_type: None,
+        rationale: String::new(),
+    }))
+}
+
+fn written(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Result<Op, Refused> {
+    Ok(Op::Put(PutEntry {
+        key: rest_key(id)?,
+        entry_type: "sharedState".to_owned(),
+        content: call.sealing().payload(Some(rest), None)?,
+        content_type: None,
+        expect: Some(expect),
+        depends_on: Vec::new(),
+        fence: None,
+    }))
+}
+
+/// Participants and coordinators write; so does whoever runs the hub.
+fn check_writer(call: &Call, session: &Session) -> Result<(), Refused> {
+    if session.status.is_closed() {
+        let detail = format!("session {} is {}", session.id, session.status.as_str());
+        return Err(Refused::new(Code::SessionClosed, detail)
+            .hint("open a new session; what this one holds stays readable"));
+    }
+    let Some(by) = call.by() else { return Ok(()) };
+    let leads =
+        || call.space.published().agents.by_id(by).is_some_and(|agent| agent.role == Role::Coordinator);
+    if session.has(by) || session.coordinator.as_ref() == Some(by) || leads() {
+        return Ok(());
+    }
+    let detail = format!("agent {by} is neither a participant of session {} nor a coordinator", session.id);
+    Err(Refused::new(Code::Forbidden, detail).hint("ask its coordinator to let you join"))
+}
+
+fn unconditional(id: &SessionId, pointer: &str) -> Problem {
+    let detail = format!("{pointer} would be changed or removed, and the request has no If-Match");
+    let refused = Refused::new(Code::VersionConflict, detail).hint(format!(
+        "without If-Match only additions are accepted: GET /v1/sessions/{id}/state, and PUT with its ETag in If-Match"
+    ));
+    Problem::from(refused).under(StatusCode::PRECONDITION_REQUIRED)
+}
+
+fn conflict(id: &SessionId, conflicts: Vec<merge::Conflict>) -> Problem {
+    let pointers: Vec<_> = conflicts.iter().take(3).map(|one| one.pointer.as_str()).collect();
+    let more = if conflicts.len() > pointers.len() { ", …" } else { "" };
+    let detail = format!("{}{more}: changed by others since, and to something else", pointers.join(", "));
+    let refused = Refused::new(Code::Conflict, detail).hint(format!(
+        "compare yours with current in conflicts, GET /v1/sessions/{id}/state, and PUT what you decide with its ETag"
+    ));
+    Problem::from(refused).with_conflicts(conflicts)
+}
