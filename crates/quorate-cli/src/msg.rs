@@ -168,6 +168,10 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
     let Some(answer) = answer else { return Ok(()) };
     let sent = read(&answer)?;
     let receipt = &sent["receipts"][0];
+    if receipt["received"] == true {
+        shape.done(&answer, "on disk as a conduct flag, for moderators only");
+        return Ok(());
+    }
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
     let many = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
     let done = format!("on disk as record {}, {many} for {}", receipt["seq"], args.to.join(", "));

@@ -89,6 +89,7 @@ impl From<Problem> for Error {
             retry_after_ms: problem.retry_after_ms,
             asked: problem.asked,
             passes: code == Code::LimitExceeded && problem.retryable,
+            private: false,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
     }

@@ -227,6 +227,8 @@ pub struct Facts {
     /// Whether the limit is on what is there at the same time, so that the same request may be let through later. If not, it is
     /// on the request itself.
     pub passes: bool,
+    /// Whether it is about what only moderators may know of: no metric, journal line or list of violations mentions it.
+    pub private: bool,
 }
 
 /// One who waits in a circle: for something that the next one has.
@@ -278,6 +280,13 @@ impl Refused {
     #[must_use]
     pub fn passes(mut self) -> Self {
         self.facts.passes = true;
+        self
+    }
+
+    /// Says that nobody but the caller may learn of the refusal.
+    #[must_use]
+    pub fn private(mut self) -> Self {
+        self.facts.private = true;
         self
     }
 

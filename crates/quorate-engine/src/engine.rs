@@ -1,7 +1,7 @@
 //! The engine of one hub: its spaces over one store.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use quorate_core::{SpaceName, SpaceNo};
 use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
@@ -13,6 +13,7 @@ use crate::causes::Causes;
 use crate::consistency::Checks;
 use crate::door::{Door, Options};
 use crate::error::Error;
+use crate::flags::Flags;
 use crate::guard::Guard;
 use crate::line::Lines;
 use crate::post::Post;
@@ -40,6 +41,9 @@ pub struct Engine {
     pub(crate) lines: Lines,
     pub(crate) causes: Causes,
     pub(crate) auditor: Auditor,
+    /// The engine whose spaces keep the conduct flags of this one's.
+    private: RwLock<Option<Arc<Engine>>>,
+    flags: RwLock<HashMap<SpaceNo, Flags>>,
 }
 
 impl Engine {
@@ -91,7 +95,27 @@ impl Engine {
             lines,
             causes,
             auditor,
+            private: RwLock::default(),
+            flags: RwLock::default(),
         }))
+    }
+
+    /// Keeps the conduct flags of every space that is opened from now on in a space of the same name of another engine,
+    /// over a store of its own.
+    pub fn keep_flags_in(&self, private: Arc<Self>) {
+        *self.private.write().unwrap_or_else(PoisonError::into_inner) = Some(private);
+    }
+
+    /// The flags of a space that was opened; `None` if this engine keeps none.
+    #[must_use]
+    pub fn flags(&self, space: SpaceNo) -> Option<Flags> {
+        self.flags.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
+    }
+
+    /// The engine that keeps the flags, if there is one.
+    #[must_use]
+    pub fn private(&self) -> Option<Arc<Self>> {
+        self.private.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A space; made if there is none. Its clock runs from now on.
@@ -103,7 +127,12 @@ impl Engine {
         if !was_there {
             self.door.admit_space(&name)?;
         }
-        let number = self.store.space(name).await?;
+        let number = self.store.space(name.clone()).await?;
+        if let Some(private) = self.private() {
+            // With the space itself: that it is there says nothing.
+            let flags = Flags::kept_in(Box::pin(private.space(name)).await?);
+            self.flags.write().unwrap_or_else(PoisonError::into_inner).insert(number, flags);
+        }
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
         if !was_there {
             // Nobody was at it before.
@@ -157,6 +186,9 @@ impl Engine {
         self.checks.stop();
         self.store.close().await;
         self.post.dismiss_all();
+        if let Some(private) = self.private() {
+            Box::pin(private.close()).await;
+        }
     }
 }
 

@@ -133,12 +133,15 @@ impl Space {
     ///
     /// # Errors
     /// The refusal.
-    pub fn send_ephemeral(
+    pub async fn send_ephemeral(
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
         message: Message,
     ) -> Result<MessageRef, Error> {
+        let Some(message) = self.set_message_aside(principal, message).await? else {
+            return Ok(MessageRef::Flag);
+        };
         Ok(self.noting(principal, self.send_now(principal, epoch, message))?)
     }
 

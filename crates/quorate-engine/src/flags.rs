@@ -112,7 +112,7 @@ impl Flags {
         let content = Content { raised_by: by, raised_at_ms: raised_at.0, flag, resolution: None };
         let id = id_of(raised_at, self.0.engine().draw_sixteen());
         let put = self.put(Key::new(id)?, Version(0), &content)?;
-        self.0.commit(asked.commit(put)).await.map(drop)
+        self.0.commit_private(asked.commit(put)).await.map(drop)
     }
 
     /// Settles a flag.
@@ -138,7 +138,7 @@ impl Flags {
         }
         content.resolution = Some(Resolution { by: asked.by.to_text(), at_ms: self.now().0, note });
         let put = self.put(entry.key.clone(), entry.version.head.version, &content)?;
-        self.0.commit(asked.commit(put)).await?;
+        self.0.commit_private(asked.commit(put)).await?;
         self.flag(id).await
     }
 

@@ -28,7 +28,7 @@ impl Guard {
 
     /// Notes a refusal if a rule of the space said no.
     pub(crate) fn note(&self, space: SpaceNo, principal: &Principal, refused: &Refused, at: Timestamp) {
-        let Some(rule) = &refused.facts.rule else { return };
+        let Some(rule) = refused.facts.rule.as_ref().filter(|_| !refused.facts.private) else { return };
         let violation = Violation {
             rule: rule.clone(),
             principal: principal.to_text(),

@@ -16,6 +16,7 @@ mod door;
 mod engine;
 mod ephemeral;
 mod error;
+mod flagged;
 mod flags;
 mod guard;
 mod items;
@@ -50,6 +51,9 @@ pub use consistency::{Check, Finding};
 pub use door::Options;
 pub use engine::Engine;
 pub use error::{Error, Remote};
+pub use flagged::{
+    is_flag, is_flag_word, is_marked as is_marked_private, nobody_answers as nobody_answers_a_flag,
+};
 pub use flags::{Asked as FlagAsked, Flag, FlagState, Flags, Resolution};
 pub use items::ItemPage;
 pub use messages::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
+use crate::flagged::nobody_answers;
 use crate::post::{Delivery, Mail};
 use crate::request::Asking;
 use crate::space::{Closing, Space};
@@ -110,6 +111,9 @@ impl Space {
         let commit = asker(vec![Op::Request(Ask { waiting: None, ..ask })]);
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
         let receipt = self.commit(commit).await?;
+        if receipt.results.first() == Some(&OpResult::Received) {
+            return Err(nobody_answers().into());
+        }
         let Some(OpResult::Requested { id, .. }) = receipt.results.first() else {
             return Err(StoreError::Read("a request was not answered".into()).into());
         };

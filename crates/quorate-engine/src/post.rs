@@ -41,6 +41,8 @@ pub enum MessageRef {
     Durable(MessageId),
     /// One that lives in memory only.
     Ephemeral(u64),
+    /// One that was raised as a conduct flag: it has no id that anybody may know.
+    Flag,
 }
 
 impl From<MessageId> for MessageRef {
@@ -54,6 +56,7 @@ impl std::fmt::Display for MessageRef {
         match self {
             Self::Durable(id) => id.fmt(f),
             Self::Ephemeral(number) => write!(f, "eph_{number}"),
+            Self::Flag => f.write_str("flag"),
         }
     }
 }
@@ -81,7 +84,7 @@ impl Delivery {
     pub fn trace(&self) -> Option<TraceContext> {
         match self.id {
             MessageRef::Durable(id) => TraceContext::of(id, &self.message),
-            MessageRef::Ephemeral(_) => TraceContext::parent_of(&self.message),
+            MessageRef::Ephemeral(_) | MessageRef::Flag => TraceContext::parent_of(&self.message),
         }
     }
 }

@@ -11,6 +11,7 @@ use quorate_store::{Read, Rows, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::Error;
+use crate::flagged::{is_private, nobody_answers};
 use crate::post::{Mail, MessageRef};
 use crate::reads::unexpected;
 use crate::space::{Closing, Space};
@@ -90,7 +91,13 @@ impl Space {
         let (id, mail) = self.post().wait(self.number());
         let mut closing = Closing { space: self, id, waits: true, mailbox: true };
         let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
-        let receipt = self.commit(commit).await?;
+        let outcome = self.commit(commit).await;
+        if is_private(&outcome) {
+            // The head never heard of it, and must not be told that nobody waits.
+            closing.waits = false;
+            return outcome.and_then(|_| Err(nobody_answers().into()));
+        }
+        let receipt = outcome?;
         let Some(OpResult::Requested { id: request, is_open, .. }) = receipt.results.into_iter().next()
         else {
             return Err(StoreError::Read("a request was not answered".into()).into());

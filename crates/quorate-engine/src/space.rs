@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::engine::Engine;
 use crate::ephemeral::Ephemeral;
 use crate::error::Error;
+use crate::flagged::is_marked;
 use crate::post::{Consumer, Delivery, Letter, Mail, Post, place};
 use crate::signs::Signs;
 
@@ -73,7 +74,18 @@ impl Space {
     /// Seals bytes for a message or an entry.
     #[must_use]
     pub fn seal(&self, bytes: impl Into<Bytes>) -> Payload {
-        Payload::seal(bytes.into(), self.salt())
+        let bytes = bytes.into();
+        match is_marked(&bytes) {
+            true => self.seal_private(bytes),
+            false => Payload::seal(bytes, self.salt()),
+        }
+    }
+
+    /// Seals bytes that will not be public: what is drawn for them must not change what is drawn for others.
+    #[must_use]
+    pub fn seal_private(&self, bytes: impl Into<Bytes>) -> Payload {
+        let salt = self.engine.private().map_or_else(|| self.salt(), |private| private.chance.sixteen());
+        Payload::seal(bytes.into(), salt)
     }
 
     /// A fresh random salt.

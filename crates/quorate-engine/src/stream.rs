@@ -5,6 +5,7 @@ use quorate_core::{AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Receip
 use quorate_store::{BoxFuture, Outcome, StoreError};
 
 use crate::error::Error;
+use crate::flagged::Places;
 use crate::post::Consumer;
 use crate::space::{Closing, Space};
 
@@ -13,6 +14,8 @@ pub struct Pending {
     space: Space,
     principal: Principal,
     answer: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>,
+    /// What was raised as flags, and is not in the commit.
+    places: Places,
 }
 
 impl Pending {
@@ -22,7 +25,8 @@ impl Pending {
     /// The refusal, or a failure of the storage.
     pub async fn answer(&mut self) -> Result<Receipt, Error> {
         let outcome = (&mut self.answer).await?.into_iter().next().ok_or(StoreError::Closed)?;
-        Ok(self.space.noting(&self.principal, outcome)?)
+        let outcome = outcome.map_err(|refused| self.places.renumber(refused));
+        Ok(self.places.complete(self.space.noting(&self.principal, outcome)?))
     }
 }
 
@@ -32,18 +36,38 @@ impl Space {
     ///
     /// # Errors
     /// The refusal, if it does not even get there.
-    pub async fn enqueue(&self, mut commit: Commit) -> Result<Pending, Error> {
+    pub async fn enqueue(&self, commit: Commit) -> Result<Pending, Error> {
+        let principal = commit.principal.clone();
+        let (rest, places) = match Self::may_hold_flags(&commit) {
+            false => (Some(commit), Places::default()),
+            true => Box::pin(self.set_aside(commit)).await?,
+        };
+        let Some(commit) = rest else {
+            let receipt = Receipt { seq: None, at: self.engine().clock.now().wall, results: Vec::new() };
+            let answer = Box::pin(std::future::ready(Ok(vec![Ok(receipt)])));
+            return Ok(Pending { space: self.clone(), principal, answer, places });
+        };
+        self.enqueue_rest(commit, places).await
+    }
+
+    /// Commits as it is: for the store that keeps what [`Self::enqueue`] sets aside.
+    pub(crate) async fn commit_private(&self, commit: Commit) -> Result<Receipt, Error> {
+        self.enqueue_rest(commit, Places::default()).await?.answer().await
+    }
+
+    async fn enqueue_rest(&self, mut commit: Commit, places: Places) -> Result<Pending, Error> {
         let principal = commit.principal.clone();
         self.work_out(&mut commit).await?;
         self.continue_chains(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().door.admit(commit, policy).await?;
+        let admitted = admitted.map_err(|refused| places.renumber(refused));
         let mut commit = self.noting(&principal, admitted)?;
         if commit.unplanned().next().is_some() {
             commit = self.engine().store.prepare(self.number(), commit).await?;
         }
         let answer = self.engine().store.transact(self.number(), vec![commit]);
-        Ok(Pending { space: self.clone(), principal, answer })
+        Ok(Pending { space: self.clone(), principal, answer, places })
     }
 
     /// Opens a standing consumer without credit. If it resumes, what the agent holds comes again before anything else, under

@@ -1,6 +1,6 @@
 //! What all requests share: the engine with its spaces, and the table of routes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
@@ -34,8 +34,6 @@ struct Inner {
     engine: Arc<Engine>,
     /// Where conduct flags are kept: a store of its own, so that nothing of the other depends on them.
     private: Arc<Engine>,
-    /// The flags of each space.
-    flags: RwLock<HashMap<SpaceNo, Flags>>,
     settings: Settings,
     /// Spaces that were asked for: opening one starts its sweep.
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
@@ -76,6 +74,7 @@ impl App {
     /// # Errors
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, private: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
+        engine.keep_flags_in(Arc::clone(&private));
         let rates = Rates::new(settings.limits);
         let bulk = Bulk::new(settings.limits.bulk_reads);
         let exporter =
@@ -83,7 +82,6 @@ impl App {
         let app = Self(Arc::new(Inner {
             engine,
             private,
-            flags: RwLock::default(),
             settings,
             spaces: RwLock::default(),
             seats: Seats::default(),
@@ -184,7 +182,7 @@ impl App {
 
     /// The flags of a space that exists.
     pub(crate) fn flags(&self, space: SpaceNo) -> Option<Flags> {
-        self.0.flags.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
+        self.engine().flags(space)
     }
 
     /// All spaces, by name.
@@ -195,9 +193,6 @@ impl App {
     /// A space; made if there is none.
     pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
-        // With the space itself: that it is there says nothing.
-        let flags = Flags::kept_in(self.0.private.space(name.clone()).await?);
-        self.0.flags.write().unwrap_or_else(PoisonError::into_inner).insert(space.number(), flags);
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
         observe::begin(self, &name, &space);
         Ok(space)

@@ -12,7 +12,7 @@ use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
     Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext, misread,
 };
-use quorate_engine::{Error, Space};
+use quorate_engine::{Error, Space, is_marked_private};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -418,6 +418,23 @@ impl Call {
             (None, Some(by)) => Ok(by.clone()),
             (None, None) => Err(Refused::new(Code::Invalid, "agent is missing").hint("say for which agent")),
         }
+    }
+
+    /// A message that could not be read as one. If it is a conduct flag it is raised as it is: no field is a reason to
+    /// turn it away, or to tell others of it.
+    pub(crate) async fn unread(&self, json: &Bytes, refused: Refused) -> Result<(), Problem> {
+        if self.space.raise_if_marked(&self.principal, self.key.as_ref(), json).await? {
+            return Ok(());
+        }
+        Err(self.hushed(json, refused).into())
+    }
+
+    /// A refusal of what could not be read. What is for moderators only leaves no trace.
+    pub(crate) fn hushed(&self, json: &[u8], refused: Refused) -> Refused {
+        if !is_marked_private(json) {
+            return refused;
+        }
+        refused.hint("a conduct flag is raised by itself: with POST /v1/flags, or as one message").private()
     }
 
     /// What each operation came to.

@@ -27,7 +27,7 @@ use fold::Fold;
 pub(crate) use handed::{Handed, continued, one_continued};
 use histogram::Histogram;
 pub(crate) use page::page;
-pub(crate) use seen::{Caller, watch};
+pub(crate) use seen::{Caller, Unobserved, unobserved, watch};
 
 /// How long records gather before they are read.
 const GATHER: Duration = Duration::from_millis(250);

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::api::words;
 use crate::dialect::merge::Conflict;
+use crate::observe::Unobserved;
 
 /// Conflicts that one answer names.
 const CONFLICTS_MAX: usize = 32;
@@ -46,6 +47,11 @@ impl Problem {
     /// The status under which it is told.
     pub(crate) fn status(&self) -> StatusCode {
         self.own_status.unwrap_or_else(|| status_of(self.code))
+    }
+
+    /// Whether nobody but the caller may learn of it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.facts.private
     }
 
     /// Whether the same call may succeed later.
@@ -164,6 +170,9 @@ impl IntoResponse for Problem {
         let status = self.status();
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         let mut response = (status, kind, self.to_json().to_string()).into_response();
+        if self.facts.private {
+            response.extensions_mut().insert(Unobserved);
+        }
         response.extensions_mut().insert(Told { code: self.code, detail: self.detail });
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");

@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use quorate_core::{Code, Payload, Refused, is_json};
-use quorate_engine::Space;
+use quorate_engine::{Space, is_flag_word, is_marked_private};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
@@ -43,13 +43,30 @@ impl Sealing<'_> {
         raw: Option<&RawValue>,
         content_type: Option<&str>,
     ) -> Result<Payload, Refused> {
+        Ok(self.space.seal(self.bytes(raw, content_type)?))
+    }
+
+    /// The payload of a message, of which the rest may say that it is a conduct flag.
+    pub(crate) fn of_message(
+        &self,
+        (action, metadata): (&str, Option<&str>),
+        raw: Option<&RawValue>,
+        content_type: Option<&str>,
+    ) -> Result<Payload, Refused> {
+        let is_flag = is_flag_word(action) || metadata.is_some_and(|text| is_marked_private(text.as_bytes()));
+        if !is_flag {
+            return self.payload(raw, content_type);
+        }
+        Ok(self.space.seal_private(self.bytes(raw, content_type)?))
+    }
+
+    fn bytes(&self, raw: Option<&RawValue>, content_type: Option<&str>) -> Result<Bytes, Refused> {
         let raw = raw.map_or("null", RawValue::get);
-        let bytes = match content_type {
+        Ok(match content_type {
             kind if is_json(kind) => self.part(raw),
             Some(kind) if is_text(kind) => Bytes::from(text_in(raw)?),
             _ => Bytes::from(decode(raw)?),
-        };
-        Ok(self.space.seal(bytes))
+        })
     }
 
     fn part(&self, raw: &str) -> Bytes {

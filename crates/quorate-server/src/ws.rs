@@ -73,6 +73,9 @@ impl Session {
 
     /// Counts what the client is refused.
     fn refused(&self, problem: &Problem) {
+        if problem.is_private() {
+            return;
+        }
         self.app.observed().refused(Some((self.space.number(), &self.principal)), problem.code());
     }
 

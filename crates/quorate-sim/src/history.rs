@@ -188,6 +188,7 @@ impl Answer {
                     answer.fences.extend(locked.locks.iter().map(fence));
                 }
                 OpResult::Done
+                | OpResult::Received
                 | OpResult::Registered { .. }
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }

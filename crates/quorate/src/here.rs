@@ -73,8 +73,7 @@ impl Link for Space {
     }
 
     fn send_ephemeral(&self, who: Who, message: Message) -> Promise<'_, MessageRef> {
-        let sent = Self::send_ephemeral(self, &who.principal(), Some(who.epoch), message);
-        Box::pin(std::future::ready(sent))
+        Box::pin(async move { Self::send_ephemeral(self, &who.principal(), Some(who.epoch), message).await })
     }
 
     fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>> {

@@ -103,8 +103,14 @@ impl Hub {
             ..quorate_engine::Options::default()
         };
         let engine = Engine::start_with(doors, settings.clock, settings.chance, |wiring| {
-            SqliteStore::open(directory.as_ref(), settings.store, wiring).map(|store| store as _)
+            SqliteStore::open(directory.as_ref(), settings.store.clone(), wiring).map(|store| store as _)
         })?;
+        // Conduct flags have a store of their own, with its own clock, numbers and chain.
+        let private = Engine::start(Arc::clone(engine.clock()), Chance::system(), |wiring| {
+            let directory = quorate_sqlite::private_of(directory.as_ref());
+            SqliteStore::open(&directory, settings.store, wiring).map(|store| store as _)
+        })?;
+        engine.keep_flags_in(private);
         let space = engine.space(name).await?;
         settings.check_every.into_iter().for_each(|every| space.check_every(every));
         Ok(Self { link: Arc::new(space) })
@@ -285,7 +291,12 @@ impl Hub {
             "cannot write into a directory of this machine",
             "run `quorate backup` where the hub's data is",
         )?;
-        Ok(space.engine().store().backup(to.as_ref()).await?)
+        let copied = space.engine().store().backup(to.as_ref()).await?;
+        #[cfg(feature = "embedded")]
+        if let Some(private) = space.engine().private() {
+            private.store().backup(&quorate_sqlite::private_of(to.as_ref())).await?;
+        }
+        Ok(copied)
     }
 
     /// Writes what is queued, and lets go of the data directory or the connections.

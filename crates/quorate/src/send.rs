@@ -47,7 +47,7 @@ pub(crate) struct Draft {
 /// A message that is on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Its id.
+    /// Its id; [`MessageRef::Flag`] if it was raised as a conduct flag.
     pub id: MessageRef,
     /// Its record; `None` if it lives in memory only.
     pub seq: Option<Seq>,
@@ -148,6 +148,7 @@ impl Sending {
             Some(OpResult::Sent { id, count, .. }) => {
                 Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
             }
+            Some(OpResult::Received) => Ok(Sent { id: MessageRef::Flag, seq: None, deliveries: None }),
             _ => Err(quorate_store::StoreError::Read("a send was not answered".into()).into()),
         }
     }

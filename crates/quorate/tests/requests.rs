@@ -177,7 +177,7 @@ async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
     let carol = hub.agent("carol").join().await.expect("she joins");
     let question = tokio::spawn(alice.ask("bob", "work", 1).query().ephemeral().into_future());
     let received = bob.receive(SOON).await.expect("an answer").expect("the question");
-    let answer = |from: &str| {
+    let answer = async |from: &str| {
         let to = Destination::Agent("alice".parse().expect("an id"));
         let mut message = Message::new(to, "work", hub.space().expect("a hub in this process").seal("1"));
         message.from = Some(from.parse().expect("an id"));
@@ -185,12 +185,16 @@ async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
         message.in_reply_to = Some(received.id().to_string());
         message.durability = Durability::Ephemeral;
         let principal = quorate_core::Principal::Agent(from.parse().expect("an id"));
-        hub.space().expect("a hub in this process").send_ephemeral(&principal, None, message).expect("sent")
+        hub.space()
+            .expect("a hub in this process")
+            .send_ephemeral(&principal, None, message)
+            .await
+            .expect("sent")
     };
-    answer("carol");
+    answer("carol").await;
     let error = until(&clock, question).await.expect("it ends").expect_err("carol was not asked");
     assert_eq!(error.code(), Code::Timeout);
-    answer("bob");
+    answer("bob").await;
     for agent in [&alice, &carol] {
         assert!(agent.receive(Duration::ZERO).await.expect("an answer").is_none(), "late is late");
     }

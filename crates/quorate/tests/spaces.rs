@@ -26,10 +26,10 @@ async fn people(space: &Space) {
     space.commit(Commit::new(Principal::System, ops)).await.expect("they are there");
 }
 
-fn send(space: &Space, to: &str) -> Result<(), Code> {
+async fn send(space: &Space, to: &str) -> Result<(), Code> {
     let to = to.parse().expect("a good destination");
     let message = Message { from: Some(id("alice")), ..Message::new(to, "told", space.seal("1")) };
-    let sent = space.send_ephemeral(&Principal::Agent(id("alice")), None, message);
+    let sent = space.send_ephemeral(&Principal::Agent(id("alice")), None, message).await;
     sent.map(drop).map_err(|error| error.code())
 }
 
@@ -52,12 +52,12 @@ async fn i16_what_lives_in_memory_stays_in_its_space() {
     let before = there.published().head;
 
     for to in ["bob", "topic:a.b", "*"] {
-        assert_eq!(send(here, to), Ok(()), "{to}");
+        assert_eq!(send(here, to).await, Ok(()), "{to}");
     }
-    assert_eq!(send(here, "*"), Err(Code::LimitExceeded), "one a minute");
+    assert_eq!(send(here, "*").await, Err(Code::LimitExceeded), "one a minute");
     assert_eq!(taken(&there).await, 0, "nothing of it came over");
     assert_eq!((there.violations(), there.published().head), (vec![], before));
-    assert_eq!(send(&there, "*"), Ok(()), "each space counts for itself");
+    assert_eq!(send(&there, "*").await, Ok(()), "each space counts for itself");
     assert_eq!((taken(here).await, taken(&there).await, here.violations().len()), (3, 1, 1));
     hub.close().await;
 }

@@ -90,21 +90,21 @@ async fn i18_the_hub_keeps_the_digest_of_a_secret_and_nothing_else() {
 async fn i19_an_ephemeral_message_needs_the_same_rights() {
     let (_directory, hub) = hub().await;
     let space = hub.space().expect("a hub in this process");
-    let send = |principal: Principal, from: Option<&str>| {
+    let send = async |principal: Principal, from: Option<&str>| {
         let payload = space.seal("1");
         let to = Destination::Agent(agent("bob"));
         let message = Message { from: from.map(agent), ..Message::new(to, "hint", payload) };
-        code(space.send_ephemeral(&principal, None, message))
+        code(space.send_ephemeral(&principal, None, message).await)
     };
     for role in [TokenRole::Viewer, TokenRole::Approver, TokenRole::Moderator] {
-        assert_eq!(send(holder(role), Some("alice")), Some(Code::Forbidden), "{role}");
+        assert_eq!(send(holder(role), Some("alice")).await, Some(Code::Forbidden), "{role}");
     }
-    assert_eq!(send(holder(TokenRole::Operator), None), Some(Code::Forbidden));
-    assert_eq!(send(holder(TokenRole::Operator), Some("nobody")), Some(Code::NotFound));
-    assert_eq!(send(holder(TokenRole::Operator), Some("alice")), None);
-    assert_eq!(send(holder(TokenRole::Admin), None), None);
-    assert_eq!(send(Principal::Agent(agent("alice")), None), Some(Code::Forbidden));
-    assert_eq!(send(Principal::Agent(agent("alice")), Some("alice")), None);
+    assert_eq!(send(holder(TokenRole::Operator), None).await, Some(Code::Forbidden));
+    assert_eq!(send(holder(TokenRole::Operator), Some("nobody")).await, Some(Code::NotFound));
+    assert_eq!(send(holder(TokenRole::Operator), Some("alice")).await, None);
+    assert_eq!(send(holder(TokenRole::Admin), None).await, None);
+    assert_eq!(send(Principal::Agent(agent("alice")), None).await, Some(Code::Forbidden));
+    assert_eq!(send(Principal::Agent(agent("alice")), Some("alice")).await, None);
     hub.close().await;
 }
 

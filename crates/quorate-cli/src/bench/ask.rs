@@ -122,7 +122,7 @@ async fn answer(space: Space, agent: AgentId, mut consumer: Consumer) -> Result<
             }
             None => {
                 answer.durability = Durability::Ephemeral;
-                space.send_ephemeral(&principal, None, answer)?;
+                space.send_ephemeral(&principal, None, answer).await?;
             }
         }
     }

@@ -54,7 +54,20 @@ struct SinceIn {
 
 #[derive(Deserialize)]
 struct SentIn {
-    id: String,
+    id: Option<String>,
+    /// Instead of an id, if it was raised as a conduct flag.
+    #[serde(default)]
+    received: bool,
+}
+
+impl SentIn {
+    fn read(self) -> Result<MessageRef, Error> {
+        match self.id {
+            Some(id) => ref_of(&id),
+            None if self.received => Ok(MessageRef::Flag),
+            None => Err(wire::strange(&"a receipt without an id")),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -144,12 +157,12 @@ impl Link for Connection {
             let body = wire::write(&MessageOut::new(&message, None)?)?;
             if let Some(socket) = seat.socket() {
                 let told = socket.ask("send", &body, false).await?;
-                return ref_of(&wire::read::<SentIn>(&told)?.id);
+                return wire::read::<SentIn>(&told)?.read();
             }
             let answer = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
             let sent: ReceiptsIn = answer.json()?;
             let first = sent.receipts.into_iter().next().ok_or_else(|| wire::strange(&"no receipt"))?;
-            ref_of(&first.id)
+            first.read()
         })
     }
 

@@ -227,7 +227,7 @@ impl DeliveryIn<'_> {
 pub(crate) fn durable(answer: Answer) -> Result<(MessageId, Timestamp, Arc<Message>), Error> {
     match answer.id {
         MessageRef::Durable(id) => Ok((id, answer.at, answer.message)),
-        MessageRef::Ephemeral(_) => Err(strange(&"a message in memory only")),
+        MessageRef::Ephemeral(_) | MessageRef::Flag => Err(strange(&"a message in memory only")),
     }
 }
 

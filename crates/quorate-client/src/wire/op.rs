@@ -313,6 +313,7 @@ struct ResultIn {
     digest: Option<String>,
     expires_at: Option<String>,
     state: Option<String>,
+    received: Option<bool>,
 }
 
 impl CommittedIn {
@@ -330,6 +331,7 @@ impl ResultIn {
         let missing = || strange(&"a result says too little");
         Ok(match op {
             Op::RegisterAgent(_) => OpResult::Registered { epoch: Epoch(self.epoch.ok_or_else(missing)?) },
+            Op::Send { .. } | Op::Request(_) if self.received == Some(true) => OpResult::Received,
             Op::Send { .. } => {
                 let id: MessageId = self.id.ok_or_else(missing)?.parse()?;
                 // An answer to a question has no deliveries of its own.

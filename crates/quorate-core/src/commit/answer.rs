@@ -107,6 +107,8 @@ pub enum OpResult {
         /// The epoch to act under.
         epoch: Epoch,
     },
+    /// It was raised as a conduct flag: it is on disk, and there is nothing else to tell.
+    Received,
     /// The message is on its way.
     Sent {
         /// Its id.

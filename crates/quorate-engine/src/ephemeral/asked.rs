@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::ephemeral::{Admitted, Ephemeral, To};
 use crate::error::Error;
+use crate::flagged::nobody_answers;
 use crate::post::MessageRef;
 use crate::request::Answer;
 use crate::space::Space;
@@ -70,6 +71,9 @@ impl Space {
         message: Message,
         timeout: Option<Duration>,
     ) -> Result<Answer, Error> {
+        let Some(message) = self.set_message_aside(principal, message).await? else {
+            return Err(nobody_answers().into());
+        };
         let timeout_ms = timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let length_ms = match timeout_ms {
             Some(length_ms) => length_ms,

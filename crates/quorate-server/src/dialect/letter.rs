@@ -82,7 +82,11 @@ impl Letter {
                 .into());
         }
         let mut message = self.message;
-        message.payload = sealing.payload(Some(&self.payload), message.content_type.as_deref())?;
+        message.payload = sealing.of_message(
+            (&message.action, message.metadata.as_deref()),
+            Some(&self.payload),
+            message.content_type.as_deref(),
+        )?;
         message.metadata = kept::with_stamp(dialect, path, message.metadata.take(), self.stamp)?;
         message.origin.get_or_insert_with(|| origin_of(dialect));
         Ok(message)

@@ -23,6 +23,21 @@ impl Caller {
     }
 }
 
+/// Goes with a response that must leave no trace: it is about a conduct flag.
+#[derive(Clone, Copy)]
+pub(crate) struct Unobserved;
+
+/// An answer that is about nothing but flags, if it is.
+pub(crate) fn unobserved(
+    mut response: Response<axum::body::Body>,
+    is_private: bool,
+) -> Response<axum::body::Body> {
+    if is_private {
+        response.extensions_mut().insert(Unobserved);
+    }
+    response
+}
+
 /// What must leave no trace at all: for everybody but moderators nothing may depend on flags.
 fn private(path: &str) -> bool {
     path == "/v1/flags" || path.starts_with("/v1/flags/")
@@ -58,6 +73,9 @@ pub(crate) async fn watch(
     request.extensions_mut().insert(who.clone());
     let begun = app.engine().clock().now().mono;
     let response = next.run(request).await;
+    if response.extensions().get::<Unobserved>().is_some() {
+        return response;
+    }
     let ms = app.engine().clock().now().mono.0.saturating_sub(begun.0);
     count(&app, method, &response, ms);
     let told = response.extensions().get::<Told>();

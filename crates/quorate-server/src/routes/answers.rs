@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{Code, Durability, MessageId, Op, OpResult, Refused, Request, RequestState, Seq};
-use quorate_engine::{Error, MessageRef};
+use quorate_engine::{Error, MessageRef, nobody_answers_a_flag};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,7 @@ pub(crate) async fn begin(call: Call) -> Answer {
             let request = call.space.request_state(*id).await?;
             answer(StatusCode::CREATED, &RequestOut::new(&call, &request))
         }
+        Some(OpResult::Received) => Err(nobody_answers_a_flag().into()),
         _ => Err(Refused::new(Code::Unavailable, "the request was not answered").into()),
     }
 }
@@ -141,6 +142,6 @@ async fn next_after(call: &Call, id: MessageId, after: Seq, wait: Duration) -> R
 fn is_after(id: MessageRef, after: Seq) -> bool {
     match id {
         MessageRef::Durable(id) => id.seq > after,
-        MessageRef::Ephemeral(_) => true,
+        MessageRef::Ephemeral(_) | MessageRef::Flag => true,
     }
 }

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use crate::api::{Route, post};
 use crate::body;
 use crate::call::{Answer, Call, ok};
+use crate::observe;
 use crate::wire::op::{self, CommitIn};
+use crate::wire::result::is_private;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -34,7 +36,8 @@ struct ReceiptOut {
 }
 
 pub(crate) async fn commit(mut call: Call) -> Answer {
-    let asked: CommitIn<'_> = body::parse(&call.body)?;
+    let hushed = |refused| call.hushed(&call.body, refused);
+    let asked: CommitIn<'_> = body::parse(&call.body).map_err(hushed)?;
     let epoch = asked.epoch.map(Epoch).or(call.epoch);
     let key = match (asked.idempotency_key, &call.key) {
         (Some(body), Some(header)) if body != header.as_str() => {
@@ -50,7 +53,7 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
         let read = op::read_drawing(fields, &call.sealing(), call.by(), &drawn);
         read.map_err(|refused: Refused| refused.at_op(index))
     };
-    let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
     let drawn = drawn.into_inner();
     (call.epoch, call.key) = (epoch, key);
     let tasks: Vec<Vec<Option<TaskId>>> = ops.iter().map(chosen_ids).collect();
@@ -59,7 +62,8 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     for ((shown, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
         complete(shown, result, chosen, &drawn);
     }
-    ok(&ReceiptOut { seq: receipt.happened_in().map(|seq| seq.0), results })
+    let answer = ok(&ReceiptOut { seq: receipt.happened_in().map(|seq| seq.0), results })?;
+    Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
 /// The ids that whoever makes tasks chose for them.

@@ -9,18 +9,20 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, ClientId, Code, Deed, Destination, Durability, Message, MessageId, MessageType, Op, Refused,
 };
-use quorate_engine::Delivery;
+use quorate_engine::{Delivery, MessageRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::inbox::checked_wait;
+use super::messages::sent_ephemeral;
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
 use crate::dialect::{Dialect, Letter, NOBODY, Wrong, under};
+use crate::observe;
 use crate::wire;
 use crate::wire::delivery::Held;
 
@@ -77,25 +79,39 @@ enum Messages {
 /// One message or a list, in one commit.
 pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
     let dialect = Dialect::find(&name)?;
-    let letters = Sent::of(dialect, &headers, &call.body)?.letters(dialect)?;
+    let sent = Sent::of(dialect, &headers, &call.body).map_err(|refused| call.hushed(&call.body, refused))?;
+    let messages = match read(&call, dialect, &sent).await {
+        Ok(messages) => messages,
+        Err(refused) => {
+            call.unread(&sent.json, refused).await?;
+            let receipts = json!({"receipts": [{"received": true}]});
+            return Ok(observe::unobserved(spoken(dialect, &headers, &receipts)?, true));
+        }
+    };
+    if let [message] = messages.as_slice()
+        && message.durability == Durability::Ephemeral
+    {
+        let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone()).await?;
+        let answer = spoken(dialect, &headers, &sent_ephemeral(id))?;
+        return Ok(observe::unobserved(answer, id == MessageRef::Flag));
+    }
+    let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
+    let answer = spoken(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
+    Ok(observe::unobserved(answer, wire::result::is_private(&receipt)))
+}
+
+async fn read(call: &Call, dialect: Dialect, sent: &Sent) -> Result<Vec<Message>, Refused> {
+    let letters = sent.letters(dialect)?;
     let mut messages = Vec::with_capacity(letters.len());
     for (path, letter) in letters {
         let mut message = letter.into_message(dialect, &path, &call.sealing())?;
         if message.from.is_none() {
             message.from = call.by().cloned();
         }
-        complete_answer(&call, dialect, &path, &mut message).await?;
+        complete_answer(call, dialect, &path, &mut message).await?;
         messages.push(message);
     }
-    if let [message] = messages.as_slice()
-        && message.durability == Durability::Ephemeral
-    {
-        let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone())?;
-        let receipts = json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]});
-        return spoken(dialect, &headers, &receipts);
-    }
-    let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    spoken(dialect, &headers, &json!({"receipts": call.results(&receipt)}))
+    Ok(messages)
 }
 
 /// What was sent: JSON, and where it came from if that was YAML.

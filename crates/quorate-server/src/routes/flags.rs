@@ -14,6 +14,7 @@ use super::checked_limit;
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
+use crate::wire::result::ReceivedFlag;
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -21,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/flags", "flags.raise", "Tells the moderators of a concern, and nobody else.")
             .is(Deed::Report)
             .body::<words::Object>()
-            .answers::<ReceivedOut>(201, "It is on disk. There is nothing else to tell.")
+            .answers::<ReceivedFlag>(201, "It is on disk. There is nothing else to tell.")
             .to(raise),
         // No bulk read: these are counted in public figures.
         get("/v1/flags", "flags.list", "The flags, oldest first. For moderators.")
@@ -47,16 +48,9 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The same for everybody, always.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FlagReceived")]
-struct ReceivedOut {
-    received: bool,
-}
-
 pub(crate) async fn raise(call: Call) -> Answer {
     flags_of(&call)?.raise(&asked(&call), &call.body).await?;
-    answer(StatusCode::CREATED, &ReceivedOut { received: true })
+    answer(StatusCode::CREATED, &ReceivedFlag { received: true })
 }
 
 #[derive(Deserialize, JsonSchema)]

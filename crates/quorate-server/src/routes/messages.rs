@@ -1,11 +1,11 @@
 //! Messages: send, and look where they are.
 
 use axum::extract::Path;
-use quorate_core::{AgentId, ClientId, Code, Durability, MessageId, Op, Refused, SessionId};
-use quorate_engine::{Before, MessageFilter, MessageView};
+use quorate_core::{AgentId, ClientId, Code, Durability, Message, MessageId, Op, Refused, SessionId};
+use quorate_engine::{Before, MessageFilter, MessageRef, MessageView};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::checked_limit;
 
@@ -14,7 +14,7 @@ use crate::body;
 use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 use crate::wire::message::{KindIn, MessageIn, MessageOut, MessageStateOut};
-use crate::wire::result::Sent;
+use crate::wire::result::{Sent, is_private};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -51,20 +51,38 @@ enum Messages<'a> {
 
 /// One message or a list, in one commit.
 pub(crate) async fn send(call: Call) -> Answer {
-    let messages: Vec<MessageIn<'_>> = body::parse_one_or_list(&call.body)?;
-    let sealing = call.sealing();
-    let read = messages.into_iter().map(|message| message.read(&sealing, call.by()));
-    let messages = read.collect::<Result<Vec<_>, _>>()?;
+    let messages = match read(&call) {
+        Ok(messages) => messages,
+        Err(refused) => {
+            call.unread(&call.body, refused).await?;
+            return Ok(observe::unobserved(ok(&json!({"receipts": [{"received": true}]}))?, true));
+        }
+    };
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
         let mut message = message.clone();
         observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
-        let id = call.space.send_ephemeral(&call.principal, call.epoch, message)?;
-        return ok(&json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]}));
+        let id = call.space.send_ephemeral(&call.principal, call.epoch, message).await?;
+        return Ok(observe::unobserved(ok(&sent_ephemeral(id))?, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    ok(&json!({"receipts": call.results(&receipt)}))
+    let answer = ok(&json!({"receipts": call.results(&receipt)}))?;
+    Ok(observe::unobserved(answer, is_private(&receipt)))
+}
+
+fn read(call: &Call) -> Result<Vec<Message>, Refused> {
+    let messages: Vec<MessageIn<'_>> = body::parse_one_or_list(&call.body)?;
+    let sealing = call.sealing();
+    messages.into_iter().map(|message| message.read(&sealing, call.by())).collect()
+}
+
+/// What a message in memory only came to.
+pub(super) fn sent_ephemeral(id: MessageRef) -> Value {
+    match id {
+        MessageRef::Flag => json!({"receipts": [{"received": true}]}),
+        id => json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]}),
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

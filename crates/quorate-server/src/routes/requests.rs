@@ -9,7 +9,7 @@ use quorate_core::{
     ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor,
     Why, WhyNext,
 };
-use quorate_engine::Error;
+use quorate_engine::{Error, nobody_answers_a_flag};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -119,11 +119,24 @@ pub(crate) async fn request(call: Call) -> Answer {
 
 /// The question that a call asks.
 pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
+    match read_asked(call) {
+        Ok(ask) => {
+            let mut message = Arc::unwrap_or_clone(ask.message);
+            observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+            Ok(Ask { again: ask.again, ..Ask::new(message, ask.timeout_ms, None) })
+        }
+        Err(refused) => {
+            call.unread(&call.body, refused).await?;
+            Err(nobody_answers_a_flag().into())
+        }
+    }
+}
+
+fn read_asked(call: &Call) -> Result<Ask, Refused> {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
     let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
-    let mut message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
-    observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+    let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
     Ok(Ask { again, ..Ask::new(message, timeout_ms, None) })
 }
 

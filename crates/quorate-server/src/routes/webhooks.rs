@@ -21,6 +21,7 @@ use crate::call::{Answer, answer, counted};
 use crate::listen::Life;
 use crate::observe;
 use crate::webhook::{Webhook, is_word};
+use crate::wire::result::{ReceivedFlag, is_private};
 
 const SIGNATURE: &str = "x-hub-signature-256";
 /// The kind of the event: GitHub's word for it, or ours.
@@ -55,10 +56,19 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
+/// What an event has become. Only described here.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "WebhookReceipt")]
+#[allow(dead_code)]
+enum ReceivedOut {
+    Message(MessageReceived),
+    Flag(ReceivedFlag),
+}
+
 /// The message that an event has become. Who gets it is not for its sender to know.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WebhookReceipt")]
-struct ReceivedOut {
+#[schemars(rename = "WebhookMessage")]
+struct MessageReceived {
     #[schemars(with = "words::MessageId")]
     id: String,
     seq: u64,
@@ -109,12 +119,16 @@ pub(crate) async fn receive(
         None => commit,
     };
     let receipt = space.commit(commit).await?;
+    if is_private(&receipt) {
+        let answer = answer(StatusCode::ACCEPTED, &ReceivedFlag { received: true })?;
+        return Ok(observe::unobserved(answer, true));
+    }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {
         return Err(Refused::new(Code::Unavailable, "the message was not answered")
             .hint("look for it in the log before you send it again")
             .into());
     };
-    answer(StatusCode::ACCEPTED, &ReceivedOut { id: id.to_string(), seq: id.seq.0 })
+    answer(StatusCode::ACCEPTED, &MessageReceived { id: id.to_string(), seq: id.seq.0 })
 }
 
 fn too_large(bytes: u64) -> Refused {

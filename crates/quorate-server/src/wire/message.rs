@@ -196,7 +196,11 @@ impl MessageIn<'_> {
             None => from.cloned(),
         };
         let ephemeral = matches!(self.durability, DurabilityIn::Ephemeral);
-        let payload = sealing.payload(self.payload, self.content_type.as_deref())?;
+        let payload = sealing.of_message(
+            (&self.action, self.metadata.map(RawValue::get)),
+            self.payload,
+            self.content_type.as_deref(),
+        )?;
         let mut message = Message::new(to, self.action, payload);
         message.from = from;
         message.client_id = self.id.map(ClientId::new).transpose()?;
@@ -320,7 +324,7 @@ impl MessageOut {
         // Whoever gets it goes on from its own span; one in memory only has none.
         let context = match id {
             MessageRef::Durable(id) => TraceContext::of(id, message),
-            MessageRef::Ephemeral(_) => None,
+            MessageRef::Ephemeral(_) | MessageRef::Flag => None,
         };
         let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
         Self {

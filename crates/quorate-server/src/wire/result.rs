@@ -22,10 +22,18 @@ impl Changed {
     }
 }
 
-/// What a message came to.
+/// What a message came to. Only described here.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "SendReceipt")]
+#[allow(dead_code)]
+pub(crate) enum Sent {
+    Message(SentMessage),
+    Flag(ReceivedFlag),
+}
+
+/// A message that is on its way.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SendReceipt")]
-pub(crate) struct Sent {
+pub(crate) struct SentMessage {
     id: String,
     /// `null` for an ephemeral message.
     seq: Option<u64>,
@@ -36,6 +44,18 @@ pub(crate) struct Sent {
     late: Option<bool>,
 }
 
+/// A conduct flag that is on disk. There is nothing else to tell.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FlagReceived")]
+pub(crate) struct ReceivedFlag {
+    pub(crate) received: bool,
+}
+
+/// Whether nothing of a commit is public.
+pub(crate) fn is_private(receipt: &Receipt) -> bool {
+    !receipt.results.is_empty() && receipt.results.iter().all(|result| *result == OpResult::Received)
+}
+
 /// The result of one operation.
 pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
     match result {
@@ -43,6 +63,7 @@ pub(crate) fn shown(space: &Space, result: &OpResult) -> Value {
         OpResult::Sent { id, first, count } => {
             json!({"id": id.to_string(), "seq": id.seq.0, "deliveries": deliveries(space, *first, *count)})
         }
+        OpResult::Received => json!({"received": true}),
         OpResult::Acked { seq } => json!({"seq": seq.0}),
         OpResult::Purged { count } => json!({"count": count}),
         OpResult::Written { version } => json!({"version": version.0}),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, LeaseRef, Message as Letter, Op, Refused};
-use quorate_engine::{Answer, Asking, Error, Pending};
+use quorate_engine::{Answer, Asking, Error, MessageRef, Pending, is_flag, is_marked_private};
 use serde_json::json;
 
 use super::Session;
@@ -47,7 +47,10 @@ impl Talk {
             Ok(Said::Later(pending, what)) => Line::Pending(n, pending, what),
             Ok(Said::Elsewhere) => return Ok(()),
             Err(problem) => {
-                self.session.refused(&problem);
+                // What could not be read and is for moderators only leaves no trace.
+                if problem.code() != Code::Invalid || !is_marked_private(&bytes) {
+                    self.session.refused(&problem);
+                }
                 Line::Ready(frame::problem(Some(n), &problem))
             }
         });
@@ -105,7 +108,7 @@ impl Talk {
                 let pending = self.session.space.enqueue(self.session.commit(ops)).await?;
                 Ok(Said::Later(pending, What::Extend))
             }
-            Asked::Send(message) => self.send(n, *message, bytes),
+            Asked::Send(message) => self.send(n, *message, bytes).await,
             Asked::Request(fields) => self.request(n, fields, bytes).await,
         }
     }
@@ -158,16 +161,20 @@ impl Talk {
     }
 
     /// A message that lives in memory only. Whatever is to last goes into a commit.
-    fn send(&self, n: u64, message: MessageIn<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn send(&mut self, n: u64, message: MessageIn<'_>, bytes: &Bytes) -> Result<Said, Problem> {
         let letter = self.letter(message, bytes)?;
-        if letter.durability != Durability::Ephemeral {
+        if letter.durability != Durability::Ephemeral && !is_flag(&letter) {
             return Err(Refused::new(Code::Invalid, "only an ephemeral message is sent by itself")
                 .hint("send it in a commit, or say durability: ephemeral")
                 .into());
         }
         let session = &self.session;
-        let id = session.space.send_ephemeral(&session.principal, session.epoch, letter)?;
-        Ok(Said::Now(frame::ok(n, &json!({"id": id.to_string()}))))
+        let id = session.space.send_ephemeral(&session.principal, session.epoch, letter).await?;
+        let told = match id {
+            MessageRef::Flag => json!({"received": true}),
+            id => json!({"id": id.to_string()}),
+        };
+        Ok(Said::Now(frame::ok(n, &told)))
     }
 
     fn letter(&self, message: MessageIn<'_>, bytes: &Bytes) -> Result<Letter, Refused> {

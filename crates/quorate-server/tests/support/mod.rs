@@ -75,6 +75,11 @@ impl Hub {
         Self::opened([Chance::seeded(seed), Chance::system()], clock, Settings::default()).await
     }
 
+    /// A hub with its own sources of chance: of the public store, and of the private one.
+    pub(crate) async fn made(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self::opened(chances, clock, settings).await
+    }
+
     async fn opened(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let [chance, private] = chances;

@@ -72,7 +72,9 @@ impl Stage {
                 Some(format!("subscribed since #{since}"))
             }
             OpResult::Subscribed { .. } | OpResult::AckedMany { .. } => None,
-            OpResult::Registered { .. } | OpResult::Done | OpResult::Acked { .. } => None,
+            OpResult::Registered { .. } | OpResult::Done | OpResult::Received | OpResult::Acked { .. } => {
+                None
+            }
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
             OpResult::InLine => Some(format!("{who} waits in line")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,

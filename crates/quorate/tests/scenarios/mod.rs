@@ -3,6 +3,7 @@
 
 mod approvals;
 mod asking;
+mod flags;
 mod going_back;
 mod looking;
 mod procedures;
@@ -16,6 +17,7 @@ use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatu
 
 pub(crate) use approvals::*;
 pub(crate) use asking::*;
+pub(crate) use flags::*;
 pub(crate) use going_back::*;
 pub(crate) use looking::*;
 pub(crate) use procedures::*;
@@ -59,6 +61,7 @@ macro_rules! scenarios {
             a_session_tells_what_happened_in_it
             a_procedure_is_driven_in_commits
             e3_a_decision_is_looked_at_and_waited_for
+            m5_a_flag_that_is_sent_is_for_moderators_only
         }
     };
     ($stage:ident: $($name:ident)*) => {
