@@ -96,6 +96,8 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
         "quorate flag list",
         "quorate flag show flg_0 --token-file alice.token",
         "quorate flag resolve @last --note done --token-file mo.token",
+        "quorate msg send --to alice --action coc_violation_flag 'a third' --token-file alice.token",
+        "echo '{\"privacy_level\":\"PRIVATE_TO_MODERATORS\"}' | quorate msg send --to alice - --token-file alice.token",
         "quorate flag list --token-file mo.token --json > before.json",
     ]);
     assert!(
@@ -114,9 +116,12 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
         told,
         [
             (json!("one thing"), json!("open"), json!(null)),
-            (json!("another"), json!("resolved"), json!("done"))
+            (json!("another"), json!("resolved"), json!("done")),
+            (json!(null), json!("open"), json!(null)),
+            (json!(null), json!("open"), json!(null)),
         ]
     );
+    assert_eq!(before["flags"][2]["flag"]["payload"], "a third", "{before}");
     good(&place, "quorate backup create --data quorate-data --to copy");
     // A backup of which a part is not whole is restored not at all, and can be tried again.
     let private = place.work().join("copy/quorate.private/quorate.db");

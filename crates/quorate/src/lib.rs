@@ -73,8 +73,8 @@ pub use quorate_core::{
     Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    Before, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessagesPage, OutboxPage, Remote,
-    RolledBack, Secrets, TaskFilter, Turned,
+    Before, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessageRef, MessagesPage,
+    OutboxPage, Remote, RolledBack, Secrets, TaskFilter, Turned,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};

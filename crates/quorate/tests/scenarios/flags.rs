@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::Code;
-use quorate_engine::MessageRef;
+use quorate::{Code, MessageRef};
 use serde_json::{Value, json};
 
 use super::{Stage, next};
@@ -18,8 +17,8 @@ async fn raised(stage: &Stage) -> Vec<Value> {
     let space = stage.inside.space().expect("a hub in this process");
     let flags = space.engine().flags(space.number()).expect("it keeps flags");
     let (flags, _) = flags.list(None, None, 100).await.expect("a list");
-    let about = |flag: &quorate_engine::Flag| flag.about.as_ref().map(|about| about.get().to_owned());
-    flags.iter().map(|flag| serde_json::from_str(&about(flag).expect("it")).expect("JSON")).collect()
+    let about = flags.iter().map(|flag| flag.about.as_ref().expect("it was not erased").get());
+    about.map(|about| serde_json::from_str(about).expect("JSON")).collect()
 }
 
 // Fails under: a way of the library that goes around the door; a client that does not know the answer.
