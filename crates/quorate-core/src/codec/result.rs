@@ -24,8 +24,8 @@ pub fn write_results(results: &[OpResult]) -> Vec<u8> {
 
 fn write_one(out: &mut Writer, result: &OpResult) {
     match result {
-        OpResult::Done => out.number(0),
-        OpResult::Received => out.number(36),
+        // A flag is raised before there is a commit, and never among the results of one in the log.
+        OpResult::Done | OpResult::Received => out.number(0),
         OpResult::Registered { epoch } => {
             out.number(1);
             out.number(epoch.0);
@@ -149,7 +149,6 @@ pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, Unreadable> {
 fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
     Ok(match input.number()? {
         0 => OpResult::Done,
-        36 => OpResult::Received,
         1 => OpResult::Registered { epoch: Epoch(input.number()?) },
         2 => OpResult::Sent {
             id: read_message_id(input)?,

@@ -14,13 +14,13 @@ use serde_json::value::RawValue;
 
 use super::Past;
 use crate::api::{Route, get, put, words};
-use crate::{body, bulk};
 use crate::call::{Answer, Call, ok};
 use crate::dialect::merge;
 use crate::dialect::raw_of;
 use crate::dialect::state::{self, LISTS, Listed, State, Submitted};
 use crate::problem::Problem;
 use crate::wire::{self, time};
+use crate::{body, bulk};
 
 /// Items of one list that the shared state shows.
 const ITEMS_MAX: usize = 10_000;

@@ -38,7 +38,10 @@ impl Talk {
     pub(super) async fn hear(&mut self, bytes: Bytes) -> Result<(), Over> {
         let (n, said) = match frame::read(&bytes) {
             Ok((n, asked)) => (n, self.numbered(n, asked, &bytes).await),
-            Err(Unread { n: Some(n), refused }) => (n, Err(refused.into())),
+            Err(Unread { n: Some(n), refused }) => {
+                let is_flag = is_marked_private(&bytes);
+                (n, Err(if is_flag { turned_away(refused) } else { refused }.into()))
+            }
             // Whom to answer is not known, nor what was meant.
             Err(Unread { n: None, refused }) => return Err(refused.into()),
         };
@@ -220,6 +223,11 @@ fn check_ranges(ranges: &[Range]) -> Result<(), Refused> {
             .hint("name fewer at a time"));
     }
     Ok(())
+}
+
+/// A frame that holds a conduct flag in a shape that no frame has.
+fn turned_away(refused: Refused) -> Refused {
+    refused.hint("raise it with POST /v1/flags, or give it as the payload of a message").private()
 }
 
 async fn ask(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Result<Answer, Error> {
