@@ -137,15 +137,7 @@ impl Hub {
         // A dead letter, a graph of 10,000 tasks, a session of 1,000 agents.
         self.ok(vec![Op::send(message(Destination::Agent(id("bob")))), claim("bob")]).await;
         self.ok(vec![graph()]).await;
-        let participants = (0..998).map(|number| id(&format!("agent-{number}"))).collect();
-        self.ok(vec![Op::OpenSession(OpenSession {
-            id: Some(SessionId::new("s").expect("a good id")),
-            coordinator: None,
-            participants,
-            title: "work".into(),
-            task: None,
-        })])
-        .await;
+        self.ok(vec![Op::OpenSession(session_of_all())]).await;
     }
 
     /// The leases of the first 4,096 deliveries, from the records of the claims.
@@ -171,20 +163,26 @@ fn rollback(what: RollbackWhat, seq: u64) -> Op {
 
 /// Every operation, as costly as a caller can make it.
 fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
-    let bob = || id("bob");
-    let task_lease = || TaskLeaseRef { task: task_id(1), token: Token(1) };
+    [of_deliveries(leases), of_memory(big), of_sessions(), of_tasks(), of_agents(big), of_procedures()]
+        .concat()
+}
+
+fn bob() -> AgentId {
+    id("bob")
+}
+
+fn session_id() -> SessionId {
+    SessionId::new("s").expect("a good id")
+}
+
+/// Messages, deliveries and requests.
+fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
     let consumer = ConsumerId(1);
-    let fences = || vec![FenceRef { lock: LockName::new("l").expect("a good name"), fence: Fence(1) }];
-    let session = || SessionId::new("s").expect("a good id");
-    let procedure = || ProcedureId::new("p").expect("a good id");
-    let approval = || ApprovalId::new("a").expect("a good id");
+    let request = MessageId { generation: Generation(0), seq: Seq(6), n: 0 };
+    let several = Destination::Agents((0..16).map(|number| id(&format!("agent-{number}"))).collect());
     let pattern = || Pattern::new(">").expect("a good pattern");
-    let snapshot = || SnapshotName::new("s").expect("a good name");
-    let request = MessageId { generation: Generation(0), seq: big, n: 0 };
-    let names = (0..16).map(|number| LockName::new(format!("l{number}")).expect("a good name")).collect();
+    let wanted = History::Last(4096);
     vec![
-        Op::RegisterAgent(RegisterAgent::named(bob())),
-        Op::RemoveAgent { agent: id("nobody") },
         Op::send(message(Destination::Everybody)),
         claim("bob"),
         Op::Grant { consumer, credit: 4096 },
@@ -195,11 +193,53 @@ fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
         Op::Extend(Extend { lease: leases[0], lease_ms: 60_000 }),
         Op::Redrive { delivery: leases[0].delivery },
         Op::Purge { agent: bob() },
+        Op::Resume { agent: bob(), lease_ms: 60_000 },
+        Op::Request(Ask::new(message(several), None, None)),
+        Op::AwaitRequest { request, waiting: consumer },
+        Op::CancelRequest { request },
+        Op::Subscribe(Subscribe { agent: bob(), pattern: pattern(), history: None }),
+        Op::Unsubscribe { agent: bob(), pattern: pattern() },
+        Op::BringHistory(BringHistory {
+            agent: bob(),
+            pattern: pattern(),
+            wanted,
+            messages: Vec::new(),
+            next: Seq(1),
+        }),
+        Op::Sweep,
+    ]
+}
+
+/// Entries, and payloads of a record of 2 MB.
+fn of_memory(big: Seq) -> Vec<Op> {
+    let snapshot = || SnapshotName::new("s").expect("a good name");
+    vec![
         put("big/0", 8_000),
         Op::Delete(DeleteEntry { key: key("p/00000"), expect: None, fence: None }),
         Op::Erase(ErasePayload { seq: big, part: 0 }),
-        Op::Sweep,
-        Op::SetPolicy(Policy::default()),
+        Op::MakeSnapshot(MakeSnapshot { name: snapshot(), prefix: String::new() }),
+        Op::DropSnapshot { name: snapshot() },
+        rollback(RollbackWhat::Prefix("p/".into()), big.0),
+        rollback(RollbackWhat::Prefix("big/".into()), big.0),
+        rollback(RollbackWhat::Key { key: key("big/1"), expect: None }, big.0),
+    ]
+}
+
+/// Sessions, locks and budgets.
+fn of_sessions() -> Vec<Op> {
+    let fences = || vec![FenceRef { lock: LockName::new("l").expect("a good name"), fence: Fence(1) }];
+    let names = (0..16).map(|number| LockName::new(format!("l{number}")).expect("a good name")).collect();
+    let change = SessionChange::Join(bob());
+    vec![
+        Op::OpenSession(session_of_all()),
+        Op::ChangeSession(ChangeSession { session: session_id(), change, reason: String::new() }),
+        Op::AddToSession(AddToSession {
+            session: session_id(),
+            kind: AddKind::Note,
+            body: payload(8_000),
+            content_type: None,
+            rationale: String::new(),
+        }),
         Op::AcquireLocks(AcquireLocks {
             agent: bob(),
             names,
@@ -217,67 +257,43 @@ fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
             tokens_max: None,
             money_max: None,
         }),
-        Op::OpenSession(OpenSession {
-            id: Some(session()),
-            coordinator: None,
-            participants: (0..998).map(|number| id(&format!("agent-{number}"))).collect(),
-            title: "work".into(),
-            task: None,
-        }),
-        Op::ChangeSession(ChangeSession {
-            session: session(),
-            change: SessionChange::Join(bob()),
-            reason: String::new(),
-        }),
-        Op::AddToSession(AddToSession {
-            session: session(),
-            kind: AddKind::Note,
-            body: payload(8_000),
-            content_type: None,
-            rationale: String::new(),
-        }),
+    ]
+}
+
+fn of_tasks() -> Vec<Op> {
+    let lease = || TaskLeaseRef { task: task_id(1), token: Token(1) };
+    let claim = ClaimTasks {
+        agent: bob(),
+        types: vec!["x".into()],
+        max: CLAIM_MAX,
+        lease_ms: None,
+        waiting: Waiting::No,
+    };
+    vec![
         graph(),
-        Op::ClaimTasks(ClaimTasks {
-            agent: bob(),
-            types: vec!["x".into()],
-            max: CLAIM_MAX,
-            lease_ms: None,
-            waiting: Waiting::No,
-        }),
-        Op::HeartbeatTask(HeartbeatTask { lease: task_lease(), partial: None }),
-        Op::CompleteTask(CompleteTask::done(task_lease(), Some(payload(8_000)))),
-        Op::FailTask(FailTask { lease: task_lease(), reason: "x".into(), details: None, recoverable: true }),
-        Op::ReleaseTask(task_lease()),
+        Op::ClaimTasks(claim),
+        Op::HeartbeatTask(HeartbeatTask { lease: lease(), partial: None }),
+        Op::CompleteTask(CompleteTask::done(lease(), Some(payload(8_000)))),
+        Op::FailTask(FailTask { lease: lease(), reason: "x".into(), details: None, recoverable: true }),
+        Op::ReleaseTask(lease()),
+        Op::AwaitTask(AwaitTask { agent: bob(), task: task_id(1), within: None, waiting: ConsumerId(1) }),
         Op::CancelTask(CancelTask { task: task_id(0), reason: String::new() }),
-        Op::MakeSnapshot(MakeSnapshot { name: snapshot(), prefix: String::new() }),
-        Op::DropSnapshot { name: snapshot() },
-        rollback(RollbackWhat::Prefix("p/".into()), big.0),
-        rollback(RollbackWhat::Prefix("big/".into()), big.0),
-        rollback(RollbackWhat::Key { key: key("big/1"), expect: None }, big.0),
-        Op::Subscribe(Subscribe { agent: bob(), pattern: pattern(), history: None }),
-        Op::Unsubscribe { agent: bob(), pattern: pattern() },
-        Op::BringHistory(BringHistory {
-            agent: bob(),
-            pattern: pattern(),
-            wanted: History::Last(4096),
-            messages: Vec::new(),
-            next: Seq(1),
-        }),
-        Op::Request(Ask::new(
-            message(Destination::Agents((0..16).map(|n| id(&format!("agent-{n}"))).collect())),
-            None,
-            None,
-        )),
-        Op::AwaitRequest { request, waiting: consumer },
-        Op::CancelRequest { request },
+    ]
+}
+
+/// Agents, tokens, the policy, and looks at the state.
+fn of_agents(big: Seq) -> Vec<Op> {
+    vec![
+        Op::RegisterAgent(RegisterAgent::named(bob())),
+        Op::RemoveAgent { agent: id("nobody") },
         Op::Heartbeat(Heartbeat {
             agent: bob(),
             status: Status::Working,
             health: Health::Degraded("slow".into()),
         }),
-        Op::Inspect(Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 1000 }),
-        Op::AwaitTask(AwaitTask { agent: bob(), task: task_id(1), within: None, waiting: consumer }),
         Op::Heard { agents: (1..=1000).map(AgentNo).collect() },
+        Op::Inspect(Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 1000 }),
+        Op::SetPolicy(Policy::default()),
         Op::CreateToken(CreateToken {
             digest: TokenDigest([1; 32]),
             bearer: Bearer::Agent(bob()),
@@ -285,7 +301,14 @@ fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
             expires_at: None,
         }),
         Op::RevokeToken { token: TokenId { generation: Generation(0), seq: big, n: 0 } },
-        Op::Resume { agent: bob(), lease_ms: 60_000 },
+    ]
+}
+
+/// Procedures and approvals.
+fn of_procedures() -> Vec<Op> {
+    let procedure = || ProcedureId::new("p").expect("a good id");
+    let approval = || ApprovalId::new("a").expect("a good id");
+    vec![
         Op::StartProcedure(StartProcedure {
             id: Some(procedure()),
             kind: "k".into(),
@@ -320,6 +343,17 @@ fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
             reason: String::new(),
         })),
     ]
+}
+
+/// A session of nearly as many agents as one may have.
+fn session_of_all() -> OpenSession {
+    OpenSession {
+        id: Some(session_id()),
+        coordinator: None,
+        participants: (0..998).map(|number| id(&format!("agent-{number}"))).collect(),
+        title: "work".into(),
+        task: None,
+    }
 }
 
 /// A number for each operation. A new one does not compile until it stands here, and the test fails until it is tried.
