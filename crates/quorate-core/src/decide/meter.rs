@@ -1,8 +1,8 @@
 //! What a commit costs the writer, counted while it is decided.
 //!
 //! The writer serves every space, so a single commit must not hold it for long. Each row read or written is one unit, and so is
-//! each kilobyte. A commit that would need more than [`COMMIT_WORK_MAX`] is refused as soon as it gets there, and whoever
-//! runs the decision charges the space by what was spent, also for a refusal.
+//! each kilobyte. A commit that would need more than [`COMMIT_WORK_MAX`] is refused as soon as it gets there. The
+//! store charges the space by the units spent, also for a refusal.
 
 use std::cell::Cell;
 

@@ -122,7 +122,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The entries of a prefix that change: those of the plan, brought up to date with what was written since.
+    /// The entries of a prefix that change: those of the plan, updated by the writes since.
     fn prefix_turns(&mut self, prefix: &str, point: Seq) -> Result<BTreeMap<Key, Turn>, No> {
         // What was written after the point may all be in memory; then there is nothing to plan.
         let (mut turns, changed) = match self.rows.recent_changes(prefix, point)? {

@@ -1,7 +1,7 @@
 //! The plan of a rollback of many entries: which of them change, and to what.
 //!
 //! Finding that out may take a walk through a hundred thousand entries, so it is done before the commit is queued, on a
-//! thread that reads. At the head the plan only has to be brought up to date with what was written since.
+//! thread that reads. At the head the plan is only updated by the writes since.
 
 use std::collections::BTreeMap;
 
