@@ -134,7 +134,8 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
         }
     };
     let record = decided.as_ref().ok().and_then(|decided| decided.record.as_ref());
-    working.spent = spent + record.map_or(0, |record| meter::units_of(record.body.len()));
+    working.spent =
+        spent + record.map_or(0, |record| meter::units_of(record.body.len() + record.payload.len()));
     decided
 }
 
@@ -352,7 +353,6 @@ impl<'a> Draft<'a> {
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
         // The policy looks at every payload here, whatever it belongs to.
         self.working.policy().check_size(op.bytes_max())?;
-        self.rows.add_bytes(op.payloads().map(|(_, payload)| payload.bytes.len()).sum());
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),

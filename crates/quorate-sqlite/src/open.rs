@@ -107,12 +107,9 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    pub(crate) fn count(&self, job: &Job) {
-        self.commits.fetch_add(job.commits() as u64, Ordering::Relaxed);
-    }
-
-    /// A batch has cost so many units so far.
-    pub(crate) fn worked(&self, units: u64) {
+    /// A batch carried so many commits, which cost so many units.
+    pub(crate) fn worked(&self, commits: u64, units: u64) {
+        self.commits.fetch_add(commits, Ordering::Relaxed);
         self.work_max.fetch_max(units, Ordering::Relaxed);
     }
 

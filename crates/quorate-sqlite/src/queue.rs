@@ -107,7 +107,7 @@ struct State {
     /// When the space that was served last was due.
     now: u64,
     /// Until when spaces that have nothing waiting have paid, if that is later than `now`.
-    paid: HashMap<SpaceNo, u64>,
+    paid: HashMap<SpaceNo, u64, foldhash::fast::RandomState>,
     closed: bool,
 }
 
@@ -124,25 +124,42 @@ impl State {
         waiting.jobs.push_back(job);
     }
 
-    /// The first job of the space that is due first. The space pays what the job looks like it costs.
-    fn pop(&mut self) -> Option<Job> {
-        let (due, space) = self.order.pop_first()?;
-        self.now = self.now.max(due);
-        let waiting = self.spaces.get_mut(&space)?;
-        let job = waiting.jobs.pop_front()?;
-        waiting.ops -= job.ops();
-        waiting.due += job.weight() as u64;
-        if waiting.jobs.is_empty() {
-            self.paid.insert(space, waiting.due);
-            self.spaces.remove(&space);
-        } else {
-            self.order.insert((waiting.due, space));
+    /// Jobs for a batch, from the spaces that are due first. A space pays what each job looks like it costs, and is served
+    /// until another one is due.
+    fn take(&mut self) -> Vec<Job> {
+        let mut batch = Vec::new();
+        let (mut ops, mut weight) = (0, 0);
+        while ops < BATCH_OPS_MAX
+            && weight < BATCH_WEIGHT_MAX
+            && let Some((due, space)) = self.order.pop_first()
+        {
+            self.now = self.now.max(due);
+            let next = self.order.first().copied();
+            let Some(waiting) = self.spaces.get_mut(&space) else { continue };
+            while ops < BATCH_OPS_MAX
+                && weight < BATCH_WEIGHT_MAX
+                && next.is_none_or(|next| (waiting.due, space) < next)
+                && let Some(job) = waiting.jobs.pop_front()
+            {
+                let (job_ops, job_weight) = (job.ops(), job.weight());
+                waiting.ops -= job_ops;
+                waiting.due += job_weight as u64;
+                ops += job_ops;
+                weight += job_weight;
+                batch.push(job);
+            }
+            if waiting.jobs.is_empty() {
+                self.paid.insert(space, waiting.due);
+                self.spaces.remove(&space);
+            } else {
+                self.order.insert((waiting.due, space));
+            }
         }
         if self.paid.len() > PAID_MAX {
             let now = self.now;
             self.paid.retain(|_, until| *until > now);
         }
-        Some(job)
+        batch
     }
 
     /// Moves the time until which a space has paid.
@@ -155,7 +172,7 @@ impl State {
             }
             None => {
                 let until = self.paid.entry(space).or_insert(self.now);
-                *until = pay(*until);
+                *until = pay((*until).max(self.now));
             }
         }
     }
@@ -206,24 +223,21 @@ impl Queue {
             }
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let mut batch = Vec::new();
-        let (mut ops, mut weight) = (0, 0);
-        while ops < BATCH_OPS_MAX && weight < BATCH_WEIGHT_MAX {
-            let Some(job) = state.pop() else { break };
-            ops += job.ops();
-            weight += job.weight();
-            batch.push(job);
-        }
+        let batch = state.take();
         self.is_filled.store(!state.spaces.is_empty(), Ordering::Relaxed);
         Some(batch)
     }
 
-    /// Puts jobs that were taken and not begun back in front, and what their spaces paid for them.
-    pub(crate) fn put_back(&self, jobs: Vec<Job>) {
+    /// Lets spaces pay for work that their jobs did not look like, and puts jobs that were taken and not begun back in front,
+    /// with what their spaces paid for them.
+    pub(crate) fn settle(&self, charges: impl IntoIterator<Item = (SpaceNo, u64)>, jobs: Vec<Job>) {
+        let mut state = self.lock();
+        for (space, units) in charges {
+            state.pay(space, |until| until.saturating_add(units));
+        }
         if jobs.is_empty() {
             return;
         }
-        let mut state = self.lock();
         for job in jobs.into_iter().rev() {
             let (space, ops, weight) = (job.space(), job.ops(), job.weight() as u64);
             state.pay(space, |until| until.saturating_sub(weight));
@@ -237,11 +251,6 @@ impl Queue {
             }
         }
         self.is_filled.store(true, Ordering::Relaxed);
-    }
-
-    /// Lets a space pay for work that its jobs did not look like.
-    pub(crate) fn charge(&self, space: SpaceNo, units: u64) {
-        self.lock().pay(space, |until| until.saturating_add(units));
     }
 
     /// Operations that wait.

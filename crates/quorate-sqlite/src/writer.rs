@@ -172,12 +172,13 @@ impl<'c> Writer<'c> {
         handovers: &mut BTreeMap<SpaceNo, Handover>,
     ) -> Result<(), BatchError> {
         let now = self.wiring.clock.now();
-        let mut batch_work = 0;
+        let (mut batch_work, mut commits) = (0, 0);
+        let mut charges: BTreeMap<SpaceNo, u64> = BTreeMap::new();
         let mut jobs = jobs.into_iter();
         while batch_work < BATCH_WORK_MAX
             && let Some(job) = jobs.next()
         {
-            self.shared.done.count(&job);
+            commits += job.commits() as u64;
             let weight = job.weight() as u64;
             match job {
                 Job::Space { name, answer } => {
@@ -204,16 +205,14 @@ impl<'c> Writer<'c> {
                         }
                     }
                     answers.push(Answer::Transact(answer, outcomes));
-                    if spent > weight {
-                        self.shared.queue.charge(space, spent - weight);
-                    }
+                    *charges.entry(space).or_default() += spent.saturating_sub(weight);
                     batch_work += spent;
-                    self.shared.done.worked(batch_work);
                 }
             }
         }
-        // What is left would hold up everybody else for too long: it goes into the next batch.
-        self.shared.queue.put_back(jobs.collect());
+        self.shared.done.worked(commits, batch_work);
+        // What is left would hold up all others for too long: it goes into the next batch.
+        self.shared.queue.settle(charges, jobs.collect());
         result
     }
 

@@ -45,7 +45,7 @@ fn i16_a_space_pays_for_work_that_was_not_expected() {
     let queue = Queue::default();
     push(&queue, 1, 1);
     assert_eq!(batch(&queue), [(1, 1)]);
-    queue.charge(SpaceNo(1), 1_000);
+    queue.settle([(SpaceNo(1), 1_000)], Vec::new());
     for _ in 0..3 {
         push(&queue, 1, 1);
         push(&queue, 2, 300);
@@ -65,7 +65,7 @@ fn what_is_put_back_keeps_its_place() {
     let mut taken = queue.take(&mut Patience::default()).expect("something waits");
     let rest = taken.split_off(1);
     push(&queue, 1, 5);
-    queue.put_back(rest);
+    queue.settle([], rest);
     assert_eq!(queue.waiting_ops(), 2 + 3 + 4 + 5 + 9);
     let mut first: Vec<_> = batch(&queue).into_iter().filter(|(space, _)| *space == 1).collect();
     assert_eq!(first.drain(..).map(|(_, ops)| ops).collect::<Vec<_>>(), [2, 3, 4, 5]);
