@@ -18,7 +18,7 @@ use super::resolve::{self, client_id, key_of};
 #[derive(PartialEq, Debug)]
 pub(super) enum Answer {
     Yes(Receipt),
-    No(Code, Facts),
+    No(Code, Box<Facts>),
 }
 
 pub(super) fn outcome(outcome: &Outcome) -> Answer {
@@ -29,7 +29,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
             Answer::Yes(receipt)
         }
         Err(refused) => {
-            let mut facts = (*refused.facts).clone();
+            let mut facts = refused.facts.clone();
             // There may be several circles; any will do.
             if refused.code == Code::Invalid {
                 facts.cycle.truncate(1);
@@ -56,13 +56,13 @@ pub(super) struct Handovers {
 #[derive(PartialEq, Debug)]
 pub(super) enum Heard {
     Yes(Told),
-    No(Code, Facts),
+    No(Code, Box<Facts>),
 }
 
 impl Heard {
     fn of(told: Told) -> Self {
         match told {
-            Told::Refused(refused) => Self::No(refused.code, *refused.facts),
+            Told::Refused(refused) => Self::No(refused.code, refused.facts),
             other => Self::Yes(other),
         }
     }
