@@ -262,7 +262,12 @@ async fn c4_tasks_by_hand() {
     let seq = bob.commit().complete(&taken, "fine").put("notes/r1", "note", "fine").commit().await;
     let entry = hub.memory().get("notes/r1").await.expect("read").expect("there");
     assert_eq!(seq.expect("done"), Some(entry.seq), "one record holds both");
-    bob.complete(&taken, "again").await.expect("the same answer");
+    bob.complete(&taken, "fine").await.expect("the same answer");
+    let refused = bob.complete(&taken, "again").await.expect_err("another result");
+    assert_eq!(
+        (refused.code(), refused.refused().and_then(|one| one.facts.ended_by)),
+        (Code::StaleLease, Some(entry.seq))
+    );
     let refused = bob.fail(&taken, Failure::retry("late")).await.expect_err("it is done");
     assert_eq!(refused.code(), Code::StaleLease);
     let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
