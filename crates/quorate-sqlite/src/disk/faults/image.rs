@@ -24,11 +24,17 @@ pub enum How {
 pub(super) fn write(model: &Model, seed: u64, into: &Path, how: How) -> io::Result<()> {
     let mut chance = Chance::new(seed);
     fs::create_dir_all(into)?;
+    // Files may lie in directories below the outermost one; they do so in the image, too.
+    let parents = model.names().filter_map(|(path, _)| path.parent());
+    let outermost = parents.min_by_key(|parent| parent.components().count()).map(Path::to_owned);
     for (path, name) in model.names() {
         let found = led_to(name, how, &mut chance).and_then(|id| model.file(id));
-        let (Some(file), Some(file_name)) = (found, path.file_name()) else { continue };
+        let below = outermost.as_deref().and_then(|outermost| path.strip_prefix(outermost).ok());
+        let (Some(file), Some(below)) = (found, below) else { continue };
         let content = content(file, how, &mut chance);
-        fs::File::create_new(into.join(file_name))?.write_all(&content)?;
+        let path = into.join(below);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::File::create_new(path)?.write_all(&content)?;
     }
     Ok(())
 }
