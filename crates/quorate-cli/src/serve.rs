@@ -175,8 +175,7 @@ impl Served {
     /// A hub for the time of a command, on this machine only: on the usual port, or on any that is free.
     pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
         close_to_others();
-        let here = |port| Door::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, false);
-        let door = here(PORT).or_else(|_| here(0))?;
+        let door = Door { reserved: Reserved::loopback(PORT).map_err(in_words)?, scheme: "http" };
         let (clock, silent) = (SystemClock::new(), Journal::default());
         let checks = Checks::default();
         let engines = recover(data, quorate_engine::Options::default(), checks, &clock, &silent)?;

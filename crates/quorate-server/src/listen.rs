@@ -1,7 +1,7 @@
 //! Listening: connections in, requests to the app, and a clean end.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,11 +43,13 @@ pub enum ServeError {
     },
 }
 
-/// An address that is taken and not yet listened on: whoever comes is turned away until the hub is ready.
+/// An address that is bound and not yet listened on: connections are refused until the hub is ready.
 pub struct Reserved {
     socket: TcpSocket,
     address: SocketAddr,
     tls: Option<Tls>,
+    /// Listen on any free port if another process takes this one first.
+    any_port: bool,
 }
 
 impl Reserved {
@@ -70,31 +72,49 @@ impl Reserved {
         Self::new(address, Some(tls))
     }
 
+    /// Loopback without encryption: `port` if it is free, and any free port if not.
+    ///
+    /// # Errors
+    /// When no port of the loopback address can be bound.
+    pub fn loopback(port: u16) -> Result<Self, ServeError> {
+        let at = |port| Self::new((Ipv4Addr::LOCALHOST, port).into(), None);
+        let reserved = at(port).or_else(|_| at(0))?;
+        Ok(Self { any_port: true, ..reserved })
+    }
+
     fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self, ServeError> {
-        let bound = || {
-            let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-            // A hub that has just stopped leaves connections behind, which do not keep the next one out.
-            socket.set_reuseaddr(true)?;
-            socket.bind(address)?;
-            Ok(socket)
-        };
-        let socket = bound().map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Self { socket, address, tls })
+        let socket = bind(address).map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Self { socket, address, tls, any_port: false })
     }
 
     /// Lets the hub listen.
     ///
     /// # Errors
-    /// When somebody else was faster.
+    /// When another process listens on the port by now.
     pub fn listen(self, app: App) -> Result<Listening, ServeError> {
-        let Self { socket, address, tls } = self;
+        let Self { socket, address, tls, any_port } = self;
         let failed = |source| ServeError::Listen { address, source };
-        let listener = socket.listen(BACKLOG).map_err(failed)?;
+        let listener = match socket.listen(BACKLOG) {
+            // Several sockets can be bound to a port with SO_REUSEADDR; the first to listen gets it.
+            Err(error) if any_port && error.kind() == io::ErrorKind::AddrInUse => {
+                bind((address.ip(), 0).into()).and_then(|socket| socket.listen(BACKLOG))
+            }
+            listener => listener,
+        };
+        let listener = listener.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(run(app, listener, stopped, tls));
         Ok(Listening { address, stop, task })
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Connections of a hub that has just stopped may still be in TIME_WAIT.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
 }
 
 /// A hub that listens.

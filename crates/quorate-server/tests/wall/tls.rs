@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate_server::{Listening, Patience, ServeError, Settings, Times, Tls};
+use quorate_server::{Listening, Patience, Reserved, ServeError, Settings, Times, Tls};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -195,6 +195,20 @@ async fn i19_without_tls_only_this_machine_is_listened_to() {
     let everywhere = ([0, 0, 0, 0], 0).into();
     let refused = Listening::start(hub.app.clone(), everywhere, false).await;
     assert!(matches!(refused, Err(ServeError::NotLoopback(_))));
+}
+
+/// Both are bound before either listens, as two demos that start at the same moment are.
+#[tokio::test]
+async fn two_hubs_that_want_one_port_both_listen() {
+    let hub = Hub::new().await;
+    let free = Reserved::loopback(0).expect("a port").listen(hub.app.clone()).expect("a listener");
+    let port = free.address().port();
+    free.drain().await;
+    let [first, second] = [(); 2].map(|()| Reserved::loopback(port).expect("a port"));
+    let first = first.listen(hub.app.clone()).expect("a listener");
+    let second = second.listen(hub.app.clone()).expect("a listener");
+    assert_eq!(first.address().port(), port);
+    assert_ne!(second.address().port(), port);
 }
 
 #[test]
