@@ -37,17 +37,23 @@ impl Space {
     /// # Errors
     /// The refusal, if it does not even get there.
     pub async fn enqueue(&self, commit: Commit) -> Result<Pending, Error> {
+        match Self::may_hold_flags(&commit) {
+            false => self.enqueue_rest(commit, Places::default()).await,
+            // Boxed: such commits are rare, and others would carry the size of this future.
+            true => Box::pin(self.enqueue_flagged(commit)).await,
+        }
+    }
+
+    /// Enqueues what is left of a commit after its conduct flags were raised.
+    async fn enqueue_flagged(&self, commit: Commit) -> Result<Pending, Error> {
         let principal = commit.principal.clone();
-        let (rest, places) = match Self::may_hold_flags(&commit) {
-            false => (Some(commit), Places::default()),
-            true => Box::pin(self.set_aside(commit)).await?,
-        };
-        let Some(commit) = rest else {
+        let (rest, places) = self.set_aside(commit).await?;
+        let Some(rest) = rest else {
             let receipt = Receipt { seq: None, at: self.engine().clock.now().wall, results: Vec::new() };
             let answer = Box::pin(std::future::ready(Ok(vec![Ok(receipt)])));
             return Ok(Pending { space: self.clone(), principal, answer, places });
         };
-        self.enqueue_rest(commit, places).await
+        self.enqueue_rest(rest, places).await
     }
 
     /// Commits as it is: for the store that keeps what [`Self::enqueue`] sets aside.

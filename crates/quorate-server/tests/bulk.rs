@@ -3,9 +3,12 @@
 
 mod support;
 
+use std::time::Duration;
+
 use axum::body::Body;
 use http_body_util::BodyExt as _;
 use quorate_server::{Limits, Settings};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use support::Hub;
 
@@ -37,6 +40,60 @@ async fn unread(hub: &Hub, token: &str, path: &str) -> (u16, Body) {
 async fn text(body: Body) -> String {
     let bytes = body.collect().await.expect("a body").to_bytes();
     String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+const EVENTS: &str = "/v1/events?from=1&kind=entry.written";
+
+/// The events of all commits that filled the hub.
+async fn events_of_commits(hub: &Hub, token: &str) -> String {
+    let (_, mut events) = unread(hub, token, EVENTS).await;
+    let mut came = String::new();
+    while came.matches("event: record").count() < COMMITS as usize || !came.ends_with("\n\n") {
+        let frame = events.frame().await.expect("more").expect("a frame").into_data().expect("data");
+        came.push_str(std::str::from_utf8(&frame).expect("text"));
+    }
+    came
+}
+
+fn processor_time(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().expect("a time since the start")
+}
+
+/// The test's runtime has one thread, so this thread is the one that serves everybody. It passes bytes on; what it takes
+/// to find and render them is spent on other threads.
+#[tokio::test]
+async fn i21_the_thread_that_serves_others_does_not_render() {
+    let (hub, filler) = filled(Limits::default()).await;
+    let viewer = hub.token("viewer", "auditor").await;
+    for _ in 0..10 {
+        let send = json!({"op": "send", "to": "filler", "type": "event", "payload": "x".repeat(300)});
+        let ops = vec![send; OPS as usize];
+        hub.post(&filler, "/v1/commit", &json!({"ops": ops})).await.ok(200);
+    }
+    // A stream of events does not end: it is read as far as the last one.
+    let events = events_of_commits(&hub, &filler).await.len();
+    let read = [
+        (&viewer, "/v1/audit", usize::MAX),
+        (&filler, EVENTS, events),
+        (&filler, "/v1/context?limit=1000", usize::MAX),
+        (&filler, "/v1/messages?from=nobody", usize::MAX),
+    ];
+    for (token, path, bytes) in read {
+        let before = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
+        for _ in 0..5 {
+            let (status, mut body) = unread(&hub, token, path).await;
+            assert_eq!(status, 200, "{path}");
+            let mut came = 0;
+            while came < bytes
+                && let Some(frame) = body.frame().await
+            {
+                came += frame.expect("a frame").into_data().expect("data").len();
+            }
+        }
+        let after = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
+        let [here, all] = [0, 1].map(|clock| after[clock] - before[clock]);
+        assert!(here * 3 < all, "{path}: {here:?} of {all:?} were spent on the thread that serves others");
+    }
 }
 
 /// A revoked token ends a stream before its next piece. So what still comes is what was rendered before anybody read.
@@ -71,12 +128,7 @@ async fn i21_a_stream_that_is_read_has_every_record_once_and_in_order() {
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["seq"].as_u64().expect("a number"))
         .collect();
     assert_eq!(seqs, (1..=head).collect::<Vec<_>>());
-    let (_, mut events) = unread(&hub, &filler, "/v1/events?from=1&kind=entry.written").await;
-    let mut came = String::new();
-    while came.matches("event: record").count() < COMMITS as usize || !came.ends_with("\n\n") {
-        let frame = events.frame().await.expect("more").expect("a frame").into_data().expect("data");
-        came.push_str(std::str::from_utf8(&frame).expect("text"));
-    }
+    let came = events_of_commits(&hub, &filler).await;
     let ids: Vec<u64> = came.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
     assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
     for (commit, data) in (0..COMMITS).zip(came.lines().filter_map(|line| line.strip_prefix("data: "))) {
