@@ -394,21 +394,30 @@ async fn i18_off_means_that_nothing_is_looked_for() {
     assert!(on_disk(directory.path(), &TOKEN[4..20]), "the test sees what is written");
 }
 
-#[tokio::test]
-async fn i18_what_is_large_is_read_away_from_the_callers_thread() {
-    let (_directory, hub) = hub(Secrets::Refuse).await;
-    for (bytes, away) in [(1_000, false), (100_000, true)] {
-        let op = entry(&hub, "plan", &format!("\"{} {TOKEN}\"", "x".repeat(bytes)));
-        let mut call = Box::pin(commit(&hub, vec![op]));
-        let first = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
-        assert_eq!(first.is_pending(), away, "{bytes} bytes");
-        let answer = match first {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => call.await,
-        };
-        assert_eq!(answer.expect_err("a secret").code(), Code::SecretDetected);
-    }
-    hub.close().await;
+/// The one blocking thread is busy: a scan that is handed to it waits, one on the caller's own thread does not.
+#[test]
+fn i18_what_is_large_is_read_away_from_the_callers_thread() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let (_directory, hub) = hub(Secrets::Refuse).await;
+        for (bytes, away) in [(1_000, false), (100_000, true)] {
+            let op = entry(&hub, "plan", &format!("\"{} {TOKEN}\"", "x".repeat(bytes)));
+            let (release, released) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || released.recv());
+            let mut call = Box::pin(commit(&hub, vec![op]));
+            let first = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+            assert_eq!(first.is_pending(), away, "{bytes} bytes");
+            drop(release);
+            let answer = match first {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => call.await,
+            };
+            assert_eq!(answer.expect_err("a secret").code(), Code::SecretDetected);
+            assert!(busy.await.expect("it ends").is_err(), "nothing was sent");
+        }
+        hub.close().await;
+    });
 }
 
 #[tokio::test]
