@@ -119,7 +119,7 @@ impl Post {
         let mut roots = RootCertStore::empty();
         // What cannot be read of the machine's store is not trusted, which is the safe side.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Failure::new(Kind::Misdeclared, "TLS", format!("cannot be used: {error}")))?

@@ -27,7 +27,7 @@ impl Tls {
             Some(file) => of_file(file)?,
             None => of_machine(),
         };
-        let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Refused::new(Code::Invalid, format!("TLS cannot be used: {error}")))?

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
@@ -81,7 +81,7 @@ impl Tls {
     /// When the files cannot be read or used.
     pub fn load(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let files = Files { certificate: certificate.into(), key: key.into() };
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let provider = Arc::new(ring::default_provider());
         let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read(&provider)?))));
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder =
