@@ -38,6 +38,8 @@ impl fmt::Debug for ActionDigest {
     }
 }
 
+crate::text_serde::serde_text!(ActionDigest, { "type": "string", "pattern": "^[0-9a-fA-F]{64}$" });
+
 impl FromStr for ActionDigest {
     type Err = Refused;
     fn from_str(text: &str) -> Result<Self, Refused> {

@@ -1,11 +1,16 @@
 //! Where a message goes, in words and in text. The one place that reads and prints destinations.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use crate::ids::{AgentId, Capability};
 use crate::refused::{Code, Refused};
 use crate::registry::Role;
+use crate::text_serde;
 use crate::topic::Topic;
 
 /// Where a message goes.
@@ -92,6 +97,60 @@ impl fmt::Display for Destination {
             Self::Role(role) => write!(f, "role:{}", role.as_str()),
             Self::Can(capability) => write!(f, "can:{capability}"),
         }
+    }
+}
+
+/// A string, or a list of agents.
+impl Serialize for Destination {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Agent(agent) => agent.serialize(serializer),
+            Self::Agents(agents) => agents.serialize(serializer),
+            other => serializer.collect_str(other),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Destination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrList;
+
+        impl<'de> Visitor<'de> for OneOrList {
+            type Value = Destination;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an agent, a list of agents, topic:…, role:…, can:… or *")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Destination, E> {
+                text.parse().map_err(text_serde::carry)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Destination, A::Error> {
+                let mut texts = Vec::with_capacity(list.size_hint().unwrap_or(0).min(64));
+                while let Some(text) = list.next_element::<Cow<'de, str>>()? {
+                    texts.push(text);
+                }
+                Destination::of_texts(texts).map_err(text_serde::carry)
+            }
+        }
+
+        deserializer.deserialize_any(OneOrList)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Destination {
+    fn schema_name() -> Cow<'static, str> {
+        "Destination".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let id = AgentId::json_schema(generator);
+        schemars::json_schema!({
+            "description": "An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.",
+            "anyOf": [id, {"type": "array", "items": id, "minItems": 1}],
+        })
     }
 }
 

@@ -4,14 +4,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::{ID_BYTES_MAX, KEY_BYTES_MAX};
 use crate::refused::{Code, Refused};
+use crate::text_serde::{serde_text, text_schema};
 
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
         pub struct $name(pub u64);
+
+        text_schema!($name, { "type": "integer", "minimum": 0, "maximum": $crate::limits::NUMBER_MAX });
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,8 +143,26 @@ macro_rules! text_id {
                 &self.0
             }
         }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::text_serde::parse(deserializer)
+            }
+        }
+
+        text_schema!($name, { "type": "string", "minLength": 1, "maxLength": $max, "pattern": PRINTABLE });
     };
 }
+
+/// No control characters.
+#[cfg(feature = "schema")]
+const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
 
 text_id!(
     /// The name of a space: a tenant.
@@ -409,6 +433,8 @@ impl fmt::Display for MessageId {
     }
 }
 
+serde_text!(MessageId, { "type": "string", "pattern": "^msg_[0-9]+-[0-9]+-[0-9]+$" });
+
 impl FromStr for MessageId {
     type Err = Refused;
     fn from_str(text: &str) -> Result<Self, Refused> {
@@ -437,6 +463,8 @@ impl fmt::Display for DeliveryId {
         write!(f, "dlv_{}-{}", self.generation, self.number)
     }
 }
+
+serde_text!(DeliveryId, { "type": "string", "pattern": "^dlv_[0-9]+-[0-9]+$" });
 
 impl FromStr for DeliveryId {
     type Err = Refused;
@@ -469,6 +497,8 @@ impl fmt::Display for TokenId {
         write!(f, "tok_{}-{}-{}", self.generation, self.seq, self.n)
     }
 }
+
+serde_text!(TokenId, { "type": "string", "pattern": "^tok_[0-9]+-[0-9]+-[0-9]+$" });
 
 impl FromStr for TokenId {
     type Err = Refused;

@@ -42,6 +42,7 @@ mod session;
 mod snapshot;
 mod subscription;
 mod task;
+mod text_serde;
 mod time;
 mod token;
 mod topic;
@@ -101,6 +102,7 @@ pub use task::{
     TaskLoss, TaskNext, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor,
     TaskWhy,
 };
+pub use text_serde::{parse as parse_text, refusal_in};
 pub use time::{Mono, Now, Timestamp};
 pub use token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};
 pub use topic::{Pattern, Topic};

@@ -102,7 +102,12 @@ pub enum MessageType {
     Response,
 }
 
+crate::text_serde::serde_words!(MessageType);
+
 impl MessageType {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Command, Self::Query, Self::Event, Self::Response];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -123,6 +128,22 @@ pub enum Durability {
     Durable,
     /// In memory only, at most once, no record.
     Ephemeral,
+}
+
+crate::text_serde::serde_words!(Durability);
+
+impl Durability {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Durable, Self::Ephemeral];
+
+    /// The word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Durable => "durable",
+            Self::Ephemeral => "ephemeral",
+        }
+    }
 }
 
 /// Which of two waiting deliveries goes first: the higher level, then the higher rank, then the older.
@@ -183,6 +204,8 @@ pub enum IfUnavailable {
     /// It is refused.
     Fail,
 }
+
+crate::text_serde::serde_words!(IfUnavailable);
 
 impl IfUnavailable {
     /// All of them, in the order of their frozen numbers.

@@ -21,7 +21,12 @@ pub enum Preset {
     Supervised,
 }
 
+crate::text_serde::serde_words!(Preset);
+
 impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Mesh, Self::Supervised];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -20,6 +20,8 @@ pub enum Status {
     Offline,
 }
 
+crate::text_serde::serde_words!(Status);
+
 impl Status {
     /// All of them, in the order of their frozen numbers.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Working, Self::Waiting, Self::Offline];

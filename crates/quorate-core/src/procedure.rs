@@ -19,6 +19,8 @@ pub enum ProcedureStatus {
     Failed,
 }
 
+crate::text_serde::serde_words!(ProcedureStatus);
+
 impl ProcedureStatus {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Running, Self::Done, Self::Failed];

@@ -23,6 +23,8 @@ pub enum Role {
     Observer,
 }
 
+crate::text_serde::serde_words!(Role);
+
 impl Role {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Coordinator, Self::Worker, Self::Specialist, Self::Observer];

@@ -22,6 +22,8 @@ pub enum SessionStatus {
     Failed,
 }
 
+crate::text_serde::serde_words!(SessionStatus);
+
 impl SessionStatus {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Active, Self::Paused, Self::Completed, Self::Failed];
@@ -72,6 +74,8 @@ pub enum AddKind {
     /// Anything else.
     Note,
 }
+
+crate::text_serde::serde_words!(AddKind);
 
 impl AddKind {
     /// All kinds.

@@ -56,7 +56,12 @@ pub enum OnDependencyFailure {
     Wait,
 }
 
+crate::text_serde::serde_words!(OnDependencyFailure);
+
 impl OnDependencyFailure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fail, Self::Skip, Self::Wait];
+
     /// The word on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -156,6 +156,8 @@ impl fmt::Display for TokenName {
     }
 }
 
+crate::text_serde::serde_text!(TokenName, { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}$" });
+
 impl FromStr for TokenName {
     type Err = Refused;
     fn from_str(text: &str) -> Result<Self, Refused> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::limits::{ID_BYTES_MAX, TOPIC_WORDS_MAX};
 use crate::refused::{Code, Refused};
+use crate::text_serde::serde_text;
 
 /// The name of a topic.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -140,6 +141,8 @@ macro_rules! text_form {
 
 text_form!(Topic);
 text_form!(Pattern);
+serde_text!(Topic, { "type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX });
+serde_text!(Pattern, { "type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX });
 
 #[cfg(test)]
 mod tests;

@@ -1,35 +1,22 @@
 //! Approvals as callers see them: proposing an action, deciding about it, reading. Here is the one place where an action
 //! becomes the canonical bytes that a decision is bound to, and where a modification becomes new ones.
 
-mod canonical;
 mod patch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_api::canonical;
+use quorate_api::canonical::document;
 use quorate_core::{
     Approval, ApprovalId, ApprovalState, Code, Commit, DecideApproval, Item, ItemKey, ItemKind, Op, OpResult,
     Payload, Receipt, Refused, RequestApproval, Verdict, Why,
 };
 use quorate_store::{Read, Rows, StoreError};
-use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::space::Space;
-
-/// The canonical bytes of an action: of `{"action": NAME, "payload": PAYLOAD}`, as RFC 8785 has it.
-///
-/// # Errors
-/// `INVALID` if the payload is no JSON of which only one meaning is possible.
-pub fn canonical_action(action: &str, payload: &[u8]) -> Result<Bytes, Refused> {
-    let payload = canonical::read("payload", payload)?;
-    Ok(document(action, payload))
-}
-
-fn document(action: &str, payload: Value) -> Bytes {
-    canonical::write(&json!({"action": action, "payload": payload})).into()
-}
 
 /// Refuses what claims to be the canonical bytes of an action and is not.
 pub(crate) fn check_document(action: Option<&str>, document: &Payload) -> Result<(), Refused> {

@@ -1,13 +1,10 @@
 //! What is declared to be JSON must be JSON. Behind the door payloads are opaque bytes.
 
-use quorate_core::limits::JSON_DEPTH_MAX;
-use quorate_core::{Code, Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
-use serde::de::IgnoredAny;
+use quorate_api::wellformed::json;
+use quorate_core::{Commit, CreateTasks, Message, Op, Payload, Policy, Refused};
 use serde_json::Value;
 
 use crate::approvals;
-
-mod path;
 
 /// Refuses a commit in which something is declared to be JSON and is not, and what only the door can see that the policy
 /// forbids: behind it nobody reads payloads.
@@ -71,78 +68,3 @@ fn actions(message: &Message, policy: &Policy) -> Result<(), Refused> {
     let lists = ACTIONS.iter().filter_map(|name| payload.get(*name)?.as_array());
     policy.check_actions(lists.map(Vec::len).max().unwrap_or(0))
 }
-
-/// Refuses what is not JSON, or nested deeper than anybody may read.
-pub(crate) fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
-    if let Some(at) = too_deep(bytes) {
-        return Err(Refused::new(
-            Code::LimitExceeded,
-            format!("the {what} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
-        )
-        .limit(JSON_DEPTH_MAX as u64)
-        .hint("flatten it, or send it with another content type"));
-    }
-    // First of all text: a reader that skips strings does not look at their bytes.
-    let parsed = std::str::from_utf8(bytes)
-        .map_err(|error| error.to_string())
-        .and_then(|text| serde_json::from_str::<IgnoredAny>(text).map_err(|error| error.to_string()));
-    match parsed {
-        Ok(_) => match half_a_letter(bytes) {
-            Some(at) => Err(Refused::new(
-                Code::Invalid,
-                format!("the {what} has half a letter at {}: an escape that is no text", path::of(bytes, at)),
-            )
-            .hint("an escape from \\ud800 to \\udbff needs one from \\udc00 to \\udfff behind it")),
-            None => Ok(()),
-        },
-        Err(error) => Err(Refused::new(Code::Invalid, format!("the {what} is not JSON: {error}"))
-            .hint("send JSON, or say with the content type what it is")),
-    }
-}
-
-/// Where a string of valid JSON holds one half of a surrogate pair without the other. Readers of most languages refuse the whole
-/// document for it, so one such text would keep everybody from reading a list that it stands in.
-fn half_a_letter(bytes: &[u8]) -> Option<usize> {
-    let unit = |at: usize| {
-        let digits = bytes.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
-        u16::from_str_radix(std::str::from_utf8(&digits[2..]).ok()?, 16).ok()
-    };
-    let mut at = 0;
-    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
-        at += found;
-        match unit(at) {
-            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
-            Some(0xd800..=0xdfff) => return Some(at),
-            Some(_) => at += 6,
-            // Another escape is two bytes long.
-            None => at += 2,
-        }
-    }
-    None
-}
-
-/// Where the nesting passes the limit. Looks at brackets outside strings only, so it needs no stack of its own.
-fn too_deep(bytes: &[u8]) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                if depth > JSON_DEPTH_MAX {
-                    return Some(at);
-                }
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests;

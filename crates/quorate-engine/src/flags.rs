@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use crate::check;
 use crate::error::Error;
 use crate::space::Space;
+use quorate_api::wellformed;
 
 /// Where a flag is. The words are the types of its entry, so that a list by state is a list by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,7 +240,7 @@ fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
     let invalid = |why: String| {
         Refused::new(Code::Invalid, why).hint("send a JSON object that says what happened and where")
     };
-    check::json("flag", about)?;
+    wellformed::json("flag", about)?;
     let flag: Box<RawValue> = serde_json::from_slice(about).map_err(|error| invalid(error.to_string()))?;
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(flag.get()).map_err(|_| invalid("a flag is a JSON object".into()))?;

@@ -33,6 +33,7 @@ mod reads;
 mod registry;
 mod request;
 mod rollback;
+mod seal;
 mod secrets;
 mod sessions;
 mod signs;
@@ -45,7 +46,7 @@ mod topics;
 mod watch;
 mod why;
 
-pub use approvals::{ApprovalPage, ApprovalView, canonical_action};
+pub use approvals::{ApprovalPage, ApprovalView};
 pub use audit::{Audited, Unsound};
 pub use consistency::{Check, Finding};
 pub use door::Options;

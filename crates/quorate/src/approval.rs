@@ -5,12 +5,13 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_api::canonical::action_document;
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 use quorate_core::{
     ActionDigest, AgentId, ApprovalId, Commit, DecideApproval, Op, OpResult, Principal, Priority,
     RequestApproval, TokenName, TokenRole, Verdict,
 };
-use quorate_engine::{Error, canonical_action};
+use quorate_engine::Error;
 use quorate_store::StoreError;
 use serde::Serialize;
 
@@ -85,7 +86,7 @@ impl ApprovalDraft {
     }
 
     fn op(self, link: &dyn Link) -> Result<Op, Error> {
-        let document = canonical_action(&self.action, &self.payload?)?;
+        let document = action_document(&self.action, &self.payload?)?;
         let then = |(to, action): (String, String)| Ok((AgentId::new(to)?, action));
         Ok(Op::RequestApproval(Box::new(RequestApproval {
             id: self.id.map(ApprovalId::new).transpose()?,

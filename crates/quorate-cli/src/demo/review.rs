@@ -6,7 +6,7 @@ use std::path::Path;
 use quorate::deliberation::Outcome;
 use quorate::{ActionDigest, Hub, ProcedureDraft};
 use quorate_agents::contracts::Half;
-use quorate_engine::canonical_action;
+use quorate_api::canonical::action_document;
 use serde_json::{Value, json};
 
 use super::contract::{Known, Which, review};
@@ -158,7 +158,7 @@ fn letter_is_wrong(approval: &Settled) -> Option<String> {
         Err(error) => return Some(format!("the letter cannot be read: {error}")),
     };
     let payload = json!({ "letter": letter, "write": file.file_name().map(|name| name.to_string_lossy()) });
-    let bytes = canonical_action(&approval.action, payload.to_string().as_bytes()).ok()?;
+    let bytes = action_document(&approval.action, payload.to_string().as_bytes()).ok()?;
     let approved = approval.approved_digest.as_ref().unwrap_or(&approval.digest);
     let same = ActionDigest::of(&bytes).to_string() == *approved;
     (!same).then(|| "the letter on disk is not the one that was approved".to_owned())

@@ -11,8 +11,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use quorate::deliberation::Outcome;
 use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hub, Running, Work};
+use quorate_api::canonical::action_document;
 use quorate_core::Code;
-use quorate_engine::canonical_action;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -118,7 +118,7 @@ impl Pending {
             .because(format!("{deliberation}: {why}"), confidence)
             .within(Duration::from_secs(u64::from(asked.timeout_hours) * 3600), "nothing is sent");
         let id = outbox.agent().request_approval(draft).await?;
-        let bytes = canonical_action(&asked.action, &serde_json::to_vec(&payload)?)?;
+        let bytes = action_document(&asked.action, &serde_json::to_vec(&payload)?)?;
         Ok(Some(Self {
             id,
             action: asked.action.clone(),

@@ -25,6 +25,8 @@ pub enum TaskStatus {
     Escalated,
 }
 
+crate::text_serde::serde_words!(TaskStatus);
+
 impl TaskStatus {
     /// All of them: first those of open tasks, then those of tasks that are over.
     pub const ALL: [Self; 10] = [

@@ -3,12 +3,13 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::canonical::action_document;
 use quorate_core::limits::{APPROVAL_MS_DEFAULT, APPROVAL_MS_MAX, APPROVAL_MS_MIN};
 use quorate_core::{
     ActionDigest, AgentId, Approval, ApprovalId, ApprovalState, Code, DecideApproval, Deed, Op, OpResult,
     Priority, Refused, RequestApproval, Seq, Verdict,
 };
-use quorate_engine::{ApprovalView, canonical_action};
+use quorate_engine::ApprovalView;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -120,7 +121,7 @@ struct ThenIn {
 impl RequestIn<'_> {
     pub(crate) fn read(self, sealing: &Sealing<'_>) -> Result<RequestApproval, Refused> {
         let payload = self.payload.map_or("null", RawValue::get);
-        let document = canonical_action(&self.action, payload.as_bytes())?;
+        let document = action_document(&self.action, payload.as_bytes())?;
         let then = |ThenIn { to, action }| Ok((AgentId::new(to)?, action));
         Ok(RequestApproval {
             id: self.id.map(ApprovalId::new).transpose()?,

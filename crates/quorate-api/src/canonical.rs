@@ -11,16 +11,34 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use bytes::Bytes;
 use quorate_core::limits::{JSON_DEPTH_MAX, NUMBER_MAX};
 use quorate_core::{Code, Refused};
 use serde::de::{Deserialize, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
-use crate::check;
+use crate::wellformed;
 
-/// Reads JSON of which only one meaning is possible.
-pub(super) fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
-    check::json(what, bytes)?;
+/// The canonical bytes of an action: of `{"action": NAME, "payload": PAYLOAD}`, as RFC 8785 has it.
+///
+/// # Errors
+/// `INVALID` if the payload is not JSON with one meaning.
+pub fn action_document(action: &str, payload: &[u8]) -> Result<Bytes, Refused> {
+    Ok(document(action, read("payload", payload)?))
+}
+
+/// The canonical bytes of an action whose payload is parsed already.
+#[must_use]
+pub fn document(action: &str, payload: Value) -> Bytes {
+    write(&json!({"action": action, "payload": payload})).into()
+}
+
+/// Parses JSON with one meaning.
+///
+/// # Errors
+/// `INVALID` if it has none, or several.
+pub fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
+    wellformed::json(what, bytes)?;
     let strict: Result<Strict, _> = serde_json::from_slice(bytes);
     strict.map(|strict| strict.0).map_err(|error| {
         Refused::new(Code::Invalid, format!("the {what} has no canonical form: {error}"))
@@ -29,7 +47,7 @@ pub(super) fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
 }
 
 /// The canonical bytes of a value.
-pub(super) fn write(value: &Value) -> Vec<u8> {
+pub fn write(value: &Value) -> Vec<u8> {
     let mut out = String::new();
     put(value, &mut out);
     out.into_bytes()

@@ -1,0 +1,36 @@
+//! Every JSON type of Quorate's public interface, once: requests, answers and operations, with their conversions from and
+//! to the core types. Server, client and library share them, so none of it is written twice. No I/O.
+//!
+//! A noun has one JSON form, the same in REST, WebSocket, events, state and `--json` output. Types whose names begin with
+//! `New` are requests; they are parsed strictly and borrow payloads from the body. The others are answers; unknown fields
+//! of a newer hub are ignored.
+
+pub mod agent;
+pub mod approval;
+pub mod budget;
+pub mod canonical;
+pub mod delivery;
+pub mod entry;
+pub mod fields;
+pub mod json;
+pub mod lock;
+pub mod message;
+pub mod op;
+pub mod payload;
+pub mod policy;
+pub mod priority;
+pub mod procedure;
+pub mod reading;
+pub mod result;
+pub mod rollback;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod session;
+pub mod strict;
+pub mod subscription;
+pub mod task;
+pub mod token;
+pub mod wellformed;
+
+pub use json::{Json, Raw};
+pub use reading::{Defaults, Reading, Seal};

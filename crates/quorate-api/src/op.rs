@@ -1,0 +1,414 @@
+//! Operations of a commit: an object whose `op` names the operation; its other fields are those of the call of its own.
+//!
+//! The table is complete in both directions: what can be parsed is described, and every operation that a client can commit
+//! is written the way it is parsed.
+
+use quorate_core::limits::OPS_MAX;
+use quorate_core::{
+    AgentId, Code, DeliveryId, ErasePayload, IdempotencyKey, MessageId, Op, Refused, Seq, SnapshotName,
+    TokenId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::agent::{AgentDescription, Heartbeat};
+use crate::approval::{Decision, NewApproval};
+use crate::budget::NewBudget;
+use crate::delivery::{AckDelivery, ExtendLease, List, NackDelivery, ack_many};
+use crate::entry::{EntryDeletion, NewEntry};
+use crate::fields::Fields;
+use crate::lock::{LockRelease, LockRequest, LocksRenewal};
+use crate::message::NewMessage;
+use crate::policy::NewPolicy;
+use crate::procedure::{NewProcedure, ProcedureStep};
+use crate::reading::{Reading, missing};
+use crate::rollback::{NewSnapshot, Rollback};
+use crate::session::{NewSession, SessionAddition, SessionChange, SessionVerb};
+use crate::subscription::{NewSubscription, subscribe};
+#[cfg(feature = "schema")]
+use crate::task::NewTask;
+use crate::task::{
+    self, TaskCancellation, TaskCompletion, TaskFailure, TaskGraph, TaskHeartbeat, TaskRelease,
+};
+use crate::token::NewToken;
+
+/// A commit: all of its operations take effect, or none.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Commit"))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Commit<'a> {
+    /// The operations, in order; later ones see the effects of earlier ones.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<schema::Operation>", length(min = 1, max = OPS_MAX)))]
+    pub ops: Vec<Fields<'a>>,
+    /// Like the header `Idempotency-Key`.
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// Like the header `Quorate-Epoch`.
+    pub epoch: Option<u64>,
+}
+
+const _: () = assert!(OPS_MAX > 0);
+
+/// A commit as a client sends it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitBody<'a> {
+    /// The operations, written by [`write`].
+    pub ops: Vec<Box<RawValue>>,
+    /// The key under which it can be repeated.
+    pub idempotency_key: &'a str,
+    /// The epoch of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+}
+
+macro_rules! only {
+    ($(#[$doc:meta])* $name:ident { $($field:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            $($field)*
+        }
+    };
+}
+
+only!(
+    /// A snapshot, by its name.
+    SnapshotRef {
+        /// The snapshot.
+        pub name: SnapshotName,
+    }
+);
+only!(
+    /// A token, by its id.
+    TokenRef {
+        /// The token.
+        pub token: TokenId,
+    }
+);
+only!(
+    /// A request, by its id.
+    RequestRef {
+        /// The request.
+        pub request: MessageId,
+    }
+);
+only!(
+    /// An agent, by its id.
+    AgentRef {
+        /// The agent; also as `id`.
+        #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
+        pub agent: Option<AgentId>,
+    }
+);
+only!(
+    /// A delivery, by its id.
+    DeliveryRef {
+        /// The delivery.
+        pub delivery_id: DeliveryId,
+    }
+);
+only!(
+    /// A part of the payload of a record.
+    PayloadRef {
+        /// The record.
+        pub seq: Seq,
+        /// The part, starting at 0.
+        #[serde(default)]
+        pub part: u32,
+    }
+);
+
+/// One operation: its name, how its fields are parsed, and their schema.
+struct Entry {
+    name: &'static str,
+    read: for<'a> fn(Fields<'a>, &Reading<'_>) -> Result<Op, Refused>,
+    #[cfg(feature = "schema")]
+    schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
+}
+
+macro_rules! op {
+    ($name:literal, $fields:ty, $read:expr) => {
+        Entry {
+            name: $name,
+            read: $read,
+            #[cfg(feature = "schema")]
+            schema: <$fields as schemars::JsonSchema>::json_schema,
+        }
+    };
+}
+
+/// All operations. One that has two forms has two entries: the second is for a list.
+const TABLE: &[Entry] = &[
+    op!("send", NewMessage<'_>, |fields, reading| {
+        Ok(Op::send(fields.read::<NewMessage<'_>>()?.read(reading)?))
+    }),
+    op!("ack", AckDelivery, |fields, _| Ok(Op::Ack(fields.read::<AckDelivery>()?.lease()))),
+    op!("ack", List<AckDelivery>, |fields, _| ack_many(fields.read()?)),
+    op!("nack", NackDelivery, |fields, _| Ok(fields.read::<NackDelivery>()?.read())),
+    op!("nack", List<NackDelivery>, |fields, _| Ok(single::<NackDelivery>(fields)?.read())),
+    op!("extend", ExtendLease, |fields, reading| Ok(fields.read::<ExtendLease>()?.read(reading))),
+    op!("extend", List<ExtendLease>, |fields, reading| Ok(single::<ExtendLease>(fields)?.read(reading))),
+    op!("put", NewEntry<'_>, |fields, reading| {
+        Ok(Op::Put(fields.read::<NewEntry<'_>>()?.read(reading, None)?))
+    }),
+    op!("delete", EntryDeletion, |fields, _| Ok(Op::Delete(fields.read::<EntryDeletion>()?.read(None)?))),
+    op!("redrive", DeliveryRef, |fields, _| {
+        Ok(Op::Redrive { delivery: fields.read::<DeliveryRef>()?.delivery_id })
+    }),
+    op!("purge", AgentRef, |fields, reading| {
+        Ok(Op::Purge { agent: reading.agent(fields.read::<AgentRef>()?.agent)? })
+    }),
+    op!("agent.register", AgentDescription, |fields, reading| {
+        Ok(Op::RegisterAgent(fields.read::<AgentDescription>()?.read(reading, None)?))
+    }),
+    op!("agent.remove", AgentRef, |fields, _| {
+        let agent = fields.read::<AgentRef>()?.agent.ok_or_else(|| missing("agent"))?;
+        Ok(Op::RemoveAgent { agent })
+    }),
+    op!("agent.heartbeat", Heartbeat, |fields, reading| {
+        let mut beat = fields.read::<Heartbeat>()?;
+        beat.agent = beat.agent.or_else(|| reading.agent.cloned());
+        Ok(Op::Heartbeat(beat.read(None)?))
+    }),
+    op!("task.create", NewTask<'_>, task::create),
+    op!("task.create", TaskGraph<'_>, task::create),
+    op!("task.heartbeat", TaskHeartbeat<'_>, |fields, reading| {
+        fields.read::<TaskHeartbeat<'_>>()?.read(reading, None)
+    }),
+    op!("task.complete", TaskCompletion<'_>, |fields, reading| {
+        fields.read::<TaskCompletion<'_>>()?.read(reading, None)
+    }),
+    op!("task.fail", TaskFailure<'_>, |fields, reading| fields
+        .read::<TaskFailure<'_>>()?
+        .read(reading, None)),
+    op!("task.release", TaskRelease, |fields, _| fields.read::<TaskRelease>()?.read(None)),
+    op!("task.cancel", TaskCancellation, |fields, _| fields.read::<TaskCancellation>()?.read(None)),
+    op!("lock.acquire", LockRequest, |fields, reading| {
+        Ok(Op::AcquireLocks(fields.read::<LockRequest>()?.without_wait()?.read(reading, None)?))
+    }),
+    op!("lock.renew", LocksRenewal, |fields, _| Ok(Op::RenewLocks(fields.read::<LocksRenewal>()?.read()?))),
+    op!("lock.release", LockRelease, |fields, _| Ok(Op::ReleaseLocks(fields.read::<LockRelease>()?.read()?))),
+    op!("session.open", NewSession<'_>, |fields, reading| {
+        Ok(Op::OpenSession(fields.read::<NewSession<'_>>()?.read(reading)?))
+    }),
+    op!("session.pause", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Pause)),
+    op!("session.resume", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Resume)),
+    op!("session.complete", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Complete)),
+    op!("session.fail", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Fail)),
+    op!("session.join", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Join)),
+    op!("session.leave", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Leave)),
+    op!("session.add", SessionAddition<'_>, |fields, reading| {
+        Ok(Op::AddToSession(fields.read::<SessionAddition<'_>>()?.read(reading, None)?))
+    }),
+    op!("rollback", Rollback, |fields, _| Ok(Op::Rollback(fields.read::<Rollback>()?.read()?))),
+    op!("snapshot.make", NewSnapshot, |fields, _| Ok(Op::MakeSnapshot(fields.read::<NewSnapshot>()?.into()))),
+    op!("snapshot.drop", SnapshotRef, |fields, _| {
+        Ok(Op::DropSnapshot { name: fields.read::<SnapshotRef>()?.name })
+    }),
+    op!("subscribe", NewSubscription, |fields, reading| Ok(Op::Subscribe(subscribe(
+        fields.read()?,
+        reading
+    )?))),
+    op!("unsubscribe", NewSubscription, |fields, reading| {
+        let (agent, pattern) = fields.read::<NewSubscription>()?.read(reading)?;
+        Ok(Op::Unsubscribe { agent, pattern })
+    }),
+    op!("token.create", NewToken, |fields, reading| create_token(fields.read()?, reading)),
+    op!("token.revoke", TokenRef, |fields, _| Ok(Op::RevokeToken {
+        token: fields.read::<TokenRef>()?.token
+    })),
+    op!("request.cancel", RequestRef, |fields, _| {
+        Ok(Op::CancelRequest { request: fields.read::<RequestRef>()?.request })
+    }),
+    op!("approval.request", NewApproval<'_>, |fields, reading| {
+        Ok(Op::RequestApproval(Box::new(fields.read::<NewApproval<'_>>()?.read(reading)?)))
+    }),
+    op!("approval.decide", Decision<'_>, |fields, reading| {
+        Ok(Op::DecideApproval(Box::new(fields.read::<Decision<'_>>()?.read(reading, None)?)))
+    }),
+    op!("procedure.start", NewProcedure<'_>, |fields, reading| {
+        Ok(Op::StartProcedure(fields.read::<NewProcedure<'_>>()?.read(reading)?))
+    }),
+    op!("procedure.step", ProcedureStep<'_>, |fields, reading| {
+        Ok(Op::StepProcedure(fields.read::<ProcedureStep<'_>>()?.read(reading, None)?))
+    }),
+    op!("budget.set", NewBudget, |fields, _| Ok(Op::SetBudget(fields.read::<NewBudget>()?.read(None)?))),
+    op!("policy.set", NewPolicy, |fields, _| Ok(Op::SetPolicy(fields.read::<NewPolicy>()?.read()))),
+    op!("payload.erase", PayloadRef, |fields, _| {
+        let PayloadRef { seq, part } = fields.read()?;
+        Ok(Op::Erase(ErasePayload { seq, part }))
+    }),
+];
+
+fn change(fields: Fields<'_>, reading: &Reading<'_>, verb: SessionVerb) -> Result<Op, Refused> {
+    Ok(Op::ChangeSession(fields.read::<SessionChange>()?.read(verb, reading, None)?))
+}
+
+/// A list of one: every operation has one result.
+fn single<'a, T: Deserialize<'a>>(fields: Fields<'a>) -> Result<T, Refused> {
+    match <[T; 1]>::try_from(fields.read::<List<T>>()?.deliveries) {
+        Ok([one]) => Ok(one),
+        Err(list) => Err(Refused::new(Code::Invalid, format!("deliveries has {} items", list.len()))
+            .hint("name one delivery in each nack or extend of a commit; an ack may name many")),
+    }
+}
+
+fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
+    let secrets = reading.secrets.ok_or_else(|| {
+        Refused::new(Code::Invalid, "token.create is not possible here")
+            .hint("create it with a call over HTTP")
+    })?;
+    if new.space.is_some() {
+        return Err(Refused::new(
+            Code::Invalid,
+            "space: a commit is in one space, and so is what it creates",
+        )
+        .hint("leave space out, or create the token with a call of its own"));
+    }
+    let secret = reading.seal.draw_secret();
+    let create = new.read(&secret)?;
+    secrets.borrow_mut().push(secret);
+    Ok(Op::CreateToken(create))
+}
+
+/// Parses an operation.
+///
+/// # Errors
+/// `INVALID` with the path of what is wrong.
+pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
+    let name = fields.take_text("op")?;
+    let is_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.has("deliveries");
+    match TABLE.iter().filter(|entry| entry.name == name).nth(usize::from(is_list)) {
+        Some(entry) => (entry.read)(fields, reading),
+        None => Err(Refused::new(Code::Invalid, format!("op: the operation {name:?} does not exist"))
+            .hint("see GET /v1/openapi.json for the operations of a commit")),
+    }
+}
+
+/// The names of all operations.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|entry| entry.name)
+}
+
+/// Writes an operation as a client sends it. `tasks` writes the fields of `task.create`, which need ids of their own.
+///
+/// # Errors
+/// `INVALID` for operations that only a hub commits, and for payloads that are not what their content type promises.
+pub fn write(
+    op: &Op,
+    tasks: impl FnOnce(&quorate_core::CreateTasks) -> Result<TaskGraph<'static>, Refused>,
+) -> Result<Box<RawValue>, Refused> {
+    match op {
+        Op::Send { message, .. } => named("send", &NewMessage::new(message)?),
+        Op::Ack(lease) => named("ack", &AckDelivery::from(lease)),
+        Op::AckMany(leases) => {
+            named("ack", &List { deliveries: leases.iter().map(AckDelivery::from).collect() })
+        }
+        Op::Nack(nack) => named("nack", &NackDelivery::from(nack)),
+        Op::Extend(extend) => named("extend", &ExtendLease::from(extend)),
+        Op::Put(put) => named("put", &NewEntry::new(put)?),
+        Op::Delete(delete) => named("delete", &EntryDeletion::from(delete)),
+        Op::Redrive { delivery } => named("redrive", &DeliveryRef { delivery_id: *delivery }),
+        Op::Purge { agent } => named("purge", &AgentRef { agent: Some(agent.clone()) }),
+        Op::RegisterAgent(agent) => named("agent.register", &AgentDescription::from(agent)),
+        Op::RemoveAgent { agent } => named("agent.remove", &AgentRef { agent: Some(agent.clone()) }),
+        Op::Heartbeat(beat) => named("agent.heartbeat", &Heartbeat::from(beat)),
+        Op::CreateTasks(create) => named("task.create", &tasks(create)?),
+        Op::HeartbeatTask(beat) => named("task.heartbeat", &TaskHeartbeat::new(beat)?),
+        Op::CompleteTask(done) => named("task.complete", &TaskCompletion::new(done)?),
+        Op::FailTask(fail) => named("task.fail", &TaskFailure::new(fail)?),
+        Op::ReleaseTask(lease) => named("task.release", &TaskRelease::from(lease)),
+        Op::CancelTask(cancel) => named("task.cancel", &TaskCancellation::from(cancel)),
+        Op::AcquireLocks(ask) => named("lock.acquire", &LockRequest::from(ask)),
+        Op::RenewLocks(renew) => named("lock.renew", &LocksRenewal::from(renew)),
+        Op::ReleaseLocks(locks) => named("lock.release", &LockRelease::new(locks)),
+        Op::OpenSession(open) => named("session.open", &NewSession::new(open)?),
+        Op::ChangeSession(change) => {
+            let (name, change) = SessionChange::new(change);
+            named(name, &change)
+        }
+        Op::AddToSession(add) => named("session.add", &SessionAddition::new(add)?),
+        Op::Rollback(rollback) => named("rollback", &Rollback::from(rollback)),
+        Op::MakeSnapshot(make) => named("snapshot.make", &NewSnapshot::from(make)),
+        Op::DropSnapshot { name } => named("snapshot.drop", &SnapshotRef { name: name.clone() }),
+        Op::Subscribe(subscribe) => {
+            named("subscribe", &NewSubscription::new(&subscribe.agent, &subscribe.pattern))
+        }
+        Op::Unsubscribe { agent, pattern } => named("unsubscribe", &NewSubscription::new(agent, pattern)),
+        Op::RevokeToken { token } => named("token.revoke", &TokenRef { token: *token }),
+        Op::CancelRequest { request } => named("request.cancel", &RequestRef { request: *request }),
+        Op::RequestApproval(ask) => named("approval.request", &NewApproval::new(ask)?),
+        Op::DecideApproval(decide) => named("approval.decide", &Decision::new(decide)?),
+        Op::StartProcedure(start) => named("procedure.start", &NewProcedure::new(start)?),
+        Op::StepProcedure(step) => named("procedure.step", &ProcedureStep::new(step)?),
+        Op::SetBudget(set) => named("budget.set", &NewBudget::from(set)),
+        Op::SetPolicy(policy) => named("policy.set", &NewPolicy::from(policy)),
+        Op::Erase(erase) => named("payload.erase", &PayloadRef { seq: erase.seq, part: erase.part }),
+        // The hub draws the secret of a token, and requests are calls of their own.
+        Op::CreateToken(_)
+        | Op::Request(_)
+        | Op::AwaitRequest { .. }
+        | Op::AwaitTask(_)
+        | Op::Claim { .. }
+        | Op::ClaimTasks(_)
+        | Op::Grant { .. }
+        | Op::Close { .. }
+        | Op::Resume { .. }
+        | Op::Inspect(_)
+        | Op::BringHistory(_)
+        | Op::Heard { .. }
+        | Op::Sweep => {
+            Err(Refused::new(Code::Invalid, "this operation is not part of a commit over the network")
+                .hint("use the call of its own"))
+        }
+    }
+}
+
+/// An operation with its name.
+#[derive(Serialize)]
+struct Named<'a, T> {
+    op: &'static str,
+    #[serde(flatten)]
+    fields: &'a T,
+}
+
+fn named<T: Serialize>(op: &'static str, fields: &T) -> Result<Box<RawValue>, Refused> {
+    serde_json::value::to_raw_value(&Named { op, fields })
+        .map_err(|error| Refused::new(Code::Invalid, format!("the operation {op} has no JSON form: {error}")))
+}
+
+#[cfg(feature = "schema")]
+mod schema {
+    use std::borrow::Cow;
+
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+    use serde_json::{Value, json};
+
+    use super::{Entry, TABLE};
+
+    /// One operation of a commit.
+    pub(super) struct Operation;
+
+    impl JsonSchema for Operation {
+        fn schema_name() -> Cow<'static, str> {
+            "Operation".into()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            let one = |entry: &Entry| -> Value {
+                let mut schema = (entry.schema)(generator).to_value();
+                schema["properties"]["op"] = json!({"const": entry.name});
+                let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+                required.push("op".into());
+                schema["required"] = required.into();
+                schema["title"] = entry.name.into();
+                schema
+            };
+            let all: Vec<Value> = TABLE.iter().map(one).collect();
+            json_schema!({"oneOf": all})
+        }
+    }
+}

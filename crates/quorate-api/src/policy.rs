@@ -1,0 +1,164 @@
+//! The policy of a space, and its violations.
+
+#[cfg(feature = "schema")]
+use quorate_core::limits::{OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
+use quorate_core::{InForce, Policy as CorePolicy, Preset, Seq, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A policy to set: a preset, and what differs from it.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewPolicy {
+    /// `mesh`: every agent may message every agent. `supervised`: agents may message coordinators only.
+    pub preset: Preset,
+    /// Bytes of a payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = PAYLOAD_BYTES_MAX)))]
+    pub payload_bytes_max: Option<u32>,
+    /// Characters of a rationale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = REASON_CHARS_MAX)))]
+    pub rationale_chars_max: Option<u32>,
+    /// Actions that a message may list in its payload; `null` for no limit.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
+    pub actions_max: Option<Option<u32>>,
+    /// Broadcasts that each agent may send per minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broadcasts_per_minute: Option<u32>,
+    /// Whether messages must be JSON, and responses name what they answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<bool>,
+    /// Whether a response must state its confidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<bool>,
+    /// Whether a response must state its rationale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rationale: Option<bool>,
+    /// Open tasks in the space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = OPEN_TASKS_MAX)))]
+    pub open_tasks_max: Option<u32>,
+}
+
+/// Distinguishes `null` from a field that is left out.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl NewPolicy {
+    /// The operation.
+    #[must_use]
+    pub fn read(self) -> CorePolicy {
+        let base = match self.preset {
+            Preset::Mesh => CorePolicy::mesh(),
+            Preset::Supervised => CorePolicy::supervised(),
+        };
+        CorePolicy {
+            preset: base.preset,
+            payload_bytes_max: self.payload_bytes_max.unwrap_or(base.payload_bytes_max),
+            rationale_chars_max: self.rationale_chars_max.unwrap_or(base.rationale_chars_max),
+            actions_max: self.actions_max.unwrap_or(base.actions_max),
+            broadcasts_per_minute: self.broadcasts_per_minute.unwrap_or(base.broadcasts_per_minute),
+            structured: self.structured.unwrap_or(base.structured),
+            confidence: self.confidence.unwrap_or(base.confidence),
+            rationale: self.rationale.unwrap_or(base.rationale),
+            open_tasks_max: self.open_tasks_max.unwrap_or(base.open_tasks_max),
+        }
+    }
+}
+
+impl From<&CorePolicy> for NewPolicy {
+    fn from(policy: &CorePolicy) -> Self {
+        Self {
+            preset: policy.preset,
+            payload_bytes_max: Some(policy.payload_bytes_max),
+            rationale_chars_max: Some(policy.rationale_chars_max),
+            actions_max: Some(policy.actions_max),
+            broadcasts_per_minute: Some(policy.broadcasts_per_minute),
+            structured: Some(policy.structured),
+            confidence: Some(policy.confidence),
+            rationale: Some(policy.rationale),
+            open_tasks_max: Some(policy.open_tasks_max),
+        }
+    }
+}
+
+/// The policy of a space.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// Who may message whom.
+    pub preset: Preset,
+    /// Bytes of a payload.
+    pub payload_bytes_max: u32,
+    /// Characters of a rationale.
+    pub rationale_chars_max: u32,
+    /// Actions that a message may list in its payload; `null` for no limit.
+    pub actions_max: Option<u32>,
+    /// Broadcasts that each agent may send per minute.
+    pub broadcasts_per_minute: u32,
+    /// Whether messages must be JSON, and responses name what they answer.
+    pub structured: bool,
+    /// Whether a response must state its confidence.
+    pub confidence: bool,
+    /// Whether a response must state its rationale.
+    pub rationale: bool,
+    /// Open tasks in the space.
+    pub open_tasks_max: u32,
+    /// The record that put the space under supervision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supervised_since: Option<Seq>,
+}
+
+impl From<&InForce> for Policy {
+    fn from(policy: &InForce) -> Self {
+        let rules = &policy.rules;
+        Self {
+            preset: rules.preset,
+            payload_bytes_max: rules.payload_bytes_max,
+            rationale_chars_max: rules.rationale_chars_max,
+            actions_max: rules.actions_max,
+            broadcasts_per_minute: rules.broadcasts_per_minute,
+            structured: rules.structured,
+            confidence: rules.confidence,
+            rationale: rules.rationale,
+            open_tasks_max: rules.open_tasks_max,
+            supervised_since: (rules.preset == Preset::Supervised).then_some(policy.supervised_since),
+        }
+    }
+}
+
+impl From<Policy> for CorePolicy {
+    fn from(policy: Policy) -> Self {
+        Self {
+            preset: policy.preset,
+            payload_bytes_max: policy.payload_bytes_max,
+            rationale_chars_max: policy.rationale_chars_max,
+            actions_max: policy.actions_max,
+            broadcasts_per_minute: policy.broadcasts_per_minute,
+            structured: policy.structured,
+            confidence: policy.confidence,
+            rationale: policy.rationale,
+            open_tasks_max: policy.open_tasks_max,
+        }
+    }
+}
+
+/// A violation of the policy: which rule, who and where, never the content.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Violation {
+    /// The rule.
+    pub rule: String,
+    /// The principal.
+    pub principal: String,
+    /// The place in the request.
+    pub place: String,
+    /// The error code of the refusal.
+    pub code: String,
+    /// When.
+    pub at: Timestamp,
+}

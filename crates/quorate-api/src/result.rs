@@ -1,0 +1,284 @@
+//! Results of operations.
+
+use quorate_core::{
+    ActionDigest, ApprovalId, ApprovalState, DeliveryId, DeliveryNo, Epoch, Eras, Locked, MessageId, Op,
+    OpResult, ProcedureId, Receipt, Seq, SessionId, Timestamp, Token, Version,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::lock::Fence;
+
+/// The record of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Changed {
+    /// `null` if nothing durable changed.
+    pub seq: Option<Seq>,
+}
+
+impl From<&Receipt> for Changed {
+    fn from(receipt: &Receipt) -> Self {
+        Self { seq: receipt.happened_in() }
+    }
+}
+
+/// A message that was accepted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SentMessage {
+    /// Its id.
+    pub id: String,
+    /// The record; `null` for an ephemeral message.
+    pub seq: Option<Seq>,
+    /// Its deliveries; none if it went straight to a caller that waits for it.
+    pub deliveries: Vec<DeliveryId>,
+    /// Of a response: whether the request had ended before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<bool>,
+}
+
+/// A conduct flag that is on disk. Nothing else is disclosed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FlagReceived {
+    /// Always true.
+    pub received: bool,
+}
+
+/// Whether nothing of a commit is public.
+#[must_use]
+pub fn is_private(receipt: &Receipt) -> bool {
+    !receipt.results.is_empty() && receipt.results.iter().all(|result| *result == OpResult::Received)
+}
+
+/// The result of one operation. The operation says which form it has.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged, rename_all_fields = "camelCase")]
+#[allow(missing_docs, reason = "the fields are those of the calls of their own")]
+pub enum OperationResult {
+    Sent(SentMessage),
+    Flag(FlagReceived),
+    ApprovalRequested { id: ApprovalId, digest: ActionDigest, expires_at: Timestamp },
+    ApprovalDecided { seq: Seq, state: String, digest: ActionDigest },
+    TaskAccepted { seq: Seq, accepted_token: Token },
+    Locked { ttl_ms: u64, locks: Vec<Fence> },
+    RolledBack { to: Seq, written: u32, deleted: u32 },
+    ProcedureStarted { id: ProcedureId, version: Version },
+    Created { id: String },
+    Registered { epoch: Epoch },
+    Counted { count: u32 },
+    Version { version: Version },
+    Added { n: u64 },
+    Subscribed { since: Seq },
+    Record { seq: Seq },
+    Done {},
+}
+
+impl OperationResult {
+    /// A result as it is shown.
+    #[must_use]
+    pub fn new(eras: &Eras, result: &OpResult) -> Self {
+        match result {
+            OpResult::Registered { epoch } => Self::Registered { epoch: *epoch },
+            OpResult::Sent { id, first, count } | OpResult::Requested { id, first, count, .. } => {
+                Self::Sent(sent(*id, deliveries(eras, *first, *count), None))
+            }
+            OpResult::Replied { id, late } => Self::Sent(sent(*id, Vec::new(), Some(*late))),
+            OpResult::Received => Self::Flag(FlagReceived { received: true }),
+            OpResult::Acked { seq } | OpResult::SnapshotMade { seq } => Self::Record { seq: *seq },
+            OpResult::Purged { count } | OpResult::TasksCreated { count, .. } => {
+                Self::Counted { count: *count }
+            }
+            OpResult::Written { version } | OpResult::ProcedureStepped { version } => {
+                Self::Version { version: *version }
+            }
+            OpResult::SessionOpened { id } => Self::Created { id: id.to_string() },
+            OpResult::SessionAdded { n } => Self::Added { n: *n },
+            OpResult::TaskAccepted { seq, token } => Self::TaskAccepted { seq: *seq, accepted_token: *token },
+            OpResult::RolledBack { to, written, deleted } => {
+                Self::RolledBack { to: *to, written: *written, deleted: *deleted }
+            }
+            OpResult::Locked(locked) => {
+                Self::Locked { ttl_ms: locked.ttl_ms, locks: locked.locks.iter().map(Into::into).collect() }
+            }
+            OpResult::Subscribed { since, .. } => Self::Subscribed { since: *since },
+            OpResult::ApprovalRequested { id, digest, expires_at } => {
+                Self::ApprovalRequested { id: id.clone(), digest: *digest, expires_at: *expires_at }
+            }
+            OpResult::ApprovalDecided { seq, state, digest } => {
+                Self::ApprovalDecided { seq: *seq, state: (*state).to_owned(), digest: *digest }
+            }
+            OpResult::ProcedureStarted { id } => {
+                Self::ProcedureStarted { id: id.clone(), version: Version(1) }
+            }
+            OpResult::TokenCreated { id, .. } => Self::Created { id: id.to_string() },
+            OpResult::Done
+            | OpResult::Claimed(_)
+            | OpResult::InLine
+            | OpResult::TasksClaimed(_)
+            | OpResult::AckedMany { .. }
+            | OpResult::Inspected(_) => Self::Done {},
+        }
+    }
+}
+
+fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentMessage {
+    SentMessage { id: id.to_string(), seq: Some(id.seq), deliveries, late }
+}
+
+/// The ids of consecutive deliveries.
+#[must_use]
+pub fn deliveries(eras: &Eras, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
+    (first.0..).take(count as usize).map(|number| eras.delivery_id(DeliveryNo(number))).collect()
+}
+
+/// Parses the result of an operation, as a client receives it.
+///
+/// # Errors
+/// What is missing or unknown: the hub is of another release.
+pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
+    Ok(match op {
+        Op::RegisterAgent(_) => of(raw, |Registered { epoch }| OpResult::Registered { epoch })?,
+        Op::Send { .. } | Op::Request(_) => read_sent(raw)?,
+        Op::Ack(_) => of(raw, |Record { seq }| OpResult::Acked { seq })?,
+        Op::MakeSnapshot(_) => of(raw, |Record { seq }| OpResult::SnapshotMade { seq })?,
+        Op::Put(_) | Op::Delete(_) => of(raw, |Versioned { version }| OpResult::Written { version })?,
+        Op::StepProcedure(_) => of(raw, |Versioned { version }| OpResult::ProcedureStepped { version })?,
+        Op::Purge { .. } => of(raw, |Counted { count }| OpResult::Purged { count })?,
+        // The ids of new tasks are derived from those in the request, see the client.
+        Op::CreateTasks(_) => of(raw, |Counted { count }| OpResult::TasksCreated {
+            generation: quorate_core::Generation(0),
+            seq: Seq(0),
+            first: 0,
+            count,
+        })?,
+        Op::OpenSession(_) => of(raw, |Id::<SessionId> { id }| OpResult::SessionOpened { id })?,
+        Op::StartProcedure(_) => of(raw, |Id::<ProcedureId> { id }| OpResult::ProcedureStarted { id })?,
+        Op::AddToSession(_) => of(raw, |Added { n }| OpResult::SessionAdded { n })?,
+        Op::RequestApproval(_) => of(raw, |Requested { id, digest, expires_at }| {
+            OpResult::ApprovalRequested { id, digest, expires_at }
+        })?,
+        Op::DecideApproval(_) => read_decided(raw)?,
+        Op::AcquireLocks(_) => of(raw, |Locks { ttl_ms, locks }| {
+            OpResult::Locked(Locked { ttl_ms, locks: locks.into_iter().map(Into::into).collect() })
+        })?,
+        Op::Rollback(_) => {
+            of(raw, |RolledBack { to, written, deleted }| OpResult::RolledBack { to, written, deleted })?
+        }
+        Op::Subscribe(_) => of(raw, |Since { since }| OpResult::Subscribed { since, wanted: None })?,
+        Op::CompleteTask(_) | Op::FailTask(_) => {
+            let Accepted { seq, accepted_token } = serde_json::from_str(raw)?;
+            match (seq, accepted_token) {
+                (Some(seq), Some(token)) => OpResult::TaskAccepted { seq, token },
+                _ => OpResult::Done,
+            }
+        }
+        Op::AckMany(_) => OpResult::AckedMany { earlier: Vec::new() },
+        Op::Nack(_)
+        | Op::Extend(_)
+        | Op::Redrive { .. }
+        | Op::RemoveAgent { .. }
+        | Op::Heartbeat(_)
+        | Op::HeartbeatTask(_)
+        | Op::ReleaseTask(_)
+        | Op::CancelTask(_)
+        | Op::RenewLocks(_)
+        | Op::ReleaseLocks(_)
+        | Op::ChangeSession(_)
+        | Op::DropSnapshot { .. }
+        | Op::Unsubscribe { .. }
+        | Op::RevokeToken { .. }
+        | Op::CancelRequest { .. }
+        | Op::SetBudget(_)
+        | Op::SetPolicy(_)
+        | Op::Erase(_) => OpResult::Done,
+        // `crate::op::write` writes none of these.
+        Op::CreateToken(_)
+        | Op::AwaitRequest { .. }
+        | Op::AwaitTask(_)
+        | Op::Claim { .. }
+        | Op::ClaimTasks(_)
+        | Op::Grant { .. }
+        | Op::Close { .. }
+        | Op::Resume { .. }
+        | Op::Inspect(_)
+        | Op::BringHistory(_)
+        | Op::Heard { .. }
+        | Op::Sweep => {
+            return Err(serde::de::Error::custom("a result of an operation that no client commits"));
+        }
+    })
+}
+
+fn of<'a, T: Deserialize<'a>>(
+    raw: &'a str,
+    result: impl FnOnce(T) -> OpResult,
+) -> Result<OpResult, serde_json::Error> {
+    serde_json::from_str(raw).map(result)
+}
+
+fn read_sent(raw: &str) -> Result<OpResult, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Sent {
+        received: Option<bool>,
+        id: Option<MessageId>,
+        #[serde(default)]
+        deliveries: Vec<DeliveryId>,
+        late: Option<bool>,
+    }
+    let Sent { received, id, deliveries, late } = serde_json::from_str(raw)?;
+    match (received, id, late) {
+        (Some(true), ..) => Ok(OpResult::Received),
+        (_, Some(id), Some(late)) => Ok(OpResult::Replied { id, late }),
+        (_, Some(id), None) => {
+            let first = deliveries.first().map_or(DeliveryNo(0), |first| first.number);
+            Ok(OpResult::Sent { id, first, count: deliveries.len() as u32 })
+        }
+        (_, None, _) => Err(serde::de::Error::missing_field("id")),
+    }
+}
+
+fn read_decided(raw: &str) -> Result<OpResult, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Decided {
+        seq: Seq,
+        state: String,
+        digest: ActionDigest,
+    }
+    let Decided { seq, state, digest } = serde_json::from_str(raw)?;
+    let known = ApprovalState::WORDS.into_iter().find(|known| *known == state);
+    let state = known.ok_or_else(|| serde::de::Error::unknown_variant(&state, &ApprovalState::WORDS))?;
+    Ok(OpResult::ApprovalDecided { seq, state, digest })
+}
+
+/// Forms of results, to be parsed.
+macro_rules! forms {
+    ($($name:ident { $($field:ident: $kind:ty),* })*) => {
+        $(
+            #[derive(Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            struct $name {
+                $($field: $kind,)*
+            }
+        )*
+    };
+}
+
+forms! {
+    Registered { epoch: Epoch }
+    Record { seq: Seq }
+    Versioned { version: Version }
+    Counted { count: u32 }
+    Added { n: u64 }
+    Since { since: Seq }
+    Requested { id: ApprovalId, digest: ActionDigest, expires_at: Timestamp }
+    Locks { ttl_ms: u64, locks: Vec<Fence> }
+    RolledBack { to: Seq, written: u32, deleted: u32 }
+    Accepted { seq: Option<Seq>, accepted_token: Option<Token> }
+}
+
+#[derive(Deserialize)]
+struct Id<T> {
+    id: T,
+}

@@ -1,0 +1,30 @@
+//! Seals payloads of requests with salts of the hub.
+
+use bytes::Bytes;
+use quorate_api::Seal;
+use quorate_core::{Payload, Secret};
+
+use crate::flagged::{is_flag_word, is_marked};
+use crate::space::Space;
+
+impl Seal for Space {
+    fn seal(&self, bytes: Bytes) -> Payload {
+        Self::seal(self, bytes)
+    }
+
+    fn seal_message(&self, action: &str, metadata: Option<&str>, bytes: Bytes) -> Payload {
+        let is_flag = is_flag_word(action) || metadata.is_some_and(|text| is_marked(text.as_bytes()));
+        match is_flag {
+            true => self.seal_private(bytes),
+            false => Self::seal(self, bytes),
+        }
+    }
+
+    fn salt(&self) -> [u8; 16] {
+        Self::salt(self)
+    }
+
+    fn draw_secret(&self) -> Secret {
+        Self::draw_secret(self)
+    }
+}
