@@ -124,7 +124,7 @@ impl From<&Extend> for ExtendLease {
 /// A list of one kind of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "{T}s"))]
+#[cfg_attr(feature = "schema", schemars(rename = "{T}List"))]
 #[serde(deny_unknown_fields)]
 pub struct List<T> {
     /// At least one.

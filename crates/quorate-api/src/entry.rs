@@ -148,3 +148,29 @@ pub struct EntryVersion {
     /// The version.
     pub version: Version,
 }
+
+/// An entry that was written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WrittenEntry {
+    /// Its key.
+    pub key: Key,
+    /// Its version.
+    pub version: Option<Version>,
+    /// The record.
+    pub seq: Option<Seq>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An entry that was deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeletedEntry {
+    /// Its key.
+    pub key: Key,
+    /// The version of the deletion.
+    pub version: Option<Version>,
+    /// The record.
+    pub seq: Option<Seq>,
+}

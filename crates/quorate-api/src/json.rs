@@ -59,6 +59,12 @@ impl Json<'_> {
     }
 }
 
+impl<'a> From<&'a RawValue> for Json<'a> {
+    fn from(raw: &'a RawValue) -> Self {
+        Self(Cow::Borrowed(raw))
+    }
+}
+
 impl From<Box<RawValue>> for Json<'_> {
     fn from(raw: Box<RawValue>) -> Self {
         Self(Cow::Owned(raw))

@@ -3,6 +3,8 @@
 //! The table is complete in both directions: what can be parsed is described, and every operation that a client can commit
 //! is written the way it is parsed.
 
+use std::sync::PoisonError;
+
 use quorate_core::limits::OPS_MAX;
 use quorate_core::{
     AgentId, Code, DeliveryId, ErasePayload, IdempotencyKey, MessageId, Op, Refused, Seq, SnapshotName,
@@ -270,7 +272,7 @@ fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
     }
     let secret = reading.seal.draw_secret();
     let create = new.read(&secret)?;
-    secrets.borrow_mut().push(secret);
+    secrets.lock().unwrap_or_else(PoisonError::into_inner).push(secret);
     Ok(Op::CreateToken(create))
 }
 

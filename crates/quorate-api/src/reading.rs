@@ -1,7 +1,7 @@
 //! What reading a request needs besides its JSON.
 
-use std::cell::RefCell;
 use std::fmt::Display;
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use quorate_core::{AgentId, Code, Payload, Refused, Secret};
@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::payload;
 
 /// Seals payloads on their way into the log: a hub does with fresh salts, a client not at all.
-pub trait Seal {
+pub trait Seal: Sync {
     /// Seals a payload.
     fn seal(&self, bytes: Bytes) -> Payload;
 
@@ -45,7 +45,7 @@ pub struct Reading<'a> {
     /// Seals payloads.
     pub seal: &'a dyn Seal,
     /// Takes the secrets of new tokens, where they can be shown.
-    pub secrets: Option<&'a RefCell<Vec<Secret>>>,
+    pub secrets: Option<&'a Mutex<Vec<Secret>>>,
 }
 
 impl Reading<'_> {
@@ -55,6 +55,20 @@ impl Reading<'_> {
     /// `INVALID` if it is not what its content type promises.
     pub fn payload(&self, json: Option<&Json<'_>>, content_type: Option<&str>) -> Result<Payload, Refused> {
         Ok(self.seal.seal(self.bytes(json, content_type)?))
+    }
+
+    /// The payload of a message, whose action and metadata can mark it as a conduct flag.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not what its content type promises.
+    pub fn message_payload(
+        &self,
+        action: &str,
+        metadata: Option<&str>,
+        json: Option<&Json<'_>>,
+        content_type: Option<&str>,
+    ) -> Result<Payload, Refused> {
+        Ok(self.seal.seal_message(action, metadata, self.bytes(json, content_type)?))
     }
 
     /// A payload that may be left out and is JSON.

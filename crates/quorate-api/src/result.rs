@@ -2,7 +2,7 @@
 
 use quorate_core::{
     ActionDigest, ApprovalId, ApprovalState, DeliveryId, DeliveryNo, Epoch, Eras, Locked, MessageId, Op,
-    OpResult, ProcedureId, Receipt, Seq, SessionId, Timestamp, Token, Version,
+    OpResult, ProcedureId, Receipt, Seq, SessionId, TaskId, Timestamp, Token, TokenId, Version,
 };
 use serde::{Deserialize, Serialize};
 
@@ -65,8 +65,10 @@ pub enum OperationResult {
     Locked { ttl_ms: u64, locks: Vec<Fence> },
     RolledBack { to: Seq, written: u32, deleted: u32 },
     ProcedureStarted { id: ProcedureId, version: Version },
+    TokenCreated { id: TokenId, token: Option<String> },
     Created { id: String },
     Registered { epoch: Epoch },
+    TasksCreated { count: u32, tasks: Vec<TaskRef> },
     Counted { count: u32 },
     Version { version: Version },
     Added { n: u64 },
@@ -123,6 +125,24 @@ impl OperationResult {
     }
 }
 
+/// A task, by its id.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TaskRef {
+    /// The task.
+    pub id: TaskId,
+}
+
+/// The receipt of a commit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Receipt"))]
+pub struct CommitReceipt {
+    /// Its record; `null` if nothing durable changed.
+    pub seq: Option<Seq>,
+    /// One for each operation, in order.
+    pub results: Vec<OperationResult>,
+}
+
 fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentMessage {
     SentMessage { id: id.to_string(), seq: Some(id.seq), deliveries, late }
 }
@@ -175,6 +195,13 @@ pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
             }
         }
         Op::AckMany(_) => OpResult::AckedMany { earlier: Vec::new() },
+        other => read_nothing(other)?,
+    })
+}
+
+/// Operations whose result says nothing.
+fn read_nothing(op: &Op) -> Result<OpResult, serde_json::Error> {
+    match op {
         Op::Nack(_)
         | Op::Extend(_)
         | Op::Redrive { .. }
@@ -192,23 +219,10 @@ pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
         | Op::CancelRequest { .. }
         | Op::SetBudget(_)
         | Op::SetPolicy(_)
-        | Op::Erase(_) => OpResult::Done,
-        // `crate::op::write` writes none of these.
-        Op::CreateToken(_)
-        | Op::AwaitRequest { .. }
-        | Op::AwaitTask(_)
-        | Op::Claim { .. }
-        | Op::ClaimTasks(_)
-        | Op::Grant { .. }
-        | Op::Close { .. }
-        | Op::Resume { .. }
-        | Op::Inspect(_)
-        | Op::BringHistory(_)
-        | Op::Heard { .. }
-        | Op::Sweep => {
-            return Err(serde::de::Error::custom("a result of an operation that no client commits"));
-        }
-    })
+        | Op::Erase(_) => Ok(OpResult::Done),
+        // The others are read above, or no client commits them.
+        _ => Err(serde::de::Error::custom("a result of an operation that no client commits")),
+    }
 }
 
 fn of<'a, T: Deserialize<'a>>(

@@ -280,3 +280,104 @@ pub struct SessionAdded {
     /// The record.
     pub seq: Option<Seq>,
 }
+
+/// A line of the timeline of a session.
+#[derive(Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimelineLine {
+    /// The record, when, and by whom.
+    #[serde(flatten)]
+    pub record: TimelineRecord,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: TimelineEvent,
+}
+
+deserialize_in_two_passes!(TimelineLine { record, what });
+
+/// The record of a line of a timeline.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimelineRecord {
+    /// The record.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// The principal.
+    pub by: String,
+}
+
+/// What happened in a session. `kind` tells the forms apart.
+#[derive(Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum TimelineEvent {
+    /// A message.
+    Message(TimelineMessage),
+    /// A change of the session.
+    Changed(TimelineChange),
+    /// An addition.
+    Added(TimelineAddition),
+}
+
+/// A message of a session.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub struct TimelineMessage {
+    /// `message`.
+    pub kind: String,
+    /// The message.
+    pub message: Box<crate::message::Message>,
+}
+
+/// A change of a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub struct TimelineChange {
+    /// `changed`.
+    pub kind: String,
+    /// What changed.
+    pub verb: String,
+    /// The agent that joined or left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The state of the session since.
+    pub status: SessionStatus,
+    /// Why.
+    pub reason: String,
+}
+
+/// An addition to a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub struct TimelineAddition {
+    /// `decision`, `artifact`, `finding`, `blocker` or `note`.
+    pub kind: AddKind,
+    /// Its number among those of its kind, starting at 1.
+    pub n: u64,
+    /// As it was sent.
+    pub body: Raw,
+    /// The media type of the body, unless it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Why.
+    pub rationale: String,
+}
+
+impl<'de> Deserialize<'de> for TimelineEvent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Kind {
+            kind: String,
+        }
+        let raw = <&'de serde_json::value::RawValue>::deserialize(deserializer)?;
+        let Kind { kind } = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        let event = match kind.as_str() {
+            "message" => serde_json::from_str(raw.get()).map(Self::Message),
+            "changed" => serde_json::from_str(raw.get()).map(Self::Changed),
+            _ => serde_json::from_str(raw.get()).map(Self::Added),
+        };
+        event.map_err(serde::de::Error::custom)
+    }
+}

@@ -34,8 +34,7 @@ impl FromStr for Timestamp {
             Refused::new(Code::Invalid, format!("{text:?} is not an RFC 3339 time"))
                 .hint("write it as in 2026-01-31T09:30:00.000Z")
         };
-        let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
-        u64::try_from(time.as_millisecond()).map(Self).map_err(|_| wrong())
+        parse_rfc3339(text.as_bytes()).map(Self).ok_or_else(wrong)
     }
 }
 
@@ -94,6 +93,66 @@ fn date(day: u64) -> (u64, u64, u64) {
     (year + era * 400 + later, month, day)
 }
 
+/// Milliseconds since 1970 of an RFC 3339 time with any offset; digits beyond milliseconds are dropped.
+fn parse_rfc3339(text: &[u8]) -> Option<u64> {
+    let number = |from: usize, to: usize| -> Option<i64> {
+        let digits = text.get(from..to)?;
+        digits
+            .iter()
+            .try_fold(0, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + i64::from(digit - b'0')))
+    };
+    let is = |at: usize, marks: &[u8]| text.get(at).is_some_and(|byte| marks.contains(byte));
+    if !(is(4, b"-") && is(7, b"-") && is(10, b"Tt ") && is(13, b":") && is(16, b":")) {
+        return None;
+    }
+    let [year, month, day] = [number(0, 4)?, number(5, 7)?, number(8, 10)?];
+    let [hour, minute, second] = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
+    // A leap second counts as the one before it.
+    let second = if second == 60 { 59 } else { second };
+    let mut at = 19;
+    let mut ms = 0;
+    if is(at, b".") {
+        let digits = text[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits == 0 {
+            return None;
+        }
+        let kept = digits.min(3);
+        ms = number(at + 1, at + 1 + kept)? * 10_i64.pow(3 - kept as u32);
+        at += 1 + digits;
+    }
+    let offset = match (text.get(at)?, text.len() - at) {
+        (b'Z' | b'z', 1) => 0,
+        (sign @ (b'+' | b'-'), 6) if is(at + 3, b":") => {
+            let [hours, minutes] = [number(at + 1, at + 3)?, number(at + 4, at + 6)?];
+            if hours > 23 || minutes > 59 {
+                return None;
+            }
+            (hours * 60 + minutes) * if *sign == b'+' { 60 } else { -60 }
+        }
+        _ => return None,
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=days).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset;
+    u64::try_from(seconds * 1_000 + ms).ok()
+}
+
+/// The inverse of [`date`].
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
 /// A reading of the monotonic clock, in milliseconds since an arbitrary start. Leases are measured with it, so that a
 /// jump of the wall clock neither ends nor prolongs one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -127,26 +186,64 @@ impl Now {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::Timestamp;
+
+    fn parse(text: &str) -> Option<u64> {
+        text.parse::<Timestamp>().ok().map(|time| time.0)
+    }
 
     // Fails under: a leap year that is none, a month that is too long.
     #[test]
-    fn every_day_is_written_as_calendars_have_it() {
+    fn every_day_is_written_and_parsed_as_calendars_have_it() {
         for day in (0..60_000_u64).chain((60_000..2_932_897).step_by(97)) {
             let ms = day * 86_400_000 + day * 7_919 % 86_400_000;
             let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
             assert_eq!(Timestamp(ms).to_string(), format!("{time:.3}"));
+            assert_eq!(parse(&format!("{time:.3}")), Some(ms));
         }
         assert_eq!(Timestamp(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
     }
 
     #[test]
-    fn times_are_parsed_as_they_are_written() {
-        assert_eq!(Timestamp(1_767_225_600_001).to_string(), "2026-01-01T00:00:00.001Z");
-        assert_eq!(Timestamp(1_767_225_600_000).to_string(), "2026-01-01T00:00:00.000Z");
-        let parse = |text: &str| text.parse::<Timestamp>();
-        assert_eq!(parse("2026-01-01T01:00:00.001+01:00").unwrap(), Timestamp(1_767_225_600_001));
-        assert!(parse("tomorrow").unwrap_err().detail.contains("\"tomorrow\""));
-        assert!(parse("1969-01-01T00:00:00Z").is_err());
+    fn times_are_parsed_with_offsets_and_fractions() {
+        let ms = Some(1_767_225_600_001);
+        for text in [
+            "2026-01-01T00:00:00.001Z",
+            "2026-01-01T01:00:00.001+01:00",
+            "2025-12-31t19:30:00.0019-04:30",
+            "2026-01-01 00:00:00.001z",
+        ] {
+            assert_eq!(parse(text), ms, "{text}");
+        }
+        assert_eq!(parse("2026-06-30T23:59:60Z"), parse("2026-06-30T23:59:59Z"));
+        for text in [
+            "tomorrow",
+            "",
+            "1969-01-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:00:00",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00+0100",
+            "2026-01-01T00:00:00Zx",
+            "2026-1-1T00:00:00Z",
+            "２０２６-01-01T00:00:00Z",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert!("tomorrow".parse::<Timestamp>().unwrap_err().detail.contains("\"tomorrow\""));
+    }
+
+    proptest! {
+        #[test]
+        fn what_looks_like_a_time_is_parsed_as_jiff_does(
+            text in "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-6][0-9])"
+        ) {
+            let theirs = text.parse::<jiff::Timestamp>().ok();
+            prop_assert_eq!(parse(&text), theirs.map(|time| time.as_millisecond() as u64));
+        }
     }
 }

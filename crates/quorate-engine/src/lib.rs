@@ -43,6 +43,7 @@ mod sweep;
 mod task;
 mod tokens;
 mod topics;
+pub mod views;
 mod watch;
 mod why;
 

@@ -3,7 +3,6 @@
 //! may not make a call is refused by it.
 
 mod document;
-pub(crate) mod words;
 
 use std::sync::Arc;
 
@@ -20,6 +19,7 @@ use crate::bulk;
 use crate::call::{Answer, Call};
 
 pub(crate) use document::{about_the_hub, text};
+pub(crate) use quorate_api::schema as words;
 
 /// A schema, when it is asked for.
 type Shape = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;

@@ -7,6 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use quorate_api::Reading;
+use quorate_api::result::OperationResult;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
     AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
@@ -16,7 +18,6 @@ use quorate_engine::{Error, Space, is_marked_private};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use crate::api::{Asked, Who};
 use crate::app::{App, DEFAULT_SPACE};
@@ -26,7 +27,7 @@ use crate::listen::Life;
 use crate::observe;
 use crate::problem::Problem;
 use crate::settings::Times;
-use crate::wire::{Sealing, result, time};
+use crate::wire::time;
 
 /// Which start of an agent acts.
 const EPOCH: &str = "quorate-epoch";
@@ -327,8 +328,10 @@ impl Call {
         }
     }
 
-    pub(crate) fn sealing(&self) -> Sealing<'_> {
-        Sealing { space: &self.space, body: &self.body, times: *self.times() }
+    /// What reading the request needs.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        let defaults = self.times().defaults();
+        Reading { body: &self.body, agent: self.by(), defaults, seal: &self.space, secrets: None }
     }
 
     /// What stands behind the question mark.
@@ -438,8 +441,9 @@ impl Call {
     }
 
     /// What each operation came to.
-    pub(crate) fn results(&self, receipt: &Receipt) -> Vec<Value> {
-        receipt.results.iter().map(|one| result::shown(&self.space, one)).collect()
+    pub(crate) fn results(&self, receipt: &Receipt) -> Vec<OperationResult> {
+        let eras = &self.space.published().eras;
+        receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect()
     }
 }
 

@@ -29,7 +29,6 @@ mod ws;
 pub mod audit;
 mod journal;
 mod making;
-mod object;
 mod observe;
 mod otlp;
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use quorate_api::Defaults;
+
 use crate::journal::Journal;
 use crate::otlp::Otlp;
 use crate::webhook::Webhooks;
@@ -100,6 +102,10 @@ impl Default for Times {
 }
 
 impl Times {
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults { lease_ms: self.lease_ms(), heartbeat_ms: whole_ms(self.heartbeat) }
+    }
+
     pub(crate) fn lease_ms(&self) -> u64 {
         whole_ms(self.lease)
     }

@@ -21,6 +21,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use bytes::Bytes;
+use quorate_api::Reading;
 use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused};
 use quorate_engine::Space;
 
@@ -29,7 +30,6 @@ use crate::body::BODY_BYTES_MAX;
 use crate::listen::Life;
 use crate::observe::Presence;
 use crate::problem::Problem;
-use crate::wire::Sealing;
 #[cfg(test)]
 pub(crate) use frame::REQUESTS_MAX;
 pub(crate) use seats::Seats;
@@ -67,8 +67,9 @@ impl Session {
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
     }
 
-    fn sealing<'a>(&'a self, body: &'a Bytes) -> Sealing<'a> {
-        Sealing { space: &self.space, body, times: self.app.settings().times }
+    fn reading<'a>(&'a self, body: &'a Bytes) -> Reading<'a> {
+        let defaults = self.app.settings().times.defaults();
+        Reading { body, agent: self.by.as_ref(), defaults, seal: &self.space, secrets: None }
     }
 
     /// Counts what the client is refused.

@@ -16,14 +16,20 @@ struct Crate {
 /// The order of the house, from the bottom to the top.
 const HOUSE: &[Crate] = &[
     Crate { name: "quorate-core", knows: &[], without: NOT_PURE },
+    Crate { name: "quorate-api", knows: &["quorate-core"], without: NOT_PURE },
     Crate { name: "quorate-store", knows: &["quorate-core"], without: NO_SQL },
     Crate { name: "quorate-sqlite", knows: &["quorate-core", "quorate-store"], without: &["anyhow"] },
-    Crate { name: "quorate-engine", knows: &["quorate-core", "quorate-store"], without: NO_SQL },
+    Crate {
+        name: "quorate-engine",
+        knows: &["quorate-api", "quorate-core", "quorate-store"],
+        without: NO_SQL,
+    },
     Crate { name: "quorate-procedures", knows: &["quorate-core", "quorate-engine"], without: NO_SQL },
     Crate { name: "quorate-agents", knows: &["quorate-core", "quorate-engine"], without: NO_SQL },
     Crate {
         name: "quorate",
         knows: &[
+            "quorate-api",
             "quorate-core",
             "quorate-store",
             "quorate-sqlite",
@@ -35,13 +41,21 @@ const HOUSE: &[Crate] = &[
     },
     Crate {
         name: "quorate-server",
-        knows: &["quorate-core", "quorate-engine", "quorate-procedures", "quorate-agents", "quorate"],
+        knows: &[
+            "quorate-api",
+            "quorate-core",
+            "quorate-engine",
+            "quorate-procedures",
+            "quorate-agents",
+            "quorate",
+        ],
         without: NO_SQL,
     },
-    Crate { name: "quorate-client", knows: &["quorate-core", "quorate"], without: NO_SQL },
+    Crate { name: "quorate-client", knows: &["quorate-api", "quorate-core", "quorate"], without: NO_SQL },
     Crate {
         name: "quorate-cli",
         knows: &[
+            "quorate-api",
             "quorate-core",
             "quorate-store",
             "quorate-sqlite",
@@ -57,6 +71,7 @@ const HOUSE: &[Crate] = &[
     Crate {
         name: "quorate-sim",
         knows: &[
+            "quorate-api",
             "quorate-core",
             "quorate-store",
             "quorate-sqlite",

@@ -1,12 +1,13 @@
 //! A message between two shapes: the native fields, and what only an edge knows of them.
 
+use quorate_api::{Json, Reading};
 use quorate_core::{ClientId, Destination, Message, MessageId, Payload, Refused, Timestamp};
 use serde_json::value::RawValue;
 
 use super::kept;
 use super::shape::raw_of;
 use super::{Dialect, Wrong};
-use crate::wire::{self, Sealing, time};
+use crate::wire::{self, time};
 
 /// A message on its way through a dialect.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ impl Letter {
         self,
         dialect: Dialect,
         path: &str,
-        sealing: &Sealing<'_>,
+        reading: &Reading<'_>,
     ) -> Result<Message, Refused> {
         if let Some(id) = self.id {
             return Err(Wrong::new(path, format!("{id:?} is an id that the hub gave"))
@@ -82,9 +83,11 @@ impl Letter {
                 .into());
         }
         let mut message = self.message;
-        message.payload = sealing.of_message(
-            (&message.action, message.metadata.as_deref()),
-            Some(&self.payload),
+        let payload = Json::from(self.payload);
+        message.payload = reading.message_payload(
+            &message.action,
+            message.metadata.as_deref(),
+            Some(&payload),
             message.content_type.as_deref(),
         )?;
         message.metadata = kept::with_stamp(dialect, path, message.metadata.take(), self.stamp)?;

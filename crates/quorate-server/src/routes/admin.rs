@@ -2,12 +2,9 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_core::{
-    AccessToken, AgentId, Bearer, Code, CreateToken, Deed, Op, OpResult, Refused, Secret, SpaceName, TokenId,
-    TokenName,
-};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use quorate_api::policy::Violation;
+use quorate_api::token::{CreatedToken, NewSpace, NewToken, RevokedToken, Space, Token};
+use quorate_core::{Code, Deed, Op, OpResult, Refused, SpaceName, TokenId};
 
 use super::sign_in::{is_page, pages_of};
 use super::{Page, checked_limit, number_in};
@@ -15,14 +12,13 @@ use crate::api::{Route, delete, get, post, words};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
-use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/tokens", "tokens.create", "Makes a token and shows it, this once.")
             .is(Deed::Rule)
-            .body::<TokenIn>()
-            .answers::<TokenMadeOut>(201, "The token.")
+            .body::<NewToken>()
+            .answers::<CreatedToken>(201, "The token.")
             .to(create_token),
         get(
             "/v1/tokens",
@@ -31,12 +27,12 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .is(Deed::Rule)
         .query::<Page>()
-        .lists::<TokenOut>("tokens")
+        .lists::<Token>("tokens")
         .bulk(list_tokens),
         get("/v1/tokens/{id}", "tokens.get", "One token; never its secret.")
             .is(Deed::Rule)
             .path::<words::TokenId>("id")
-            .answers::<TokenOut>(200, "The token.")
+            .answers::<Token>(200, "The token.")
             .to(show_token),
         delete(
             "/v1/tokens/{id}",
@@ -45,82 +41,37 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .is(Deed::Rule)
         .path::<words::TokenId>("id")
-        .answers::<RevokedOut>(200, "It is revoked.")
+        .answers::<RevokedToken>(200, "It is revoked.")
         .to(revoke_token),
         post("/v1/spaces", "spaces.create", "Makes a space. For admins of the first one.")
             .is(Deed::Rule)
-            .body::<SpaceIn>()
-            .answers::<SpaceMadeOut>(200, "It was there.")
-            .answers::<SpaceMadeOut>(201, "It is made.")
+            .body::<NewSpace>()
+            .answers::<NewSpace>(200, "It was there.")
+            .answers::<NewSpace>(201, "It is made.")
             .to(create_space),
         get("/v1/spaces", "spaces.list", "The spaces, by name. For admins of the first one.")
             .is(Deed::Rule)
             .query::<Page>()
-            .lists::<SpaceOut>("spaces")
+            .lists::<Space>("spaces")
             .bulk(list_spaces),
         get("/v1/spaces/{name}", "spaces.get", "One space. For admins of the first one.")
             .is(Deed::Rule)
             .path::<words::Id>("name")
-            .answers::<SpaceOut>(200, "The space.")
+            .answers::<Space>(200, "The space.")
             .to(show_space),
         get("/v1/violations", "violations.list", "What the rules of the space refused lately, newest last.")
             .is(Deed::Review)
             .query::<Page>()
-            .lists::<ViolationOut>("violations")
+            .lists::<Violation>("violations")
             .bulk(violations),
     ]
-}
-
-/// A token as somebody asks for it.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "NewToken")]
-pub(crate) struct TokenIn {
-    #[schemars(with = "words::TokenRoleWord")]
-    role: String,
-    /// For the role agent: which one.
-    #[schemars(with = "Option<words::Id>")]
-    agent: Option<String>,
-    /// What people call it; it stands in the log. The agent or the role, if nothing is said.
-    #[schemars(with = "Option<words::TokenWord>")]
-    name: Option<String>,
-    /// In which space it is good; an admin of the hub may name another than its own.
-    #[schemars(with = "Option<words::Id>")]
-    space: Option<String>,
-    #[schemars(with = "Option<words::Time>")]
-    expires_at: Option<String>,
-}
-
-impl TokenIn {
-    /// The space that it names.
-    pub(crate) fn space(&self) -> Option<&str> {
-        self.space.as_deref()
-    }
-
-    pub(crate) fn read(self, secret: &Secret) -> Result<CreateToken, Refused> {
-        let name = self.name.or_else(|| self.agent.clone()).unwrap_or_else(|| self.role.clone());
-        Ok(CreateToken {
-            digest: secret.digest(),
-            bearer: Bearer::new(&self.role, self.agent.map(AgentId::new).transpose()?)?,
-            name: TokenName::new(name)?,
-            expires_at: self.expires_at.map(|text| time::read("expiresAt", &text)).transpose()?,
-        })
-    }
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TokenMade")]
-struct TokenMadeOut {
-    id: String,
-    /// The secret. Shown once: the hub keeps its digest only, so a repeated call has `null` here.
-    token: Option<String>,
 }
 
 /// Makes a token and shows it, this once.
 pub(crate) async fn create_token(mut call: Call) -> Answer {
     let secret = call.space.draw_secret();
-    let asked: TokenIn = body::parse(&call.body)?;
-    if let Some(name) = asked.space() {
+    let asked: NewToken = body::parse(&call.body)?;
+    if let Some(name) = asked.space.as_deref() {
         call.space = call.space_named(name)?;
     }
     let create = asked.read(&secret)?;
@@ -130,7 +81,7 @@ pub(crate) async fn create_token(mut call: Call) -> Answer {
         // Asked again under the same key: the first secret is good, and only the first answer had it.
         Some(OpResult::TokenCreated { id, digest: good }) => {
             let token = (*good == digest).then(|| secret.reveal().to_owned());
-            answer(StatusCode::CREATED, &TokenMadeOut { id: id.to_string(), token })
+            answer(StatusCode::CREATED, &CreatedToken { id: *id, token })
         }
         _ => Err(Refused::new(Code::Unavailable, "the token was not answered").into()),
     }
@@ -146,7 +97,7 @@ pub(crate) async fn list_tokens(call: Call) -> Answer {
     let items: Vec<_> = { tokens.iter() }
         .filter(|token| after.is_none_or(|after| token.id > after))
         .take(limit)
-        .map(|token| (token.id.to_string(), TokenOut::new(token)))
+        .map(|token| (token.id.to_string(), Token::from(&**token)))
         .collect();
     let cursor = items.last().filter(|_| items.len() == limit).map(|(last, _)| last.clone());
     page("tokens", items, cursor)
@@ -156,49 +107,11 @@ pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
     let wanted: TokenId = id.parse()?;
     let published = call.space.published();
     match published.tokens.list().into_iter().find(|token| token.id == wanted) {
-        Some(token) => ok(&TokenOut::new(&token)),
+        Some(token) => ok(&Token::from(&*token)),
         None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}"))
             .hint("the list of tokens shows those that are good; one that was revoked or has expired is gone")
             .into()),
     }
-}
-
-/// A token, without its secret.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Token")]
-struct TokenOut {
-    id: String,
-    name: String,
-    #[schemars(with = "words::TokenRoleWord")]
-    role: &'static str,
-    agent: Option<String>,
-    #[schemars(with = "Option<words::Time>")]
-    expires_at: Option<String>,
-    #[schemars(with = "words::Time")]
-    created_at: String,
-    created_by: String,
-}
-
-impl TokenOut {
-    fn new(token: &AccessToken) -> Self {
-        Self {
-            id: token.id.to_string(),
-            name: token.name.as_str().to_owned(),
-            role: token.bearer.role(),
-            agent: token.bearer.agent().map(ToString::to_string),
-            expires_at: token.expires_at.map(time::shown),
-            created_at: time::shown(token.created_at),
-            created_by: token.created_by.clone(),
-        }
-    }
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TokenRevoked")]
-struct RevokedOut {
-    id: String,
-    seq: Option<u64>,
 }
 
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
@@ -207,7 +120,7 @@ pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {
         Some(receipt) => receipt,
         None => call.commit_asked(revoking(&call, token)).await?,
     };
-    ok(&RevokedOut { id, seq: receipt.seq.map(|seq| seq.0) })
+    ok(&RevokedToken { id: token, seq: receipt.seq })
 }
 
 fn revoking(call: &Call, token: TokenId) -> Vec<Op> {
@@ -218,28 +131,6 @@ fn revoking(call: &Call, token: TokenId) -> Vec<Op> {
         ops.extend(pages.iter().map(|page| Op::RevokeToken { token: page.id }));
     }
     ops
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "NewSpace")]
-struct SpaceIn {
-    #[schemars(with = "words::Id")]
-    name: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SpaceMade")]
-struct SpaceMadeOut {
-    name: String,
-}
-
-/// A space and its newest record.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Space")]
-struct SpaceOut {
-    name: String,
-    seq: u64,
 }
 
 /// Admins of the first space are admins of the hub.
@@ -254,12 +145,12 @@ fn of_the_hub(call: &Call) -> Result<(), Refused> {
 
 pub(crate) async fn create_space(call: Call) -> Answer {
     of_the_hub(&call)?;
-    let name = SpaceName::new(body::parse::<SpaceIn>(&call.body)?.name)?;
+    let NewSpace { name } = body::parse(&call.body)?;
     // A key of the space from which it is made; what was committed under it there is something else.
     call.answered().await?;
     let is_new = call.app.new_space(&call.principal, call.key.clone(), &name).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &SpaceMadeOut { name: name.as_str().to_owned() })
+    answer(status, &NewSpace { name })
 }
 
 pub(crate) async fn list_spaces(call: Call) -> Answer {
@@ -273,7 +164,7 @@ pub(crate) async fn list_spaces(call: Call) -> Answer {
         .filter(|(name, _)| after(name))
         .take(limit)
         .map(|(name, space)| {
-            let shown = SpaceOut { name: name.to_string(), seq: space.published().head.seq.0 };
+            let shown = Space { name: name.clone(), seq: space.published().head.seq };
             (name.to_string(), shown)
         })
         .collect();
@@ -283,25 +174,13 @@ pub(crate) async fn list_spaces(call: Call) -> Answer {
 
 pub(crate) async fn show_space(Path(name): Path<String>, call: Call) -> Answer {
     of_the_hub(&call)?;
-    match call.app.space(&SpaceName::new(&name)?) {
-        Some(space) => ok(&SpaceOut { name, seq: space.published().head.seq.0 }),
+    let name = SpaceName::new(name)?;
+    match call.app.space(&name) {
+        Some(space) => ok(&Space { name, seq: space.published().head.seq }),
         None => Err(Refused::new(Code::NotFound, format!("there is no space {name}"))
             .hint("make it first, or look at the list of spaces")
             .into()),
     }
-}
-
-/// Something that a rule refused.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Violation")]
-struct ViolationOut {
-    rule: String,
-    principal: String,
-    /// Where in what was sent.
-    place: String,
-    code: &'static str,
-    #[schemars(with = "words::Time")]
-    at: String,
 }
 
 /// What the rules of the space refused, newest last: which rule, who, where, never what it was.
@@ -311,12 +190,12 @@ pub(crate) async fn violations(call: Call) -> Answer {
     let found = call.space.violations_after(number_in(asked.cursor.as_deref())?, limit);
     let cursor = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.to_string());
     let items = found.into_iter().map(|(number, one)| {
-        let shown = ViolationOut {
+        let shown = Violation {
             rule: one.rule.to_string(),
             principal: one.principal,
             place: one.place,
-            code: one.code.as_str(),
-            at: time::shown(one.at),
+            code: one.code.as_str().to_owned(),
+            at: one.at,
         };
         (number.to_string(), shown)
     });

@@ -2,11 +2,12 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::agent::{Agent, AgentDescription, Heartbeat};
 use quorate_core::{
     AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Status,
     TokenName,
 };
-use quorate_engine::{Before, Letter};
+use quorate_engine::{Before, Letter, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,26 +15,25 @@ use super::{Page, checked_limit, number_in};
 use crate::api::{Route, delete, get, post, put, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
-use crate::wire::agent::{AgentIn, AgentOut, HeartbeatIn};
-use crate::wire::result::Changed;
 use crate::wire::time;
+use quorate_api::result::Changed;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/agents", "agents.list", "The agents of the space, oldest first.")
             .query::<Filter>()
-            .lists::<AgentOut>("agents")
+            .lists::<Agent>("agents")
             .bulk(list),
         put("/v1/agents/{id}", "agents.register", "Makes an agent known, or starts it again.")
             .path::<words::Id>("id")
             .for_itself()
-            .body::<AgentIn>()
+            .body::<AgentDescription>()
             .answers::<RegisteredOut>(200, "It was known; it starts again, unless it named its epoch.")
             .answers::<RegisteredOut>(201, "It is known now. Its token is shown this once.")
             .to(register),
         get("/v1/agents/{id}", "agents.get", "One agent.")
             .path::<words::Id>("id")
-            .answers::<AgentOut>(200, "The agent.")
+            .answers::<Agent>(200, "The agent.")
             .to(show),
         delete("/v1/agents/{id}", "agents.remove", "Forgets an agent whose inbox is empty.")
             .path::<words::Id>("id")
@@ -43,9 +43,9 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "A sign of life.")
             .path::<words::Id>("id")
             .for_itself()
-            .body::<HeartbeatIn>()
+            .body::<Heartbeat>()
             .without_key("A sign of life leaves no record; one more does no harm.")
-            .answers::<AgentOut>(200, "The agent.")
+            .answers::<Agent>(200, "The agent.")
             .to(heartbeat),
         get(
             "/v1/agents/{id}/inbox",
@@ -70,7 +70,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Registered")]
 struct RegisteredOut {
-    agent: AgentOut,
+    agent: Agent,
     /// The start of the agent that is under way now.
     epoch: Option<u64>,
     /// `null` unless this call made the agent: a token is shown once.
@@ -100,7 +100,7 @@ struct SentOut {
 /// Makes an agent known, or starts it again. Whoever makes one gets its token, this once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::for_agent(id)?;
-    let new = body::parse::<AgentIn>(&call.body)?.read(Some(&id), call.times())?;
+    let new = body::parse::<AgentDescription>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
     let is_new = call.space.published().agents.number(&id).is_none();
     let secret = call.space.draw_secret();
     let token = CreateToken {
@@ -126,7 +126,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
             _ => {}
         }
     }
-    let agent = AgentOut::new(&call.space, &call.space.agent(&id).await?);
+    let agent = views::agent(&call.space, &call.space.agent(&id).await?);
     let status = if good.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     // Only the first answer has the token: of the secret that was drawn then, the hub has the digest only.
     let token = (good == Some(secret.digest())).then(|| secret.reveal().to_owned());
@@ -135,7 +135,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let agent = call.space.agent(&AgentId::new(id)?).await?;
-    ok(&AgentOut::new(&call.space, &agent))
+    ok(&views::agent(&call.space, &agent))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -175,7 +175,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     };
     let agents = call.space.agents(filter, after, limit).await?;
     let cursor = agents.last().filter(|_| agents.len() == limit).map(|last| last.number.0.to_string());
-    let items = agents.iter().map(|one| (one.number.0.to_string(), AgentOut::new(&call.space, one)));
+    let items = agents.iter().map(|one| (one.number.0.to_string(), views::agent(&call.space, one)));
     page("agents", items, cursor)
 }
 
@@ -213,13 +213,13 @@ pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
 pub(crate) async fn remove(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
     let receipt = call.commit(vec![Op::RemoveAgent { agent }]).await?;
-    ok(&Changed::of(&receipt))
+    ok(&Changed::from(&receipt))
 }
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::new(id)?;
-    let heartbeat = body::parse::<HeartbeatIn>(&call.body)?.read(Some(&id))?;
+    let heartbeat = body::parse::<Heartbeat>(&call.body)?.read(Some(id.clone()))?;
     call.commit(vec![Op::Heartbeat(heartbeat)]).await?;
     let agent = call.space.agent(&id).await?;
-    ok(&AgentOut::new(&call.space, &agent))
+    ok(&views::agent(&call.space, &agent))
 }

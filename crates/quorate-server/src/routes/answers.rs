@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::message::Message;
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{Code, Durability, MessageId, Op, OpResult, Refused, Request, RequestState, Seq};
 use quorate_engine::{Error, MessageRef, nobody_answers_a_flag};
@@ -16,7 +17,6 @@ use super::number_in;
 use super::requests::{AskIn, RequestOut, Stand, asked, own};
 use crate::api::{Route, get, post, words};
 use crate::call::{Answer, Call, answer, ok};
-use crate::wire::message::MessageOut;
 
 /// Answers that are told at once, if their payloads do not fill the page before; and those of the same record as the last,
 /// which one request brought.
@@ -78,7 +78,7 @@ struct Wanted {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Answers")]
 struct AnswersOut {
-    answers: Vec<MessageOut>,
+    answers: Vec<Message>,
     /// null: nothing more can come.
     cursor: Option<String>,
     #[serde(flatten)]
@@ -104,7 +104,7 @@ pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> Answer {
         last = *seq;
         let view = call.space.message(call.space.published().eras.message_id(*seq, *n)).await?;
         bytes += view.message.payload.bytes.len();
-        told.push(MessageOut::new(view.id, view.at, &view.message));
+        told.push(quorate_engine::views::message(view.id, view.at, &view.message));
     }
     let goes_on = request.state == RequestState::Waiting || told.len() < came.len();
     let cursor = goes_on.then(|| last.0.to_string());

@@ -3,16 +3,14 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::canonical::action_document;
-use quorate_core::limits::{APPROVAL_MS_DEFAULT, APPROVAL_MS_MAX, APPROVAL_MS_MIN};
-use quorate_core::{
-    ActionDigest, AgentId, Approval, ApprovalId, ApprovalState, Code, DecideApproval, Deed, Op, OpResult,
-    Priority, Refused, RequestApproval, Seq, Verdict,
+use quorate_api::approval::{
+    Approval as ShownApproval, ApprovalAction, ApprovalWithAction, Decision, NewApproval,
 };
+use quorate_api::payload;
+use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Deed, Op, OpResult, Refused, Seq};
 use quorate_engine::ApprovalView;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Deserialize;
 
 use super::inbox::checked_wait;
 use super::requests::{WhyOut, why_shown};
@@ -21,14 +19,12 @@ use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
 use crate::problem::Problem;
-use crate::wire::message::PriorityIn;
-use crate::wire::{self, Raw, Sealing, time};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/approvals", "approvals.request", "Proposes an action that a person has to approve.")
-            .body::<RequestIn<'_>>()
-            .answers::<ApprovalOut>(201, "It is pending.")
+            .body::<NewApproval<'_>>()
+            .answers::<ApprovalWithAction>(201, "It is pending.")
             .to(request),
         get(
             "/v1/approvals",
@@ -36,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "The approvals, by id, without the actions; an agent sees its own.",
         )
         .query::<Filter>()
-        .lists::<ApprovalFields>("approvals")
+        .lists::<ShownApproval>("approvals")
         .bulk(list),
         get(
             "/v1/approvals/{id}",
@@ -45,7 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .path::<words::Id>("id")
         .query::<When>()
-        .answers::<ApprovalOut>(200, "The approval.")
+        .answers::<ApprovalWithAction>(200, "The approval.")
         .to(show),
         post(
             "/v1/approvals/{id}/decision",
@@ -54,8 +50,8 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .is(Deed::Approve)
         .path::<words::Id>("id")
-        .body::<DecisionIn<'_>>()
-        .answers::<ApprovalOut>(200, "It is decided, and whoever asked is told in the same commit.")
+        .body::<Decision<'_>>()
+        .answers::<ApprovalWithAction>(200, "It is decided, and whoever asked is told in the same commit.")
         .to(decide),
         get(
             "/v1/approvals/{id}/why",
@@ -68,140 +64,8 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// An action as a caller proposes it.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "NewApproval")]
-pub(crate) struct RequestIn<'a> {
-    /// The caller's own id; the hub makes one if nothing is said.
-    #[schemars(with = "Option<words::Id>")]
-    id: Option<String>,
-    /// For which agent; an agent asks for itself.
-    #[schemars(with = "Option<words::Id>")]
-    agent: Option<String>,
-    /// What kind of action it is, as a word.
-    #[schemars(with = "words::Id")]
-    action: String,
-    /// What exactly shall happen: any JSON with one meaning. With the action it is at most 256 KB in its canonical form.
-    #[serde(borrow)]
-    #[schemars(with = "Option<words::Any>")]
-    payload: Option<&'a RawValue>,
-    #[schemars(with = "Option<words::Sentence>")]
-    rationale: Option<String>,
-    #[schemars(range(min = 0.0, max = 1.0))]
-    confidence: Option<f64>,
-    priority: Option<PriorityIn>,
-    /// How long a person has; 72 hours if nothing is said. Then it is `expired`, and nobody rejected it.
-    #[schemars(range(min = APPROVAL_MS_MIN, max = APPROVAL_MS_MAX))]
-    timeout_ms: Option<u64>,
-    /// What whoever asks shall do if nobody decides.
-    #[serde(default)]
-    #[schemars(with = "words::Sentence")]
-    default: String,
-    #[schemars(with = "Option<words::Id>")]
-    session_id: Option<String>,
-    /// To whom the approved action is sent, in the very commit that approves it.
-    #[serde(default)]
-    #[schemars(length(max = 16))]
-    then: Vec<ThenIn>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "ThenSend")]
-struct ThenIn {
-    /// An agent.
-    #[schemars(with = "words::Id")]
-    to: String,
-    /// The action of that message.
-    #[schemars(length(max = 128))]
-    action: String,
-}
-
-impl RequestIn<'_> {
-    pub(crate) fn read(self, sealing: &Sealing<'_>) -> Result<RequestApproval, Refused> {
-        let payload = self.payload.map_or("null", RawValue::get);
-        let document = action_document(&self.action, payload.as_bytes())?;
-        let then = |ThenIn { to, action }| Ok((AgentId::new(to)?, action));
-        Ok(RequestApproval {
-            id: self.id.map(ApprovalId::new).transpose()?,
-            agent: self.agent.map(AgentId::new).transpose()?,
-            action: self.action,
-            document: sealing.space.seal(document),
-            rationale: self.rationale,
-            confidence: self.confidence,
-            priority: self.priority.map_or(Ok(Priority::NORMAL), |priority| priority.read())?,
-            timeout_ms: self.timeout_ms.unwrap_or(APPROVAL_MS_DEFAULT),
-            default: self.default,
-            session: self.session_id,
-            then: self.then.into_iter().map(then).collect::<Result<_, Refused>>()?,
-        })
-    }
-}
-
-/// What somebody says of a proposed action.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "Decision")]
-pub(crate) struct DecisionIn<'a> {
-    /// In a commit, also as `id`; in a call of its own it stands in the path.
-    #[serde(alias = "id")]
-    #[schemars(with = "Option<words::Id>")]
-    approval: Option<String>,
-    decision: VerdictIn,
-    /// The digest of what was looked at.
-    #[schemars(with = "words::Sha256")]
-    digest: String,
-    /// Needed to reject.
-    #[serde(default)]
-    #[schemars(with = "words::Sentence")]
-    reason: String,
-    /// With `modify`: a JSON patch (RFC 6902) of the payload.
-    #[serde(borrow)]
-    #[schemars(with = "Option<words::Any>")]
-    modification: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum VerdictIn {
-    Approve,
-    Reject,
-    Modify,
-}
-
-impl DecisionIn<'_> {
-    pub(crate) fn read(self, sealing: &Sealing<'_>, path: Option<&str>) -> Result<DecideApproval, Refused> {
-        let approval = match (path, self.approval) {
-            (Some(path), Some(body)) if path != body => {
-                return Err(Refused::new(Code::Invalid, format!("the path names {path}, the body {body}"))
-                    .hint("name it in the path only"));
-            }
-            (Some(path), _) => ApprovalId::new(path)?,
-            (None, body) => ApprovalId::new(body.unwrap_or_default())?,
-        };
-        let verdict = match (self.decision, self.modification) {
-            (VerdictIn::Approve, None) => Verdict::Approve,
-            (VerdictIn::Reject, None) => Verdict::Reject,
-            (VerdictIn::Modify, Some(patch)) => {
-                Verdict::Modify { patch: sealing.payload(Some(patch), None)?, document: None }
-            }
-            (VerdictIn::Modify, None) => {
-                return Err(Refused::new(Code::Invalid, "modification is missing")
-                    .hint("give a JSON patch of the payload, or approve it as it is"));
-            }
-            (VerdictIn::Approve | VerdictIn::Reject, Some(_)) => {
-                return Err(Refused::new(Code::Invalid, "a modification is no part of this decision")
-                    .hint("say modify to approve the action as modified"));
-            }
-        };
-        Ok(DecideApproval { approval, verdict, digest: self.digest.parse()?, reason: self.reason })
-    }
-}
-
 pub(crate) async fn request(call: Call) -> Answer {
-    let ask = body::parse::<RequestIn<'_>>(&call.body)?.read(&call.sealing())?;
+    let ask = body::parse::<NewApproval<'_>>(&call.body)?.read(&call.reading())?;
     let receipt = call.commit(vec![Op::RequestApproval(Box::new(ask))]).await?;
     match receipt.results.first() {
         Some(OpResult::ApprovalRequested { id, .. }) => {
@@ -213,7 +77,8 @@ pub(crate) async fn request(call: Call) -> Answer {
 }
 
 pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
-    let decide = body::parse::<DecisionIn<'_>>(&call.body)?.read(&call.sealing(), Some(&id))?;
+    let decide =
+        body::parse::<Decision<'_>>(&call.body)?.read(&call.reading(), Some(ApprovalId::new(id)?))?;
     let id = decide.approval.clone();
     let receipt = call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
     let approval = after(&call, &id, receipt.seq).await?;
@@ -284,96 +149,11 @@ fn missing(id: &ApprovalId) -> Refused {
 async fn shown(call: &Call, status: StatusCode, approval: Approval) -> Answer {
     let ApprovalView { approval, action, modification, modified } =
         call.space.approval_view(approval).await?;
-    let fields = of(call, &approval);
+    let shown = ShownApproval::new(&call.space.published().agents, &approval);
     let [document, modification, approved_document] =
-        [action, modification, modified].map(|payload| payload.map(|payload| wire::shown(&payload, None)));
-    answer(status, &ApprovalOut { approval: fields, document, modification, approved_document })
-}
-
-/// An approval with the exact bytes.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "ApprovalWithAction")]
-struct ApprovalOut {
-    #[serde(flatten)]
-    approval: ApprovalFields,
-    /// What was proposed, in its canonical form, byte for byte: `digest` is the SHA-256 of these bytes.
-    document: Option<Raw>,
-    /// The JSON patch of whoever modified it.
-    modification: Option<Raw>,
-    /// What may happen instead, in its canonical form: `approvedDigest` is the SHA-256 of these bytes.
-    approved_document: Option<Raw>,
-}
-
-/// An approval.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Approval")]
-struct ApprovalFields {
-    id: String,
-    #[schemars(with = "words::ApprovalWord")]
-    state: &'static str,
-    action: String,
-    /// SHA-256 of the canonical action: what a decision has to name.
-    digest: String,
-    /// The agent that asks.
-    agent: Option<String>,
-    asked_by: String,
-    #[schemars(with = "words::Time")]
-    asked_at: String,
-    #[schemars(with = "words::Time")]
-    expires_at: String,
-    rationale: String,
-    confidence: Option<f64>,
-    #[schemars(with = "words::Urgency")]
-    priority: &'static str,
-    /// What whoever asks shall do if nobody decides.
-    default: String,
-    session_id: Option<String>,
-    then: Vec<ThenOut>,
-    decided_by: Option<String>,
-    #[schemars(with = "Option<words::Time>")]
-    decided_at: Option<String>,
-    reason: Option<String>,
-    /// SHA-256 of what may happen; `null` unless somebody approved.
-    approved_digest: Option<String>,
-    /// The record since which it is as it is.
-    seq: u64,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Then")]
-struct ThenOut {
-    to: String,
-    action: String,
-}
-
-fn of(call: &Call, approval: &Approval) -> ApprovalFields {
-    let agents = &call.space.published().agents;
-    let name = |number| agents.get(number).map_or_else(String::new, |agent| agent.id.to_string());
-    let decision = approval.state.decision();
-    let then = approval.then.iter().map(|then| ThenOut { to: name(then.to), action: then.action.clone() });
-    ApprovalFields {
-        id: approval.id.to_string(),
-        state: approval.state.as_str(),
-        action: approval.action.clone(),
-        digest: approval.digest.to_string(),
-        agent: approval.agent.map(name),
-        asked_by: approval.asked_by.clone(),
-        asked_at: time::shown(approval.asked_at),
-        expires_at: time::shown(approval.expires_at),
-        rationale: approval.rationale.clone(),
-        confidence: approval.confidence,
-        priority: approval.priority.as_str(),
-        default: approval.default.clone(),
-        session_id: approval.session.clone(),
-        then: then.collect(),
-        decided_by: decision.map(|decision| decision.by.clone()),
-        decided_at: decision.map(|decision| time::shown(decision.at)),
-        reason: decision.map(|decision| decision.reason.clone()),
-        approved_digest: approval.approved().map(|(_, digest): (_, ActionDigest)| digest.to_string()),
-        seq: approval.state.over_since().unwrap_or(approval.seq).0,
-    }
+        [action, modification, modified].map(|payload| payload.map(|payload| payload::shown(&payload, None)));
+    let more = ApprovalAction { document, modification, approved_document };
+    answer(status, &ApprovalWithAction { approval: shown, more })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -399,6 +179,10 @@ pub(crate) async fn list(call: Call) -> Answer {
     };
     let after = filter.cursor.as_ref().map(ApprovalId::new).transpose()?;
     let found = call.space.approvals(wanted, after.as_ref(), checked_limit(filter.limit)?).await?;
-    let items = found.approvals.iter().map(|approval| (approval.id.to_string(), of(&call, approval)));
+    let agents = &call.space.published().agents;
+    let items = found
+        .approvals
+        .iter()
+        .map(|approval| (approval.id.to_string(), ShownApproval::new(agents, approval)));
     page("approvals", items, found.cursor.map(|id| id.to_string()))
 }

@@ -1,60 +1,47 @@
 //! `POST /v1/commit`: several operations, all or nothing.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
-use quorate_core::{Code, Deed, Epoch, IdempotencyKey, Op, OpResult, Refused, Secret, TaskId};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use quorate_api::Reading;
+use quorate_api::op::{self, Commit};
+use quorate_api::result::{CommitReceipt, OperationResult, TaskRef, is_private};
+use quorate_core::{Code, Deed, Epoch, Op, OpResult, Refused, Secret, TaskId};
 
 use crate::api::{Route, post};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 use crate::observe;
-use crate::wire::op::{self, CommitIn};
-use crate::wire::result::is_private;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/commit", "commits.make", "Several operations, all or nothing, in one record.")
             .is(Deed::Commit)
-            .body::<CommitIn<'_>>()
-            .answers::<ReceiptOut>(200, "All of it took effect.")
+            .body::<Commit<'_>>()
+            .answers::<CommitReceipt>(200, "All of it took effect.")
             .to(commit),
     ]
 }
 
-/// What a commit came to.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Receipt")]
-struct ReceiptOut {
-    /// Its record; `null` if nothing durable changed.
-    seq: Option<u64>,
-    /// One for each operation, in their order: what its own call would answer with, in short.
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    results: Vec<Value>,
-}
-
 pub(crate) async fn commit(mut call: Call) -> Answer {
     let hushed = |refused| call.hushed(&call.body, refused);
-    let asked: CommitIn<'_> = body::parse(&call.body).map_err(hushed)?;
+    let asked: Commit<'_> = body::parse(&call.body).map_err(hushed)?;
     let epoch = asked.epoch.map(Epoch).or(call.epoch);
     let key = match (asked.idempotency_key, &call.key) {
-        (Some(body), Some(header)) if body != header.as_str() => {
+        (Some(body), Some(header)) if body != *header => {
             return Err(Refused::new(Code::Invalid, "the header and the body name two idempotency keys")
                 .hint("keep one of them")
                 .into());
         }
-        (Some(body), _) => Some(IdempotencyKey::new(body)?),
+        (Some(body), _) => Some(body),
         (None, header) => header.clone(),
     };
-    let drawn = RefCell::default();
+    let drawn = Mutex::default();
     let read = |(index, fields)| {
-        let read = op::read_drawing(fields, &call.sealing(), call.by(), &drawn);
+        let read = op::read(fields, &Reading { secrets: Some(&drawn), ..call.reading() });
         read.map_err(|refused: Refused| refused.at_op(index))
     };
     let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
-    let drawn = drawn.into_inner();
+    let drawn = drawn.into_inner().unwrap_or_else(PoisonError::into_inner);
     (call.epoch, call.key) = (epoch, key);
     let tasks: Vec<Vec<Option<TaskId>>> = ops.iter().map(chosen_ids).collect();
     let receipt = call.commit(ops).await?;
@@ -62,7 +49,7 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     for ((shown, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
         complete(shown, result, chosen, &drawn);
     }
-    let answer = ok(&ReceiptOut { seq: receipt.happened_in().map(|seq| seq.0), results })?;
+    let answer = ok(&CommitReceipt { seq: receipt.happened_in(), results })?;
     Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
@@ -75,16 +62,18 @@ fn chosen_ids(op: &Op) -> Vec<Option<TaskId>> {
 }
 
 /// Adds what only the caller's own operation tells: the ids of its tasks, and the secret of its token, this once.
-fn complete(shown: &mut Value, result: &OpResult, chosen: Vec<Option<TaskId>>, drawn: &[Secret]) {
+fn complete(shown: &mut OperationResult, result: &OpResult, chosen: Vec<Option<TaskId>>, drawn: &[Secret]) {
     match result {
-        OpResult::TasksCreated { generation, seq, first, .. } => {
+        OpResult::TasksCreated { generation, seq, first, count } => {
             let made = |n: usize| TaskId::made_by_hub(*generation, *seq, first + n as u32);
             let ids = chosen.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| made(n)));
-            shown["tasks"] = ids.map(|id| json!({"id": id.as_str()})).collect();
+            let tasks = ids.map(|id| TaskRef { id }).collect();
+            *shown = OperationResult::TasksCreated { count: *count, tasks };
         }
-        OpResult::TokenCreated { digest, .. } => {
+        OpResult::TokenCreated { id, digest } => {
             let secret = drawn.iter().find(|secret| secret.digest() == *digest);
-            shown["token"] = secret.map(|secret| secret.reveal().to_owned()).into();
+            let token = secret.map(|secret| secret.reveal().to_owned());
+            *shown = OperationResult::TokenCreated { id: *id, token };
         }
         _ => {}
     }

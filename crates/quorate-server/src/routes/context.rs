@@ -2,15 +2,15 @@
 
 use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
+use quorate_api::entry::{DeletedEntry, Entry as EntryVersion, NewEntry, WrittenEntry};
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
-use quorate_engine::{Entry, Error, Read, When};
+use quorate_engine::{Entry, Error, Read, When, views};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Page, checked_limit, not_like_this, number_in};
 use crate::api::{Route, delete as delete_at, get, put as put_at, words};
 use crate::call::{Answer, Call, answer, ok, page};
-use crate::wire::entry::{EntryIn, EntryOut};
 use crate::wire::time;
 use crate::{body, bulk};
 
@@ -21,12 +21,12 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/context", "context.list", "The entries of the shared memory, by key.")
             .query::<Filter>()
-            .lists::<EntryOut>("entries")
+            .lists::<EntryVersion>("entries")
             .bulk(list),
         get(ONE, "context.get", "An entry as it is, or as it was.")
             .path::<words::LongId>("key")
             .query::<Which>()
-            .answers::<EntryOut>(200, "The entry.")
+            .answers::<EntryVersion>(200, "The entry.")
             .answered_at(SERVED, show)
             .and(
                 get(
@@ -36,40 +36,21 @@ pub(crate) fn routes() -> Vec<Route> {
                 )
                 .path::<words::LongId>("key")
                 .query::<Page>()
-                .lists::<EntryOut>("versions"),
+                .lists::<EntryVersion>("versions"),
             ),
         put_at(ONE, "context.put", "Writes an entry.")
             .path::<words::LongId>("key")
             .query::<Nothing>()
-            .body::<EntryIn<'_>>()
-            .answers::<WrittenOut>(200, "It has a new version.")
-            .answers::<WrittenOut>(201, "It is new.")
+            .body::<NewEntry<'_>>()
+            .answers::<WrittenEntry>(200, "It has a new version.")
+            .answers::<WrittenEntry>(201, "It is new.")
             .answered_at(SERVED, put),
         delete_at(ONE, "context.delete", "Ends an entry. Its history stays.")
             .path::<words::LongId>("key")
             .query::<Expecting>()
-            .answers::<DeletedOut>(200, "It is deleted.")
+            .answers::<DeletedEntry>(200, "It is deleted.")
             .answered_at(SERVED, delete),
     ]
-}
-
-/// What a write came to.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Written")]
-struct WrittenOut {
-    key: String,
-    version: Option<u64>,
-    seq: Option<u64>,
-    #[schemars(with = "words::Time")]
-    at: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EntryDeleted")]
-struct DeletedOut {
-    key: String,
-    version: Option<u64>,
-    seq: Option<u64>,
 }
 
 /// The history of `plan` is at `plan/history`.
@@ -111,7 +92,7 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     let entry = call.space.entry(&key, when).await?;
     let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
     match found {
-        Some(entry) => ok(&EntryOut::new(&entry)),
+        Some(entry) => ok(&views::entry(&entry)),
         None => Err(missing(&call, &key, when).await?.into()),
     }
 }
@@ -158,7 +139,7 @@ async fn history(call: Call, key: Key) -> Answer {
     }
     let after = |entry: &Entry| entry.version.head.version.0.to_string();
     let rest = entries.last().filter(|_| more).map(after);
-    page("versions", entries.iter().map(|entry| (after(entry), EntryOut::new(entry))), rest)
+    page("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -184,7 +165,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let wanted = Read::Entries { prefix, entry_type, author, after, limit };
     let (entries, more) = call.space.entries_page(wanted, limit).await?;
     let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());
-    page("entries", entries.iter().map(|entry| (entry.key.to_string(), EntryOut::new(entry))), rest)
+    page("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
 }
 
 /// No parameters. Looked at after the path, since nobody writes a history, whatever stands behind it.
@@ -198,18 +179,16 @@ pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
     }
     let Nothing {} = call.query()?;
     let key = Key::new(key)?;
-    let put = body::parse::<EntryIn<'_>>(&call.body)?.read(&call.sealing(), Some(key.clone()))?;
+    let put = body::parse::<NewEntry<'_>>(&call.body)?.read(&call.reading(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
     let version = version_in(&receipt);
-    let status = if version == Some(1) { StatusCode::CREATED } else { StatusCode::OK };
-    let seq = receipt.seq.map(|seq| seq.0);
-    let at = time::shown(receipt.at);
-    answer(status, &WrittenOut { key: key.to_string(), version, seq, at })
+    let status = if version == Some(Version(1)) { StatusCode::CREATED } else { StatusCode::OK };
+    answer(status, &WrittenEntry { key, version, seq: receipt.seq, at: receipt.at })
 }
 
-fn version_in(receipt: &Receipt) -> Option<u64> {
+fn version_in(receipt: &Receipt) -> Option<Version> {
     receipt.results.iter().find_map(|result| match result {
-        OpResult::Written { version } => Some(version.0),
+        OpResult::Written { version } => Some(*version),
         _ => None,
     })
 }
@@ -229,6 +208,5 @@ pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> Answer {
     let expect = call.query::<Expecting>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };
     let receipt = call.commit(vec![Op::Delete(delete)]).await?;
-    let seq = receipt.seq.map(|seq| seq.0);
-    ok(&DeletedOut { key: key.to_string(), version: version_in(&receipt), seq })
+    ok(&DeletedEntry { key, version: version_in(&receipt), seq: receipt.seq })
 }

@@ -80,7 +80,7 @@ pub(crate) async fn put_entry(Path(key): Path<String>, call: Call) -> Answer {
     let put = PutEntry {
         key: key.clone(),
         entry_type: said.entry_type,
-        content: call.sealing().payload(Some(&said.content), None)?,
+        content: call.reading().payload(Some(&said.content.into()), None)?,
         content_type: None,
         expect: said.version.map(|version| Version(version - 1)),
         depends_on: said.depends_on,

@@ -6,6 +6,8 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
+use quorate_api::delivery::Held;
+use quorate_api::result::is_private;
 use quorate_core::{
     AgentId, ClientId, Code, Deed, Destination, Durability, Message, MessageId, MessageType, Op, Refused,
 };
@@ -16,15 +18,13 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::inbox::checked_wait;
-use super::messages::sent_ephemeral;
+use super::messages::{SendReceipt, sent_ephemeral};
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
 use crate::dialect::{Dialect, Letter, NOBODY, Wrong, under};
 use crate::observe;
-use crate::wire;
-use crate::wire::delivery::Held;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .path::<DialectWord>("name")
         .body::<Messages>()
         .also_as(YAML)
-        .lists_all::<wire::result::Sent>("receipts")
+        .lists_all::<SendReceipt>("receipts")
         .answers_with(200, "The same in YAML.", YAML)
         .to(send),
         get(
@@ -97,14 +97,14 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
     let answer = spoken(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::unobserved(answer, wire::result::is_private(&receipt)))
+    Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
 async fn read(call: &Call, dialect: Dialect, sent: &Sent) -> Result<Vec<Message>, Refused> {
     let letters = sent.letters(dialect)?;
     let mut messages = Vec::with_capacity(letters.len());
     for (path, letter) in letters {
-        let mut message = letter.into_message(dialect, &path, &call.sealing())?;
+        let mut message = letter.into_message(dialect, &path, &call.reading())?;
         if message.from.is_none() {
             message.from = call.by().cloned();
         }
@@ -262,7 +262,7 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
-        let held = Held::new(delivery, now);
+        let held = quorate_engine::views::held(delivery, now);
         Ok(HeldOut { held, message: shown(dialect, delivery)? })
     });
     let items = items.collect::<Result<Vec<_>, Wrong>>();

@@ -14,15 +14,15 @@ use super::checked_limit;
 use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
-use crate::wire::result::ReceivedFlag;
 use crate::wire::time;
+use quorate_api::result::FlagReceived;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/flags", "flags.raise", "Tells the moderators of a concern, and nobody else.")
             .is(Deed::Report)
             .body::<words::Object>()
-            .answers::<ReceivedFlag>(201, "It is on disk. There is nothing else to tell.")
+            .answers::<FlagReceived>(201, "It is on disk. There is nothing else to tell.")
             .to(raise),
         // No bulk read: these are counted in public figures.
         get("/v1/flags", "flags.list", "The flags, oldest first. For moderators.")
@@ -50,7 +50,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 pub(crate) async fn raise(call: Call) -> Answer {
     flags_of(&call)?.raise(&asked(&call), &call.body).await?;
-    answer(StatusCode::CREATED, &ReceivedFlag { received: true })
+    answer(StatusCode::CREATED, &FlagReceived { received: true })
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -3,24 +3,22 @@
 use std::time::Duration;
 
 use axum::extract::Path;
-use quorate_core::{AgentId, Code, Refused};
+use quorate_api::delivery::{AckDelivery, Delivery, ExtendLease, List, NackDelivery};
+use quorate_api::result::Changed;
+use quorate_core::{AgentId, Code, Op, Refused, Timestamp};
+use quorate_engine::views;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::api::{Route, post, words};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::settings::{Times, whole_ms};
-use crate::wire::delivery::{DeliveryOut, LeaseIn, Settle};
-use crate::wire::result::Changed;
 
 pub(crate) fn routes() -> Vec<Route> {
     let settle = |path, id, about| {
-        post(path, id, about)
-            .path::<words::Id>("id")
-            .for_itself()
-            .body::<Leases>()
-            .answers::<Changed>(200, "All of them.")
+        post(path, id, about).path::<words::Id>("id").for_itself().answers::<Changed>(200, "All of them.")
     };
     vec![
         post(
@@ -31,11 +29,16 @@ pub(crate) fn routes() -> Vec<Route> {
         .path::<words::Id>("id")
         .for_itself()
         .body::<ClaimIn>()
-        .lists_all::<DeliveryOut>("deliveries")
+        .lists_all::<Delivery>("deliveries")
         .to(claim),
-        settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.").to(ack),
-        settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.").to(nack),
+        settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.")
+            .body::<List<AckDelivery>>()
+            .to(ack),
+        settle("/v1/agents/{id}/inbox/nack", "inbox.nack", "Gives deliveries back.")
+            .body::<List<NackDelivery>>()
+            .to(nack),
         settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Keeps deliveries for longer.")
+            .body::<List<ExtendLease>>()
             .without_key("It leaves no record: once more, and they are held from then on.")
             .to(extend),
     ]
@@ -74,7 +77,7 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
         }
     };
     deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
-    let items = deliveries.iter().map(|delivery| DeliveryOut::new(delivery, since)).collect();
+    let items = deliveries.iter().map(|delivery| shown(delivery, since)).collect();
     ok(&Listed { name: "deliveries", items })
 }
 
@@ -89,42 +92,33 @@ pub(crate) fn checked_wait(times: &Times, wait_ms: Option<u64>) -> Result<Durati
     }
 }
 
-/// Deliveries that somebody holds.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "HeldDeliveries")]
-struct Leases {
-    #[serde(deserialize_with = "crate::object::objects")]
-    #[schemars(length(min = 1, max = 256))]
-    deliveries: Vec<LeaseIn>,
+fn shown(delivery: &quorate_engine::Delivery, since: Timestamp) -> Delivery {
+    views::delivery(delivery, since, views::message(delivery.id, delivery.sent_at, &delivery.message))
 }
 
 pub(crate) async fn ack(Path(id): Path<String>, call: Call) -> Answer {
-    settle(&id, &call, Settle::Ack).await
+    settle(&id, &call, |one: AckDelivery| Op::Ack(one.lease())).await
 }
 
 pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> Answer {
-    settle(&id, &call, Settle::Nack).await
+    settle(&id, &call, NackDelivery::read).await
 }
 
 pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> Answer {
-    settle(&id, &call, Settle::Extend).await
+    let reading = call.reading();
+    settle(&id, &call, |one: ExtendLease| one.read(&reading)).await
 }
 
 /// All of them or none: whichever is stale is named.
-async fn settle(id: &str, call: &Call, what: Settle) -> Answer {
+async fn settle<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op) -> Answer {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
             .hint("register it first, or look at the list of agents")
             .into());
     }
-    let leases: Leases = body::parse(&call.body)?;
-    let ops = leases
-        .deliveries
-        .into_iter()
-        .map(|lease| lease.read(what, call.times()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let List { deliveries } = body::parse::<List<T>>(&call.body)?;
+    let ops = deliveries.into_iter().map(op).collect();
     let receipt = call.commit(ops).await?;
-    ok(&Changed::of(&receipt))
+    ok(&Changed::from(&receipt))
 }

@@ -1,8 +1,13 @@
 //! Messages: send, and look where they are.
 
 use axum::extract::Path;
-use quorate_core::{AgentId, ClientId, Code, Durability, Message, MessageId, Op, Refused, SessionId};
-use quorate_engine::{Before, MessageFilter, MessageRef, MessageView};
+use quorate_api::message::{Message, MessageWithDeliveries, NewMessage};
+use quorate_api::result::{FlagReceived, SentMessage, is_private};
+use quorate_core::{
+    AgentId, ClientId, Code, Durability, Message as CoreMessage, MessageId, MessageType, Op, Refused,
+    SessionId,
+};
+use quorate_engine::{Before, MessageFilter, MessageRef, MessageView, views};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,14 +18,12 @@ use crate::api::{Route, get, post, words};
 use crate::body;
 use crate::call::{Answer, Call, ok, page};
 use crate::observe;
-use crate::wire::message::{KindIn, MessageIn, MessageOut, MessageStateOut};
-use crate::wire::result::{Sent, is_private};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/messages", "messages.send", "Sends a message, or a list of them in one commit.")
             .body::<Messages<'_>>()
-            .lists_all::<Sent>("receipts")
+            .lists_all::<SendReceipt>("receipts")
             .to(send),
         get(
             "/v1/messages",
@@ -28,11 +31,11 @@ pub(crate) fn routes() -> Vec<Route> {
             "What was sent, newest first. An agent sees what it sent and what it got.",
         )
         .query::<Filter>()
-        .lists::<MessageOut>("messages")
+        .lists::<Message>("messages")
         .bulk(list),
         get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
             .path::<words::Id>("id")
-            .answers::<MessageStateOut>(
+            .answers::<MessageWithDeliveries>(
                 200,
                 "The message, for its sender, its recipients and those who run the hub.",
             )
@@ -45,8 +48,17 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewMessages")]
 #[allow(dead_code)]
 enum Messages<'a> {
-    One(Box<MessageIn<'a>>),
-    List(#[schemars(length(min = 1, max = 256))] Vec<MessageIn<'a>>),
+    One(Box<NewMessage<'a>>),
+    List(#[schemars(length(min = 1, max = 256))] Vec<NewMessage<'a>>),
+}
+
+/// What a message came to. Only described here.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code)]
+pub(super) enum SendReceipt {
+    Message(SentMessage),
+    Flag(FlagReceived),
 }
 
 /// One message or a list, in one commit.
@@ -71,10 +83,10 @@ pub(crate) async fn send(call: Call) -> Answer {
     Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
-fn read(call: &Call) -> Result<Vec<Message>, Refused> {
-    let messages: Vec<MessageIn<'_>> = body::parse_one_or_list(&call.body)?;
-    let sealing = call.sealing();
-    messages.into_iter().map(|message| message.read(&sealing, call.by())).collect()
+fn read(call: &Call) -> Result<Vec<CoreMessage>, Refused> {
+    let messages: Vec<NewMessage<'_>> = body::parse_one_or_list(&call.body)?;
+    let reading = call.reading();
+    messages.into_iter().map(|message| message.read(&reading)).collect()
 }
 
 /// What a message in memory only came to.
@@ -97,7 +109,7 @@ struct Filter {
     /// Only what this agent sent or got.
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
-    r#type: Option<KindIn>,
+    r#type: Option<MessageType>,
     #[schemars(with = "Option<words::Id>")]
     session: Option<String>,
     #[schemars(with = "Option<words::Limit>")]
@@ -126,7 +138,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let filter = MessageFilter {
         from: named(asked.from)?,
         to: named(asked.to)?,
-        kind: asked.r#type.map(KindIn::read),
+        kind: asked.r#type,
         session: asked.session.map(SessionId::new).transpose()?,
         of,
     };
@@ -134,7 +146,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let found = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
     let shown = found.messages.iter().map(|one| {
         let after = Before { seq: one.id.seq, n: one.id.n };
-        (after.to_string(), MessageOut::new(one.id, one.at, &one.message))
+        (after.to_string(), views::message(one.id, one.at, &one.message))
     });
     page("messages", shown, found.cursor.map(|before| before.to_string()))
 }
@@ -146,7 +158,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
         Err(_) => call.space.message_by_client_id(&ClientId::new(&id)?).await?,
     };
     let view = visible(&call, view).ok_or_else(|| missing(&id))?;
-    ok(&MessageStateOut::new(&view))
+    ok(&views::message_with_deliveries(&view))
 }
 
 /// A message as whoever asks may see it, if at all: its sender and those who run the hub see every delivery, a recipient its

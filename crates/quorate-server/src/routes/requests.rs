@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Path;
+use quorate_api::message::{Message, NewMessage};
+use quorate_api::result::Changed;
 use quorate_core::limits::REQUEST_MS_MAX;
 use quorate_core::{
     ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor,
     Why, WhyNext,
 };
-use quorate_engine::{Error, nobody_answers_a_flag};
+use quorate_engine::{Error, nobody_answers_a_flag, views};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -22,8 +24,6 @@ use crate::body::{self, Fields};
 use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 use crate::problem::Problem;
-use crate::wire::message::{MessageIn, MessageOut};
-use crate::wire::result::Changed;
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/request", "requests.ask", "Asks, and waits for the answer.")
             .body::<AskIn>()
-            .answers::<MessageOut>(200, "The answer.")
+            .answers::<Message>(200, "The answer.")
             .to(request),
         get(
             "/v1/requests",
@@ -76,7 +76,7 @@ impl JsonSchema for AskIn {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = MessageIn::json_schema(generator);
+        let mut schema = NewMessage::json_schema(generator);
         schema.insert("description".to_owned(), "A message whose answer is waited for.".into());
         if let Some(fields) = schema.get_mut("properties") {
             fields["timeoutMs"] = json!({
@@ -101,7 +101,7 @@ pub(crate) async fn request(call: Call) -> Answer {
         let message = Arc::unwrap_or_clone(ask.message);
         let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
         let answer = asked.await?;
-        return ok(&MessageOut::new(answer.id, answer.at, &answer.message));
+        return ok(&views::message(answer.id, answer.at, &answer.message));
     }
     let named = ask.message.client_id.is_some();
     let mut asking = match &call.key {
@@ -114,7 +114,7 @@ pub(crate) async fn request(call: Call) -> Answer {
     // The question stands, whatever becomes of the wait.
     let question = asking.id();
     let answer = call.waiting_with(asking.answer(), |refused| refused.asked(question)).await?;
-    ok(&MessageOut::new(answer.id, answer.at, &answer.message))
+    ok(&views::message(answer.id, answer.at, &answer.message))
 }
 
 /// The question that a call asks.
@@ -136,7 +136,7 @@ fn read_asked(call: &Call) -> Result<Ask, Refused> {
     let mut fields: Fields<'_> = body::parse(&call.body)?;
     let timeout_ms = fields.take_number("timeoutMs")?;
     let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
-    let message = fields.read::<MessageIn<'_>>()?.read(&call.sealing(), call.by())?;
+    let message = fields.read::<NewMessage<'_>>()?.read(&call.reading())?;
     Ok(Ask { again, ..Ask::new(message, timeout_ms, None) })
 }
 
@@ -229,7 +229,7 @@ impl Stand {
 pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
     let request = id_of(&call, &id).await?;
     let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
-    ok(&Changed::of(&receipt))
+    ok(&Changed::from(&receipt))
 }
 
 /// Why a message or a task is where it is.

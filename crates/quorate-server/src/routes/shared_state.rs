@@ -359,7 +359,7 @@ fn added(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<
     Ok(Op::AddToSession(AddToSession {
         session: id.clone(),
         kind,
-        body: call.sealing().payload(Some(item), None)?,
+        body: call.reading().payload(Some(&item.into()), None)?,
         content_type: None,
         rationale: String::new(),
     }))
@@ -369,7 +369,7 @@ fn written(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Res
     Ok(Op::Put(PutEntry {
         key: rest_key(id)?,
         entry_type: "sharedState".to_owned(),
-        content: call.sealing().payload(Some(rest), None)?,
+        content: call.reading().payload(Some(&rest.into()), None)?,
         content_type: None,
         expect: Some(expect),
         depends_on: Vec::new(),

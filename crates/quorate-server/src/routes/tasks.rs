@@ -2,8 +2,12 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_core::{AgentId, Code, Op, Refused, Seq, TaskId, TaskStatus};
-use quorate_engine::{TaskClaim, TaskFilter};
+use quorate_api::task::{
+    self, HeldTask, NewTask, Task, TaskCancellation, TaskCompletion, TaskFailure, TaskGraph, TaskHeartbeat,
+    TaskRelease, TaskWithPayloads,
+};
+use quorate_core::{AgentId, Code, Op, Seq, TaskId};
+use quorate_engine::{TaskClaim, TaskFilter, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +15,11 @@ use super::inbox::checked_wait;
 use super::{checked_limit, waits_for_the_past};
 use crate::api::{Route, get, post, words};
 use crate::call::{Answer, Call, Listed, answer, ok, page};
-use crate::wire::task::{self, GraphIn, HolderIn, InHandOut, Say, TaskIn, TaskOut};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
-    let said = |path, id, about| {
-        post(path, id, about)
-            .path::<words::Id>("id")
-            .body::<HolderIn<'_>>()
-            .answers::<TaskOut>(200, "The task.")
+    let change = |path, id, about| {
+        post(path, id, about).path::<words::Id>("id").answers::<TaskWithPayloads>(200, "The task.")
     };
     vec![
         post("/v1/tasks", "tasks.create", "Makes a task, or a graph of them: all of it or nothing.")
@@ -28,28 +28,36 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(create),
         get("/v1/tasks", "tasks.list", "The tasks, by age.")
             .query::<Filter>()
-            .lists::<TaskOut>("tasks")
+            .lists::<Task>("tasks")
             .bulk(list),
         post("/v1/tasks/claim", "tasks.claim", "Takes tasks under a lease, and waits for one if asked to.")
             .body::<ClaimIn>()
-            .lists_all::<InHandOut>("tasks")
+            .lists_all::<HeldTask>("tasks")
             .to(claim),
         get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
             .path::<words::Id>("id")
             .query::<When>()
-            .answers::<TaskOut>(200, "The task.")
+            .answers::<TaskWithPayloads>(200, "The task.")
             .to(show),
-        said(
+        change(
             "/v1/tasks/{id}/heartbeat",
             "tasks.heartbeat",
-            "Keeps a task for longer; may bring a partial result.",
+            "Extend the lease of a task, with an intermediate result if there is one.",
         )
+        .body::<TaskHeartbeat<'_>>()
         .to(heartbeat),
-        said("/v1/tasks/{id}/complete", "tasks.complete", "The end of a task, with its result.").to(complete),
-        said("/v1/tasks/{id}/fail", "tasks.fail", "A try came to nothing.").to(fail),
-        said("/v1/tasks/{id}/release", "tasks.release", "It was not tried at all; somebody else may.")
+        change("/v1/tasks/{id}/complete", "tasks.complete", "Complete a task with its result.")
+            .body::<TaskCompletion<'_>>()
+            .to(complete),
+        change("/v1/tasks/{id}/fail", "tasks.fail", "Report that an attempt failed.")
+            .body::<TaskFailure<'_>>()
+            .to(fail),
+        change("/v1/tasks/{id}/release", "tasks.release", "Give a task back untouched.")
+            .body::<TaskRelease>()
             .to(release),
-        said("/v1/tasks/{id}/cancel", "tasks.cancel", "Nobody needs it any more.").to(cancel),
+        change("/v1/tasks/{id}/cancel", "tasks.cancel", "Cancel a task.")
+            .body::<TaskCancellation>()
+            .to(cancel),
     ]
 }
 
@@ -58,9 +66,9 @@ pub(crate) fn routes() -> Vec<Route> {
 #[schemars(untagged, rename = "NewTasks")]
 #[allow(dead_code)]
 enum Tasks<'a> {
-    One(Box<TaskIn<'a>>),
-    Graph(GraphIn<'a>),
-    List(Vec<TaskIn<'a>>),
+    One(Box<NewTask<'a>>),
+    Graph(TaskGraph<'a>),
+    List(Vec<NewTask<'a>>),
 }
 
 /// The tasks that were made, in their order.
@@ -79,11 +87,11 @@ struct TaskIdOut {
 /// One task or a graph: all of it or nothing.
 pub(crate) async fn create(call: Call) -> Answer {
     let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let tasks = match is_list {
-        true => task::all(body::parse(&call.body)?, call.times())?,
-        false => task::new(body::parse(&call.body)?, call.times())?,
+    let op = match is_list {
+        true => task::create_all(body::parse_one_or_list(&call.body)?, &call.reading())?,
+        false => task::create(body::parse(&call.body)?, &call.reading())?,
     };
-    let commit = call.as_commit(vec![call.space.task_op(tasks)]);
+    let commit = call.as_commit(vec![op]);
     let ids = call.space.create_tasks(commit).await?;
     let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();
     answer(StatusCode::CREATED, &CreatedOut { tasks })
@@ -131,36 +139,45 @@ pub(crate) async fn claim(call: Call) -> Answer {
             (held, call.app.engine().clock().now().wall)
         }
     };
-    let items = held.iter().map(|task| InHandOut::new(&call.space, task, since)).collect();
+    let agents = &call.space.published().agents;
+    let items = held.iter().map(|task| views::held_task(agents, task, since)).collect();
     ok(&Listed { name: "tasks", items })
 }
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
-    say(&id, &call, Say::Heartbeat).await
+    let id = TaskId::new(id)?;
+    let op = body::parse::<TaskHeartbeat<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    change(id, &call, op).await
 }
 
 pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> Answer {
-    say(&id, &call, Say::Complete).await
+    let id = TaskId::new(id)?;
+    let op = body::parse::<TaskCompletion<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    change(id, &call, op).await
 }
 
 pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> Answer {
-    say(&id, &call, Say::Fail).await
+    let id = TaskId::new(id)?;
+    let op = body::parse::<TaskFailure<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    change(id, &call, op).await
 }
 
 pub(crate) async fn release(Path(id): Path<String>, call: Call) -> Answer {
-    say(&id, &call, Say::Release).await
+    let id = TaskId::new(id)?;
+    let op = body::parse::<TaskRelease>(&call.body)?.read(Some(id.clone()))?;
+    change(id, &call, op).await
 }
 
 pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
-    say(&id, &call, Say::Cancel).await
+    let id = TaskId::new(id)?;
+    let op = body::parse::<TaskCancellation>(&call.body)?.read(Some(id.clone()))?;
+    change(id, &call, op).await
 }
 
-async fn say(id: &str, call: &Call, what: Say) -> Answer {
-    let op = body::parse::<HolderIn<'_>>(&call.body)?.read(what, &call.sealing(), Some(id))?;
-    // A sign of life leaves no record of its own.
+async fn change(id: TaskId, call: &Call, op: Op) -> Answer {
+    // A heartbeat without a partial result leaves no record.
     let looks_back = !matches!(&op, Op::HeartbeatTask(heartbeat) if heartbeat.partial.is_none());
     let receipt = call.commit(vec![op]).await?;
-    let id = TaskId::new(id)?;
     match whole(call, &id, receipt.seq.filter(|_| looks_back)).await {
         // It is done: that what it was then is too far back to look at is no refusal.
         Err(problem) if problem.code() == Code::LimitExceeded => whole(call, &id, None).await,
@@ -203,7 +220,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
         }
     };
     let view = call.waiting(over).await?;
-    ok(&TaskOut::whole(&call.space.published().agents, &view))
+    ok(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
 /// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
@@ -212,7 +229,7 @@ async fn whole(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
         Some(at) => call.space.task_at(id, at).await?,
         None => call.space.task(id).await?,
     };
-    ok(&TaskOut::whole(&call.space.published().agents, &view))
+    ok(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -232,10 +249,7 @@ struct Filter {
 
 pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
-    let status = filter.status.map(|word| {
-        let known = TaskStatus::ALL.into_iter().find(|status| status.as_str() == word);
-        known.ok_or_else(|| Refused::new(Code::Invalid, format!("there is no task status {word:?}")))
-    });
+    let status = filter.status.as_deref().map(task::status_of);
     let meant = TaskFilter {
         status: status.transpose()?,
         task_type: filter.r#type,
@@ -244,6 +258,6 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = filter.cursor.map(TaskId::new).transpose()?;
     let found = call.space.tasks(&meant, after.as_ref(), checked_limit(filter.limit)?).await?;
     let agents = &call.space.published().agents;
-    let items = found.tasks.iter().map(|task| (task.spec.id.to_string(), TaskOut::new(agents, task)));
+    let items = found.tasks.iter().map(|task| (task.spec.id.to_string(), Task::new(agents, task)));
     page("tasks", items, found.cursor.map(|id| id.to_string()))
 }

@@ -21,7 +21,7 @@ use crate::call::{Answer, answer, counted};
 use crate::listen::Life;
 use crate::observe;
 use crate::webhook::{Webhook, is_word};
-use crate::wire::result::{ReceivedFlag, is_private};
+use quorate_api::result::{FlagReceived, is_private};
 
 const SIGNATURE: &str = "x-hub-signature-256";
 /// The kind of the event: GitHub's word for it, or ours.
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[allow(dead_code)]
 enum ReceivedOut {
     Message(MessageReceived),
-    Flag(ReceivedFlag),
+    Flag(FlagReceived),
 }
 
 /// The message that an event has become. Who gets it is not for its sender to know.
@@ -120,7 +120,7 @@ pub(crate) async fn receive(
     };
     let receipt = space.commit(commit).await?;
     if is_private(&receipt) {
-        let answer = answer(StatusCode::ACCEPTED, &ReceivedFlag { received: true })?;
+        let answer = answer(StatusCode::ACCEPTED, &FlagReceived { received: true })?;
         return Ok(observe::unobserved(answer, true));
     }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {

@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use quorate_api::message::Message;
 use quorate_core::{Destination, MessageId, SpaceNo};
-use quorate_engine::{Delivery, MessageRef};
+use quorate_engine::{Delivery, MessageRef, views};
 use serde::Serialize;
 
 use super::Raw;
-use super::message::MessageOut;
 
 /// Messages that are remembered. Each has its place by its number; a later one takes it.
 const PLACES: usize = 256;
@@ -19,14 +19,14 @@ const BYTES_MAX: usize = 16 * 1024;
 #[serde(untagged)]
 pub(crate) enum Told {
     /// Put into JSON now.
-    Fresh(Box<MessageOut>),
+    Fresh(Box<Message>),
     /// As somebody else was told.
     Again(Raw),
 }
 
 impl Told {
     pub(crate) fn fresh(delivery: &Delivery) -> Self {
-        Self::Fresh(Box::new(MessageOut::new(delivery.id, delivery.sent_at, &delivery.message)))
+        Self::Fresh(Box::new(views::message(delivery.id, delivery.sent_at, &delivery.message)))
     }
 }
 

@@ -1,8 +1,11 @@
 //! The frames in JSON: what a client says with a number, and what it is told.
 
 use bytes::Bytes;
+use quorate_api::message::{Message, NewMessage};
+use quorate_api::op::Commit;
+use quorate_api::result::OperationResult;
 use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackThen, Op, Receipt, Refused};
-use quorate_engine::{Answer, Space};
+use quorate_engine::{Answer, Space, views};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,9 +14,7 @@ use super::ledger::{Credit, IN_HAND_MAX, NUMBERS_MAX, Range};
 use crate::body::{self, BODY_BYTES_MAX, Fields};
 use crate::problem::Problem;
 use crate::settings::Times;
-use crate::wire::message::{MessageIn, MessageOut};
-use crate::wire::op::CommitIn;
-use crate::wire::{result, time};
+use crate::wire::time;
 
 /// Deliveries in one frame.
 pub(super) const BATCH_MESSAGES_MAX: usize = 64;
@@ -28,13 +29,13 @@ pub(crate) const REQUESTS_MAX: usize = 256;
 pub(super) struct FrameIn<'a> {
     pub(super) n: u64,
     #[serde(borrow)]
-    commit: Option<CommitIn<'a>>,
+    commit: Option<Commit<'a>>,
     credit: Option<Credit>,
     ack: Option<Vec<Range>>,
     nack: Option<NackIn>,
     extend: Option<ExtendIn>,
     #[serde(borrow)]
-    send: Option<MessageIn<'a>>,
+    send: Option<NewMessage<'a>>,
     #[serde(borrow)]
     request: Option<Fields<'a>>,
 }
@@ -60,12 +61,12 @@ pub(super) struct ExtendIn {
 
 /// What a frame asks for.
 pub(super) enum Asked<'a> {
-    Commit(CommitIn<'a>),
+    Commit(Commit<'a>),
     Credit(Credit),
     Ack(Vec<Range>),
     Nack(NackIn),
     Extend(ExtendIn),
-    Send(Box<MessageIn<'a>>),
+    Send(Box<NewMessage<'a>>),
     Request(Fields<'a>),
 }
 
@@ -140,7 +141,8 @@ pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
 
 /// What a commit came to.
 pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
-    let results: Vec<_> = receipt.results.iter().map(|one| result::shown(space, one)).collect();
+    let eras = &space.published().eras;
+    let results: Vec<_> = receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect();
     json!({"seq": receipt.happened_in().map(|seq| seq.0), "results": results})
 }
 
@@ -148,9 +150,9 @@ pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
 pub(super) fn answered(n: u64, answer: &Answer) -> String {
     #[derive(Serialize)]
     struct Answered {
-        message: MessageOut,
+        message: Message,
     }
-    let message = MessageOut::new(answer.id, answer.at, &answer.message);
+    let message = views::message(answer.id, answer.at, &answer.message);
     ok(n, &Answered { message })
 }
 

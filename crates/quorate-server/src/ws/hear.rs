@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use quorate_core::{Ask, Code, Durability, Epoch, IdempotencyKey, LeaseRef, Message as Letter, Op, Refused};
+use quorate_api::message::NewMessage;
+use quorate_api::op::{self, Commit};
+use quorate_core::{Ask, Code, Durability, Epoch, LeaseRef, Message as Letter, Op, Refused};
 use quorate_engine::{Answer, Asking, Error, MessageRef, Pending, is_flag, is_marked_private};
 use serde_json::json;
 
@@ -17,8 +19,6 @@ use crate::body::Fields;
 use crate::deliberations;
 use crate::observe;
 use crate::problem::Problem;
-use crate::wire::message::MessageIn;
-use crate::wire::op::{self, CommitIn};
 
 /// Ranges that one frame may name.
 const RANGES_MAX: usize = 1_024;
@@ -116,21 +116,20 @@ impl Talk {
         }
     }
 
-    async fn commit(&mut self, asked: CommitIn<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn commit(&mut self, asked: Commit<'_>, bytes: &Bytes) -> Result<Said, Problem> {
         let session = &self.session;
         let key = asked.idempotency_key.ok_or_else(|| {
             Refused::new(Code::Invalid, "idempotencyKey is missing")
                 .hint("give every commit a key: after a break it can be repeated without a second effect")
         })?;
-        let sealing = session.sealing(bytes);
-        let read = |(index, fields)| {
-            op::read(fields, &sealing, session.by.as_ref()).map_err(|refused: Refused| refused.at_op(index))
-        };
+        let reading = session.reading(bytes);
+        let read =
+            |(index, fields)| op::read(fields, &reading).map_err(|refused: Refused| refused.at_op(index));
         let mut ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         observe::continued(&session.app, &session.space, &mut ops, None).await;
         deliberations::driven(&session.app, &session.space, &mut ops).await?;
         let resumed = self.resumed_among(ops.iter().flat_map(Op::ended_leases));
-        let mut commit = session.commit(ops).keyed(IdempotencyKey::new(key)?);
+        let mut commit = session.commit(ops).keyed(key);
         commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
         Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit { resumed }))
     }
@@ -164,7 +163,7 @@ impl Talk {
     }
 
     /// A message that lives in memory only. Whatever is to last goes into a commit.
-    async fn send(&mut self, n: u64, message: MessageIn<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn send(&mut self, n: u64, message: NewMessage<'_>, bytes: &Bytes) -> Result<Said, Problem> {
         let letter = self.letter(message, bytes)?;
         if letter.durability != Durability::Ephemeral && !is_flag(&letter) {
             return Err(Refused::new(Code::Invalid, "only an ephemeral message is sent by itself")
@@ -180,8 +179,8 @@ impl Talk {
         Ok(Said::Now(frame::ok(n, &told)))
     }
 
-    fn letter(&self, message: MessageIn<'_>, bytes: &Bytes) -> Result<Letter, Refused> {
-        message.read(&self.session.sealing(bytes), self.session.by.as_ref())
+    fn letter(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<Letter, Refused> {
+        message.read(&self.session.reading(bytes))
     }
 
     /// Asks somebody. The question is in line when this returns; the answer comes when it comes.
@@ -194,7 +193,7 @@ impl Talk {
                 .into());
         }
         let timeout_ms = fields.take_number("timeoutMs")?;
-        let mut letter = self.letter(fields.read()?, bytes)?;
+        let mut letter = self.letter(fields.read::<NewMessage<'_>>()?, bytes)?;
         observe::one_continued(&self.session.app, &self.session.space, &mut letter, None).await;
         let is_known = self.session.space.recall_cause(&letter).await;
         let is_large = letter.payload.bytes.len() > LARGE_BYTES;

@@ -3,13 +3,16 @@
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
 use quorate_core::{LeaseRef, Mono, Receipt, Seq};
-use quorate_engine::{Answer, Delivery, Error};
+use quorate_engine::{Answer, Delivery, Error, views};
 use serde_json::json;
 
 use super::frame::{self, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX};
 use super::talk::{End, Line, Over, Talk, What};
 use crate::problem::Problem;
-use crate::wire::delivery::DeliveryOut;
+use crate::wire::told::Told;
+
+/// A delivery whose message is rendered already, if it goes to many.
+type Rendered = quorate_api::delivery::Delivery<Told>;
 
 impl Talk {
     /// Tells what is ready and has its turn.
@@ -92,7 +95,7 @@ impl Talk {
             let space = self.session.space.number();
             self.session.app.observed().handed.note(space, &delivery);
             let message = self.session.app.told().tell(space, &delivery);
-            let bytes = batch.add(&DeliveryOut::with(&delivery, message, now));
+            let bytes = batch.add(&views::delivery(&delivery, now, message));
             if let Some(full) = batch.overflow() {
                 self.feed(Message::Text(full.text().into())).await?;
             }
@@ -162,7 +165,7 @@ struct Batch {
 
 impl Batch {
     /// Writes one more, and says how many bytes it has.
-    fn add(&mut self, item: &DeliveryOut) -> usize {
+    fn add(&mut self, item: &Rendered) -> usize {
         if self.count > 0 {
             self.items.push(b',');
         }

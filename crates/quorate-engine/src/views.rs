@@ -1,0 +1,156 @@
+//! What the engine holds, in the JSON types of the interface: one conversion for each noun that needs more than core types.
+
+use quorate_api::agent::{Agent, Load};
+use quorate_api::delivery::{Delivery as HeldDelivery, DeliveryState as ShownState, DeliveryStatus, Held};
+use quorate_api::entry::{Entry as ShownEntry, EntryVersion};
+use quorate_api::message::{Deliveries, Message as ShownMessage, MessageWithDeliveries};
+use quorate_api::task::{HeldTask, StoredPayloads, TaskWithPayloads};
+use quorate_api::{Raw, payload};
+use quorate_core::{Agents, Message, OpenState, Timestamp};
+use quorate_store::{DeliveryState, Entry};
+
+use crate::post::{Delivery, MessageRef};
+use crate::reads::{DeliveryView, MessageView};
+use crate::registry::AgentView;
+use crate::space::Space;
+use crate::task::{TaskInHand, TaskView};
+
+/// A message.
+#[must_use]
+pub fn message(id: impl Into<MessageRef>, at: Timestamp, message: &Message) -> ShownMessage {
+    let id = id.into();
+    let durable = match id {
+        MessageRef::Durable(id) => Some(id),
+        MessageRef::Ephemeral(_) | MessageRef::Flag => None,
+    };
+    ShownMessage::new(id.to_string(), durable, at, message)
+}
+
+/// A message with its deliveries.
+#[must_use]
+pub fn message_with_deliveries(view: &MessageView) -> MessageWithDeliveries {
+    let deliveries = view.deliveries.iter().map(delivery_state).collect();
+    MessageWithDeliveries {
+        message: message(view.id, view.at, &view.message),
+        more: Deliveries { deliveries },
+    }
+}
+
+/// The lease of a delivery that is held since a time.
+#[must_use]
+pub fn held(delivery: &Delivery, since: Timestamp) -> Held {
+    Held {
+        delivery_id: delivery.lease.map(|lease| lease.delivery),
+        lease_token: delivery.lease.map(|lease| lease.token),
+        attempt: delivery.attempt,
+        lease_until: delivery.lease.map(|_| since.plus_ms(delivery.lease_ms)),
+    }
+}
+
+/// A delivery that is held since a time, with its message in some form.
+#[must_use]
+pub fn delivery<M>(delivery: &Delivery, since: Timestamp, message: M) -> HeldDelivery<M> {
+    let Held { delivery_id, lease_token, attempt, lease_until } = held(delivery, since);
+    HeldDelivery { delivery_id, lease_token, attempt, lease_until, message }
+}
+
+/// The state of a delivery.
+#[must_use]
+pub fn delivery_state(view: &DeliveryView) -> ShownState {
+    let shown = |state| ShownState {
+        delivery_id: view.id,
+        agent: view.agent.to_string(),
+        state,
+        attempt: None,
+        due: None,
+        reason: None,
+        ended_by: None,
+    };
+    match view.state {
+        DeliveryState::Open { state, attempt } => {
+            let (status, due, reason) = match state {
+                OpenState::Ready { .. } => (DeliveryStatus::Ready, None, None),
+                OpenState::Scheduled { due } => (DeliveryStatus::Scheduled, Some(due), None),
+                OpenState::Held { .. } => (DeliveryStatus::Scheduled, None, Some("paused".to_owned())),
+                OpenState::Leased { .. } => (DeliveryStatus::Leased, None, None),
+            };
+            ShownState { attempt: Some(attempt), due, reason, ..shown(status) }
+        }
+        DeliveryState::Ended { state, seq } => ShownState { ended_by: Some(seq), ..shown(state.into()) },
+    }
+}
+
+/// A version of an entry.
+#[must_use]
+pub fn entry(entry: &Entry) -> ShownEntry {
+    let version = &entry.version;
+    let content = entry.content.as_ref();
+    let depends_on = version.depends_on.iter();
+    ShownEntry {
+        key: entry.key.clone(),
+        version: version.head.version,
+        entry_type: version.entry_type.clone(),
+        content: content
+            .map_or(Raw::NULL, |content| payload::shown(content, version.content_type.as_deref())),
+        content_type: version.content_type.clone(),
+        author: version.author.clone(),
+        at: version.at,
+        seq: version.head.seq,
+        deleted: content.is_none(),
+        depends_on: depends_on
+            .map(|(key, version)| EntryVersion { key: key.clone(), version: *version })
+            .collect(),
+        restores: version.restores,
+    }
+}
+
+/// An agent with its load.
+#[must_use]
+pub fn agent(space: &Space, view: &AgentView) -> Agent {
+    let agent = &view.agent;
+    let eras = &space.published().eras;
+    Agent {
+        id: agent.id.clone(),
+        name: agent.name.clone(),
+        role: agent.role,
+        capabilities: agent.capabilities.clone(),
+        supported_actions: agent.supported_actions.clone(),
+        epoch: agent.epoch,
+        heartbeat_ms: agent.heartbeat_ms,
+        status: view.status,
+        health: (&agent.presence.health).into(),
+        note: agent.presence.health.note().to_owned(),
+        available: agent.presence.available,
+        load: Load {
+            open: view.open,
+            leased: view.leased,
+            listening: view.listening,
+            asking: view.asking,
+            tasks: view.tasks,
+            current_task: view.current_task.clone(),
+            current_delivery: view.current.map(|number| eras.delivery_id(number)),
+        },
+        heard_at: view.heard_at,
+        offline_at: view.offline_at,
+    }
+}
+
+/// A task with its payloads.
+#[must_use]
+pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads {
+    let stored = StoredPayloads {
+        blocked_on: view.blocked_on.clone(),
+        lease_until: view.lease_until,
+        input: view.input.clone(),
+        result: view.result.clone(),
+        partials: view.partials.iter().map(|partial| partial.bytes.clone()).collect(),
+        failure_details: view.failure_details.clone(),
+    };
+    TaskWithPayloads::new(agents, &view.task, &stored)
+}
+
+/// A task that is held since a time.
+#[must_use]
+pub fn held_task(agents: &Agents, held: &TaskInHand, since: Timestamp) -> HeldTask {
+    HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
+}
