@@ -240,7 +240,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_looks_like_a_time_is_parsed_as_jiff_does(
-            text in "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][0-2][0-9]:[0-6][0-9])"
+            text in "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][01][0-9]:[0-6][0-9])"
         ) {
             let theirs = text.parse::<jiff::Timestamp>().ok();
             prop_assert_eq!(parse(&text), theirs.map(|time| time.as_millisecond() as u64));
