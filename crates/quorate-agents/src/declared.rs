@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_contracts::Heuristic;
 use quorate_core::Refused;
 
 use crate::clock;
 use crate::command::Program;
-use crate::heuristic::Heuristic;
 use crate::http::Server;
 use crate::key::Key;
 use crate::limits;
@@ -17,6 +17,7 @@ use crate::llm::Speaker;
 use crate::pace::Paces;
 use crate::post::Post;
 use crate::question::{Failure, Kind, Question, Reply, Usage};
+use crate::reader;
 use crate::use_line::Use;
 
 /// Looks up a variable of the environment.
@@ -153,7 +154,7 @@ impl Agent {
         let until = clock::now() + question.within;
         let work = async {
             match &self.work {
-                Work::Heuristic(heuristic) => heuristic.answer(question),
+                Work::Heuristic(built_in) => reader::answer(*built_in, question),
                 Work::Program(program) => program.answer(question, until).await,
                 Work::Speaker(speaker) => speaker.answer(question, until).await,
                 Work::Server(server) => server.answer(question, until).await,

@@ -1,5 +1,6 @@
-//! How a declared agent does its work, and the agents that Quorate brings along. Not here: how agents deliberate
-//! (quorate-procedures), and how they take part in a hub (the command line puts both together).
+//! How a declared agent does its work: a command, an HTTP server, a model, or a built-in reader of contracts. Not here: the
+//! readers themselves (quorate-contracts), how agents deliberate (quorate-procedures), and how they take part in a hub (the
+//! command line puts both together).
 //!
 //! An agent is declared by one line, see [`use_line`], and asked with a [`Question`]:
 //!
@@ -17,26 +18,24 @@
 mod ask;
 mod clock;
 mod command;
-pub mod contracts;
 mod declared;
-mod heuristic;
 mod http;
 mod key;
 pub mod limits;
 mod llm;
-pub mod measure;
 mod pace;
 mod post;
 mod probe;
 mod question;
+mod reader;
 mod retry;
 mod shape;
 pub mod use_line;
 
 pub use declared::{Agent, Env, Price, Settings, Surroundings, Tape};
-pub use heuristic::Heuristic;
 pub use llm::Provider;
 pub use post::Url;
 pub use probe::{Check, Outcome, Probe, probe};
 pub use question::{Failure, Kind, Question, Reply, Usage};
+pub use quorate_contracts::Heuristic;
 pub use use_line::Use;

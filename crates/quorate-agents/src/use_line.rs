@@ -7,9 +7,9 @@
 //! | `llm:PROVIDER/MODEL`, `llm:PROVIDER/MODEL@URL` | a language model, at its provider or at another address |
 //! | `http:URL`, `https:URL` (also plain `http://…`) | a server that takes a POST |
 
+use quorate_contracts::Heuristic;
 use quorate_core::{Code, Refused};
 
-use crate::heuristic::Heuristic;
 use crate::llm::Provider;
 use crate::post::Url;
 

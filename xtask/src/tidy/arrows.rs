@@ -25,7 +25,12 @@ const HOUSE: &[Crate] = &[
         without: NO_SQL,
     },
     Crate { name: "quorate-procedures", knows: &["quorate-core", "quorate-engine"], without: NO_SQL },
-    Crate { name: "quorate-agents", knows: &["quorate-core", "quorate-engine"], without: NO_SQL },
+    Crate { name: "quorate-contracts", knows: &[], without: NOT_PURE },
+    Crate {
+        name: "quorate-agents",
+        knows: &["quorate-contracts", "quorate-core", "quorate-engine"],
+        without: NO_SQL,
+    },
     Crate {
         name: "quorate",
         knows: &[
@@ -61,6 +66,7 @@ const HOUSE: &[Crate] = &[
             "quorate-sqlite",
             "quorate-engine",
             "quorate-procedures",
+            "quorate-contracts",
             "quorate-agents",
             "quorate",
             "quorate-server",
@@ -77,6 +83,7 @@ const HOUSE: &[Crate] = &[
             "quorate-sqlite",
             "quorate-engine",
             "quorate-procedures",
+            "quorate-contracts",
             "quorate-agents",
             "quorate",
             "quorate-server",
@@ -190,7 +197,9 @@ fn may_know(known: &Crate, dependency: &Dependency) -> bool {
 
 fn reason(known: &Crate) -> &'static str {
     match known.name {
-        "quorate-core" => "core is pure: time, chance and stored rows come in as arguments",
+        "quorate-core" | "quorate-contracts" => {
+            "the crate is pure: time, randomness and stored rows come in as arguments"
+        }
         _ => "SQL stays in the backends, and anyhow in the binary; libraries use thiserror",
     }
 }

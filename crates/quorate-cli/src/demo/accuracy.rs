@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, anyhow};
 use quorate::deliberation::{Deliberation, Event, Out, Outcome, State};
-use quorate_agents::contracts::{Half, Recommendation};
 use quorate_agents::{Agent, Question};
+use quorate_contracts::{Half, Recommendation};
 use quorate_procedures::count::{self, Ballot, Rule, tally};
 use quorate_procedures::tokens;
 use serde::{Serialize, Serializer};

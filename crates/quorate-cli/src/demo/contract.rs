@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
-use quorate_agents::contracts::{Half, Recommendation, generate};
+use quorate_contracts::{Half, Recommendation, generate};
 use serde::{Deserialize, Serialize};
 
 use crate::playbook::{Input, Playbook};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use quorate::deliberation::Outcome;
 use quorate::{ActionDigest, Hub, ProcedureDraft};
-use quorate_agents::contracts::Half;
 use quorate_api::canonical::action_document;
+use quorate_contracts::Half;
 use serde_json::{Value, json};
 
 use super::contract::{Known, Which, review};

@@ -21,6 +21,11 @@ fn dependencies_flow_one_way() {
         "must not depend on `quorate-sqlite`",
     );
     assert_one(&found_in_manifest("quorate-cli", &on("quorate-sim")), "must not depend on `quorate-sim`");
+    assert_one(
+        &found_in_manifest("quorate-contracts", &on("quorate-core")),
+        "must not depend on `quorate-core`",
+    );
+    assert_none(&found_in_manifest("quorate-agents", &on("quorate-contracts")));
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-store")));
     assert_none(&found_in_manifest("quorate", &on("quorate-sqlite")));
     assert_none(&found_in_manifest("quorate-sim", &on("quorate-cli")));

@@ -7,7 +7,7 @@ mod telling;
 use super::facts::{Facts, Stated};
 use super::numbers;
 use super::reading::{Contract, Paragraph};
-use crate::contracts::{Clause, Problem, Severity};
+use crate::generator::{Clause, Problem, Severity};
 pub(crate) use signs::SIGNS;
 pub(crate) use telling::{advice, tell};
 

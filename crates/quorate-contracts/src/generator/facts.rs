@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn every_fact_has_a_value_of_its_kind() {
-        use crate::contracts::fact::Kind;
+        use crate::generator::fact::Kind;
         for seed in 0..50 {
             let facts = Facts::draw(seed);
             for fact in Fact::all() {

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_agents::{Agent, Question, Reply, Settings, Surroundings};
+use quorate_contracts::Heuristic;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-const AGREEMENT: &str = include_str!("../../../playbooks/contract-review/agreement.txt");
-const TRUTH: &str = include_str!("../../../playbooks/contract-review/agreement.truth.yaml");
+const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
+const TRUTH: &str = include_str!("../../../../playbooks/contract-review/agreement.truth.yaml");
 
 #[derive(Deserialize)]
 struct Truth {
@@ -21,17 +21,10 @@ struct Issue {
     problem: String,
 }
 
-async fn read(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
-    let line = format!("heuristic:{name}");
-    let agent = Agent::declare(name, &line, &Settings::default(), &Surroundings::new("."))?;
-    let Reply { body, .. } = agent.answer(&Question::new("analyse", json!({ "input": AGREEMENT }))).await?;
-    Ok(body)
-}
-
-#[tokio::test]
-async fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<dyn std::error::Error>> {
+#[test]
+fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<dyn std::error::Error>> {
     let truth: Truth = serde_saphyr::from_str(TRUTH)?;
-    let body = read("clauses").await?;
+    let body = Heuristic::Clauses.analyse(AGREEMENT);
     let found: BTreeSet<&str> =
         body["found"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let there: BTreeSet<&str> = truth.clauses.keys().map(String::as_str).collect();
@@ -41,13 +34,13 @@ async fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<d
     Ok(())
 }
 
-#[tokio::test]
-async fn a3_the_readers_disagree_and_together_see_most_of_what_is_wrong()
--> Result<(), Box<dyn std::error::Error>> {
+#[test]
+fn a3_the_readers_disagree_and_together_see_most_of_what_is_wrong() -> Result<(), Box<dyn std::error::Error>>
+{
     let truth: Truth = serde_saphyr::from_str(TRUTH)?;
     let (mut topics, mut recommendations) = (BTreeSet::new(), BTreeSet::new());
-    for name in ["clauses", "risk", "financial", "ip", "compliance"] {
-        let body = read(name).await?;
+    for reader in Heuristic::ALL {
+        let body = reader.analyse(AGREEMENT);
         let issues = body["issues"].as_array().into_iter().flatten();
         topics
             .extend(issues.filter_map(|issue| issue["topic"].as_str()).map(|topic| topic.replace(' ', "_")));

@@ -1,7 +1,7 @@
 //! How an issue is told: a sentence that says what the contract does and where, and what to ask for instead.
 
 use super::Issue;
-use crate::contracts::Problem;
+use crate::generator::Problem;
 
 /// What the contract does, in one sentence with its place.
 pub(crate) fn tell(issue: &Issue, label: &str) -> String {

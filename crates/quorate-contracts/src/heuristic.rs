@@ -3,8 +3,8 @@
 //! Five readers of contracts, for the customer's side. Each reads the whole text (`reading.rs`), finds what is in its field
 //! (`clauses.rs`, `facts.rs`, `issues.rs`) and hands in a finding (`finding.rs`); when others see it differently, it keeps or
 //! revises its position by stated rules (`discuss.rs`). What a clause sounds like is data in a small grammar of concepts
-//! (`grammar.rs`). The rules were written from how contracts are drafted and with sight of `contracts/seen.yaml` and
-//! `phrases/` alone; nobody who writes them looks at `contracts/unseen.yaml`.
+//! (`grammar.rs`). The rules were written from how contracts are drafted and with sight of `generator/seen.yaml` and
+//! `phrases/` alone; nobody who writes them looks at `generator/unseen.yaml`.
 
 mod clauses;
 mod concepts;
@@ -25,8 +25,7 @@ mod words;
 
 use serde_json::Value;
 
-use crate::contracts::{Clause, Problem};
-use crate::question::{Failure, Kind, Question, Reply, Usage};
+use crate::generator::{Clause, Problem};
 use reading::Contract;
 
 /// A set of rules.
@@ -72,27 +71,18 @@ impl Heuristic {
         finding::is_concerned(self, &Contract::read(text))
     }
 
-    /// Answers `analyse` and `discuss`.
-    pub(crate) fn answer(self, question: &Question) -> Result<Reply, Failure> {
-        let fail = |what: String, hint: &str| {
-            Failure::new(Kind::Misdeclared, format!("heuristic:{}", self.name()), what).hint(hint)
-        };
-        let text = text(&question.payload).unwrap_or_default();
-        if text.trim().is_empty() {
-            let hint = "give the contract as `input`: a text, or an object with `text`";
-            return Err(fail("there is no text to read".into(), hint));
-        }
-        let body = match question.action.as_str() {
-            "analyse" => finding::finding(self, text),
-            "discuss" => discuss::answer(self, text, &question.payload),
-            other => {
-                return Err(fail(
-                    format!("does not know how to `{other}`"),
-                    "ask it to `analyse` or to `discuss`",
-                ));
-            }
-        };
-        Ok(Reply { body, usage: Usage::calls(1), notes: Vec::new() })
+    /// The finding of this reader on a contract, in the shape that deliberations ask for. The same text gives the same
+    /// finding.
+    #[must_use]
+    pub fn analyse(self, text: &str) -> Value {
+        finding::finding(self, text)
+    }
+
+    /// The answer of this reader when others hold another position: `payload` has the `conflict`, `your_position` and
+    /// `other_positions`.
+    #[must_use]
+    pub fn discuss(self, text: &str, payload: &Value) -> Value {
+        discuss::answer(self, text, payload)
     }
 }
 
@@ -106,11 +96,4 @@ pub(crate) fn issues_of(text: &str) -> Vec<Problem> {
     let contract = Contract::read(text);
     let facts = facts::Facts::read(&contract);
     issues::find(&contract, &facts).into_iter().map(|issue| issue.problem).collect()
-}
-
-/// The contract in a payload.
-fn text(payload: &Value) -> Option<&str> {
-    let input = payload.get("input").unwrap_or(payload);
-    let named = ["text", "contract", "document"].iter().find_map(|name| input.get(name)?.as_str());
-    input.as_str().or(named)
 }

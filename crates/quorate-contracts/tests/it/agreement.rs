@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_agents::contracts::{Clause, Problem, Recommendation, Severity};
+use quorate_contracts::{Clause, Problem, Recommendation, Severity};
 use serde::Deserialize;
 
-const AGREEMENT: &str = include_str!("../../../playbooks/contract-review/agreement.txt");
-const TRUTH: &str = include_str!("../../../playbooks/contract-review/agreement.truth.yaml");
+const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
+const TRUTH: &str = include_str!("../../../../playbooks/contract-review/agreement.truth.yaml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

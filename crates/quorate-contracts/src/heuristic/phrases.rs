@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{clauses_of, issues_of};
-use crate::contracts::{Clause, Problem};
+use crate::generator::{Clause, Problem};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

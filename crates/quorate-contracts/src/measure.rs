@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::contracts::{Clause, Half, Problem, generate};
+use crate::generator::{Clause, Half, Problem, generate};
 use crate::heuristic;
 
 /// How often something was reported and was there.

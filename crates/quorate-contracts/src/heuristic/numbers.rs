@@ -1,6 +1,6 @@
 //! Numbers as contracts write them: in figures, in words, or both.
 
-use crate::contracts::numerals::{SMALL, TENS};
+use crate::generator::numerals::{SMALL, TENS};
 
 /// Amounts of money, in whole units.
 pub(crate) fn amounts(plain: &str) -> Vec<u64> {

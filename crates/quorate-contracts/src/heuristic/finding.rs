@@ -9,7 +9,7 @@
 //! | `compliance` | personal data under GDPR, CCPA and HIPAA, and what else a supervisor would ask for |
 //!
 //! They overlap on purpose and judge what they share from their own side, so they disagree for reasons. Score and
-//! recommendation follow from the issues of each by the rule of [`crate::contracts::Truth`].
+//! recommendation follow from the issues of each by the rule of [`crate::generator::Truth`].
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::facts::{Facts, Stated, Value as Fact};
 use super::issues::{self, Issue, advice, tell};
 use super::reading::Contract;
 use super::{Heuristic, clauses};
-use crate::contracts::{Clause, Problem, Problem as P, Recommendation, Severity};
+use crate::generator::{Clause, Problem, Problem as P, Recommendation, Severity};
 
 /// How many characters of a paragraph are quoted.
 const QUOTE_CHARS: usize = 110;
@@ -354,7 +354,7 @@ pub(crate) fn value(fact: &Fact) -> Value {
 
 /// The score of issues with these severities.
 pub(crate) fn score(severities: impl Iterator<Item = Severity>) -> u32 {
-    (crate::contracts::risk_score([]) + severities.map(Severity::weight).sum::<u32>()).min(100)
+    (crate::generator::risk_score([]) + severities.map(Severity::weight).sum::<u32>()).min(100)
 }
 
 /// What to do at a score, in the words of the review.

@@ -3,7 +3,7 @@
 mod rules;
 
 use super::reading::{Contract, Paragraph};
-use crate::contracts::Clause;
+use crate::generator::Clause;
 pub(crate) use rules::RULES;
 
 /// A clause that was found.

@@ -1,9 +1,9 @@
-//! Prints how well the readers of contracts read: `cargo run -p quorate-agents --example readers -- seen 1 200`.
+//! Prints how well the readers of contracts read: `cargo run -p quorate-contracts --example readers -- seen 1 200`.
 
 #![allow(clippy::print_stdout, reason = "this is what it is for")]
 
-use quorate_agents::contracts::Half;
-use quorate_agents::measure::{self, Row};
+use quorate_contracts::Half;
+use quorate_contracts::measure::{self, Row};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::numbers;
 use super::reading::{Contract, Paragraph};
-use crate::contracts::Clause;
+use crate::generator::Clause;
 
 /// A value and where it is stated.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Heuristic;
 use super::finding::{self, Case, recommendation, score, severity_word, short, topic};
-use crate::contracts::{Problem, Severity};
+use crate::generator::{Problem, Severity};
 
 /// What somebody holds.
 struct Position<'a> {

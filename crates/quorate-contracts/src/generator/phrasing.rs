@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use quorate_core::{Code, Refused};
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
@@ -80,7 +79,7 @@ static UNSEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("unseen.yaml", in
 
 /// The files are part of the binary, and a test reads both: this does not fail in the product.
 fn built_in(file: &str, text: &str) -> Phrasings {
-    Phrasings::read(file, text).unwrap_or_else(|refused| panic!("{}", refused.detail))
+    Phrasings::read(file, text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 impl Half {
@@ -96,11 +95,11 @@ impl Phrasings {
     /// Reads a file of phrasings.
     ///
     /// # Errors
-    /// `INVALID` with the file and the line of what is wrong.
-    pub(super) fn read(file: &str, text: &str) -> Result<Self, Refused> {
+    /// The file, the line and what is wrong there. The form of the file is described in `generator.rs`.
+    pub(super) fn read(file: &str, text: &str) -> Result<Self, String> {
         let read: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| location.line());
-            refused(format!("{file}:{line}: {}", error.without_snippet()))
+            format!("{file}:{line}: {}", error.without_snippet())
         })?;
         let reading = Reading { file };
         let phrasings = Self {
@@ -115,7 +114,7 @@ impl Phrasings {
         Ok(phrasings)
     }
 
-    fn check(&self, reading: &Reading<'_>) -> Result<(), Refused> {
+    fn check(&self, reading: &Reading<'_>) -> Result<(), String> {
         for home in Home::HEADED {
             let count = self.headings.get(&home).map_or(0, Vec::len);
             reading.enough(&format!("headings of {home:?}"), count, 1)?;
@@ -135,25 +134,23 @@ impl Phrasings {
             if phrasings.iter().any(|phrasing| phrasing.second.is_some() != problem.is_contradiction()) {
                 let why =
                     "needs a `second` place in each phrasing if it is a contradiction, and none otherwise";
-                return Err(refused(format!("{}: {} {why}", reading.file, problem.name())));
+                return Err(format!("{}: {} {why}", reading.file, problem.name()));
             }
         }
         self.check_alone(reading)?;
         let told = self.clauses.values().flatten().chain(self.provisions.values().flatten());
         match told.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
-            Some(one) => {
-                Err(refused(format!("{}: {}: only a problem has a `second` place", reading.file, one.id)))
-            }
+            Some(one) => Err(format!("{}: {}: only a problem has a `second` place", reading.file, one.id)),
             None => Ok(()),
         }
     }
 
     /// Whatever else a contract must not have, there is a way to say this one thing alone.
-    fn check_alone(&self, reading: &Reading<'_>) -> Result<(), Refused> {
+    fn check_alone(&self, reading: &Reading<'_>) -> Result<(), String> {
         for list in self.clauses.values().chain(self.provisions.values()) {
             if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {
                 let why = "needs a phrasing among its fellows that holds nothing else";
-                return Err(refused(format!("{}: {} {why}", reading.file, first.id)));
+                return Err(format!("{}: {} {why}", reading.file, first.id));
             }
         }
         Ok(())
@@ -170,7 +167,7 @@ impl Reading<'_> {
         all: BTreeMap<K, Vec<PhrasingIn>>,
         section: &str,
         name: impl Fn(K) -> &'static str,
-    ) -> Result<BTreeMap<K, Vec<Phrasing>>, Refused> {
+    ) -> Result<BTreeMap<K, Vec<Phrasing>>, String> {
         let mut read = BTreeMap::new();
         for (key, list) in all {
             let list = list.into_iter().enumerate();
@@ -181,7 +178,7 @@ impl Reading<'_> {
         Ok(read)
     }
 
-    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<Aside>, Refused> {
+    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<Aside>, String> {
         let asides = all.into_iter().enumerate().map(|(index, AsideIn { home, about, title, text })| {
             let one = PhrasingIn { title, text, holds: Vec::new(), second: None };
             let phrasing = self.phrasing(one, format!("{section}[{index}]"))?;
@@ -190,10 +187,10 @@ impl Reading<'_> {
         asides.collect()
     }
 
-    fn phrasing(&self, one: PhrasingIn, id: String) -> Result<Phrasing, Refused> {
+    fn phrasing(&self, one: PhrasingIn, id: String) -> Result<Phrasing, String> {
         let line = one.text.referenced.line();
-        let text = Template::parse(&one.text.value)
-            .map_err(|why| refused(format!("{}:{line}: {id}: {why}", self.file)))?;
+        let text =
+            Template::parse(&one.text.value).map_err(|why| format!("{}:{line}: {id}: {why}", self.file))?;
         let second = one.second.map(|SecondIn { text, holds }| {
             let second = PhrasingIn { title: None, text, holds, second: None };
             self.phrasing(second, format!("{id}.second")).map(Box::new)
@@ -201,17 +198,13 @@ impl Reading<'_> {
         Ok(Phrasing { id, title: one.title, text, holds: one.holds, second: second.transpose()? })
     }
 
-    fn enough(&self, what: &str, count: usize, wanted: usize) -> Result<(), Refused> {
+    fn enough(&self, what: &str, count: usize, wanted: usize) -> Result<(), String> {
         if count < wanted {
             let why = format!("has {count} phrasings, and needs {wanted} or more");
-            return Err(refused(format!("{}: {what} {why}", self.file)));
+            return Err(format!("{}: {what} {why}", self.file));
         }
         Ok(())
     }
-}
-
-fn refused(detail: String) -> Refused {
-    Refused::new(Code::Invalid, detail).hint("the form of the file is described in contracts.rs")
 }
 
 fn options() -> serde_saphyr::Options {

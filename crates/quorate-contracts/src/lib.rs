@@ -1,0 +1,22 @@
+//! Rule-based readers of contracts, and practice contracts with known problems to measure them on. Not here: how an agent
+//! is declared and called (quorate-agents).
+//!
+//! [`generate`] makes a contract from a seed together with its labels, the [`Truth`]. A [`Heuristic`] reads a contract and
+//! returns a finding as JSON. [`measure`] compares the two.
+//!
+//! ```
+//! # use quorate_contracts::{Half, Heuristic, generate};
+//! let contract = generate(1, Half::Seen);
+//! let finding = Heuristic::Clauses.analyse(&contract.text);
+//! assert!(!contract.truth.clauses.is_empty() && finding["found"].is_array());
+//! ```
+
+mod generator;
+mod heuristic;
+pub mod measure;
+
+pub use generator::{
+    Activation, Clause, Contract, Currency, Date, Fact, Half, Home, NearMiss, Place, Planted, Present,
+    Problem, Provision, Recommendation, Severity, Stated, Topic, Truth, Value, generate, risk_score,
+};
+pub use heuristic::Heuristic;
