@@ -1,28 +1,10 @@
-//! `quorate bench`: the workloads of the performance page, each waiting for its durable answer.
-
-mod ask;
-mod beats;
-mod cas;
-mod cycle;
-mod deliberate;
-mod fill;
-mod growth;
-mod hold;
-mod measure;
-mod report;
-mod rig;
-mod step;
-mod tasks;
-mod topic;
-mod waits;
-mod wire;
+//! `quorate bench`: runs the workloads of quorate-bench and prints what they measured.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-
-use report::Line;
+use quorate_bench::{Scale, WORKLOADS};
 
 use crate::exit::{Ended, USAGE};
 use crate::text;
@@ -66,54 +48,17 @@ pub(crate) struct BenchArgs {
     millions: u64,
 }
 
-/// How large and where.
-#[derive(Clone, Debug)]
-pub(crate) struct Scale {
-    part: u64,
-    data: Option<PathBuf>,
-    millions: u64,
-}
-
-impl Scale {
-    /// The full count, or a part of it.
-    fn count(&self, full: u64) -> u64 {
-        full / self.part
-    }
-}
-
-const ALL: [&str; 19] = [
-    "W0",
-    "W1",
-    "W2",
-    "W3",
-    "W4",
-    "W5",
-    "W6",
-    "W7",
-    "W8",
-    "W9",
-    "BEATS",
-    "WAITS",
-    "HOLD",
-    "HTTP",
-    "IDLE",
-    "LOAD",
-    "READY",
-    "DELIBERATE",
-    "NEIGHBOUR",
-];
-
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let wanted: Vec<String> = match args.workloads.as_slice() {
-        [] => ALL.map(String::from).to_vec(),
+        [] => WORKLOADS.map(String::from).to_vec(),
         some => some.iter().map(|name| name.to_uppercase()).collect(),
     };
-    if let Some(unknown) = wanted.iter().find(|name| !ALL.contains(&name.as_str())) {
+    if let Some(unknown) = wanted.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
         let message = format!("there is no workload {}", text::clean_line(unknown));
         return Err(Ended::new(
             USAGE,
             message,
-            format!("there are {}; without a name, all run", ALL.join(" ")),
+            format!("there are {}; without a name, all run", WORKLOADS.join(" ")),
         )
         .into());
     }
@@ -122,43 +67,22 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         (false, true) => 20,
         (false, false) => 1,
     };
-    let scale = Scale { part, data: args.data, millions: args.millions };
-    report::head(args.json);
-    let mut yardstick = None;
+    let scale = Scale { part, data: args.data, millions: args.millions, binary: std::env::current_exe()? };
+    if !args.json {
+        text::print(quorate_bench::header());
+    }
+    let mut w0_per_second = None;
     for name in &wanted {
-        let lines = one(name, &scale).await.with_context(|| format!("workload {name} failed"))?;
+        let lines =
+            quorate_bench::measure(name, &scale).await.with_context(|| format!("workload {name} failed"))?;
         for line in lines {
             if line.workload == "W0" {
-                yardstick = Some(line.per_second);
+                w0_per_second = Some(line.per_second);
             }
-            line.print(args.json, yardstick);
+            text::print(if args.json { line.to_json().to_string() } else { line.row(w0_per_second) });
         }
     }
     Ok(())
-}
-
-async fn one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
-    match name {
-        "W0" => cycle::bare(scale),
-        "W1" => cycle::measure(scale).await,
-        "W2" => wire::cycle::measure(scale).await,
-        "W3" => Ok([ask::measure(scale).await?, wire::ask::measure(scale).await?].concat()),
-        "W4" => Ok([topic::measure(scale).await?, wire::topic::measure(scale).await?].concat()),
-        "W5" => cas::measure(scale).await,
-        "W6" => tasks::measure(scale).await,
-        "W7" => step::measure(scale).await,
-        "W9" => wire::cycle::large(scale).await,
-        "HTTP" => wire::http::measure(scale).await,
-        "IDLE" => wire::idle::connections(scale).await,
-        "LOAD" => wire::idle::steady(scale).await,
-        "READY" => wire::idle::start(scale).await,
-        "BEATS" => beats::measure(scale).await,
-        "DELIBERATE" => deliberate::measure(scale).await,
-        "NEIGHBOUR" => wire::neighbour::measure(scale).await,
-        "WAITS" => waits::measure(scale).await,
-        "HOLD" => hold::measure(scale).await,
-        _ => growth::measure(scale).await,
-    }
 }
 
 /// One measurement of W8, in a process of its own so that its memory is its own: opens a directory, says how long that
@@ -175,5 +99,5 @@ pub(crate) struct BenchChildArgs {
 }
 
 pub(crate) async fn child(args: BenchChildArgs) -> anyhow::Result<()> {
-    growth::child(&args.directory, args.agents, args.cycles, args.until_killed).await
+    quorate_bench::child(&args.directory, args.agents, args.cycles, args.until_killed).await
 }

@@ -58,6 +58,18 @@ const HOUSE: &[Crate] = &[
     },
     Crate { name: "quorate-client", knows: &["quorate-api", "quorate-core", "quorate"], without: NO_SQL },
     Crate {
+        name: "quorate-bench",
+        knows: &[
+            "quorate-core",
+            "quorate-store",
+            "quorate-sqlite",
+            "quorate-engine",
+            "quorate-procedures",
+            "quorate",
+        ],
+        without: SQL,
+    },
+    Crate {
         name: "quorate-cli",
         knows: &[
             "quorate-api",
@@ -71,6 +83,7 @@ const HOUSE: &[Crate] = &[
             "quorate",
             "quorate-server",
             "quorate-client",
+            "quorate-bench",
         ],
         without: &[],
     },
@@ -88,6 +101,7 @@ const HOUSE: &[Crate] = &[
             "quorate",
             "quorate-server",
             "quorate-client",
+            "quorate-bench",
             "quorate-cli",
         ],
         without: &[],
@@ -120,6 +134,9 @@ const NOT_PURE: &[&str] = &[
 
 /// Above the backends nobody knows SQL; a library has errors of its own.
 const NO_SQL: &[&str] = &["anyhow", "rusqlite", "sqlx", "tokio-postgres"];
+
+/// The workloads of the bench are part of the binary, whose errors are anyhow's.
+const SQL: &[&str] = &["rusqlite", "sqlx", "tokio-postgres"];
 
 /// Features that break the product on purpose.
 const TEST_FEATURES: [&str; 2] = ["\"faults\"", "\"sabotage\""];

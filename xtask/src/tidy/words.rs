@@ -78,6 +78,7 @@ fn is_door_or_bench(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
     let file = parts.pop().unwrap_or_default();
     matches!(file, "clock.rs" | "chance.rs" | "bench.rs")
-        || parts.iter().any(|folder| matches!(*folder, "bench" | "benches"))
+        || parts.contains(&"benches")
+        || path.starts_with("crates/quorate-bench/")
         || path.starts_with("xtask/")
 }

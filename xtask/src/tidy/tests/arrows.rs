@@ -71,6 +71,8 @@ fn sql_stays_in_the_backend_and_anyhow_in_the_binary() {
     assert_one(&found_in_manifest("quorate-engine", &on("rusqlite")), "must stay without `rusqlite`");
     assert_one(&found_in_manifest("quorate-sqlite", &on("anyhow")), "must stay without `anyhow`");
     assert_none(&found_in_manifest("quorate-sqlite", &on("rusqlite")));
+    assert_one(&found_in_manifest("quorate-bench", &on("rusqlite")), "must stay without `rusqlite`");
+    assert_none(&found_in_manifest("quorate-bench", &on("anyhow")));
     assert_none(&found_in_manifest("quorate-cli", &on("anyhow")));
 }
 

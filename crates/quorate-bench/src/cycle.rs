@@ -9,10 +9,10 @@ use quorate_engine::{Consumer, Delivery, Error, Space};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Meter, Taken, bytes, next_key, syncs};
-use crate::bench::report::Line;
-use crate::bench::rig::{Rig, new_directory};
+use crate::Scale;
+use crate::measure::{Latencies, Meter, Taken, bytes, next_key, syncs};
+use crate::report::Line;
+use crate::rig::{Rig, new_directory};
 
 /// How a run of cycles looks.
 #[derive(Clone, Copy, Debug)]

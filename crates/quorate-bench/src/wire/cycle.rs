@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use super::payload;
 use super::served::Served;
 use super::socket::{Deliveries, Slot, Socket, Told};
-use crate::bench::Scale;
-use crate::bench::measure::Latencies;
-use crate::bench::report::Line;
+use crate::Scale;
+use crate::measure::Latencies;
+use crate::report::Line;
 
 const CONNECTIONS: usize = 8;
 

@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use super::payload;
 use super::served::Served;
 use super::socket::{Deliveries, Socket, Told};
-use crate::bench::Scale;
-use crate::bench::measure::Latencies;
-use crate::bench::report::Line;
+use crate::Scale;
+use crate::measure::Latencies;
+use crate::report::Line;
 
 const SUBSCRIBERS: usize = 30;
 /// Messages a frame, and frames that may be on their way.

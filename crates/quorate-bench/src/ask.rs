@@ -9,11 +9,11 @@ use quorate_core::{
 use quorate_engine::{Consumer, Delivery, Error, Space};
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::cycle::register;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::Rig;
+use crate::Scale;
+use crate::cycle::register;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::Rig;
 
 const CALLERS: usize = 64;
 /// Agents that answer.

@@ -10,10 +10,10 @@ use quorate_core::{
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, SetClock, Store as _, Wiring};
 
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::new_directory;
+use crate::Scale;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::new_directory;
 
 const WAITS: u64 = 10_000;
 const LOOKS: u64 = 200;

@@ -11,11 +11,11 @@ use quorate_engine::{Consumer, Error, Space};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::cycle::register;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::Rig;
+use crate::Scale;
+use crate::cycle::register;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::Rig;
 
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;

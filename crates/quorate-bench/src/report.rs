@@ -2,15 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::bench::measure::{Latencies, Taken};
-use crate::text;
+use crate::measure::{Latencies, Taken};
 
 /// A measurement.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) workload: &'static str,
+pub struct Line {
+    /// One of [`WORKLOADS`](crate::WORKLOADS).
+    pub workload: &'static str,
     pub(crate) variant: String,
-    pub(crate) per_second: f64,
+    /// How many a second.
+    pub per_second: f64,
     pub(crate) quantiles: Option<(u64, u64, u64)>,
     /// Transactions of the store, each with one sync, and what each carried.
     pub(crate) transactions: u64,
@@ -51,7 +52,9 @@ impl Line {
         self
     }
 
-    pub(crate) fn to_json(&self) -> Value {
+    /// The measurement as a JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         let (p50, p99, p999) = self.quantiles.unwrap_or_default();
         json!({
             "workload": self.workload,
@@ -76,12 +79,9 @@ impl Line {
         ((1e6 * self.taken.sync_seconds) as u64).checked_div(self.transactions).unwrap_or(0)
     }
 
-    /// Prints it; beside W1 its share of the yardstick, when that was measured in the same run.
-    pub(crate) fn print(&self, as_json: bool, yardstick: Option<f64>) {
-        text::print(if as_json { self.to_json().to_string() } else { self.row(yardstick) });
-    }
-
-    fn row(&self, yardstick: Option<f64>) -> String {
+    /// The measurement as a row of the table. W1 shows its share of W0, if the rate of W0 was measured in the same run.
+    #[must_use]
+    pub fn row(&self, w0_per_second: Option<f64>) -> String {
         let (p50, p99, _) = self.quantiles.unwrap_or_default();
         let latency =
             if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
@@ -90,7 +90,7 @@ impl Line {
             Some((goal, words)) => format!("target {words}: at {:.0} %", 100.0 * self.per_second / goal),
             None => String::new(),
         };
-        let share = match yardstick {
+        let share = match w0_per_second {
             Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
             _ => String::new(),
         };
@@ -113,15 +113,13 @@ impl Line {
     }
 }
 
-/// The names of the columns.
-pub(crate) fn head(as_json: bool) {
-    if as_json {
-        return;
-    }
-    text::print(format!(
+/// The header of the table.
+#[must_use]
+pub fn header() -> String {
+    format!(
         "{:<5} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
         "", "workload", "per second", "p50", "p99", "per sync", "a sync", "memory"
-    ));
+    )
 }
 
 fn ratio(done: u64, transactions: u64) -> f64 {

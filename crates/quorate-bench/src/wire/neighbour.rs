@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use super::http::Http;
 use super::payload;
 use super::served::Served;
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Taken};
-use crate::bench::report::Line;
+use crate::Scale;
+use crate::measure::{Latencies, Taken};
+use crate::report::Line;
 
 /// The space of the readers, and the one of the agent that is measured beside them.
 const CROWDED: &str = "crowded";

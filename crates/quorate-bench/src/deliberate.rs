@@ -7,10 +7,10 @@ use quorate::{Failure, Hub, ProcedureDraft, ProcedureStatus, Running, Work};
 use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Taken, cpu_seconds, peak_memory};
-use crate::bench::report::Line;
-use crate::bench::rig::new_directory;
+use crate::Scale;
+use crate::measure::{Latencies, Taken, cpu_seconds, peak_memory};
+use crate::report::Line;
+use crate::rig::new_directory;
 
 const AGENTS: usize = 5;
 const CONFLICTS: usize = 5;

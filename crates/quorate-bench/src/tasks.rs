@@ -13,11 +13,11 @@ use quorate_engine::{Error, Space, TaskClaim, TaskEvent};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::cycle::register;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::Rig;
+use crate::Scale;
+use crate::cycle::register;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::Rig;
 
 const WORKERS: usize = 100;
 const TASKS: u64 = 10_000;

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 
 use super::served::Served;
 use super::socket::{Deliveries, Socket, Told};
-use crate::bench::Scale;
-use crate::bench::measure::Latencies;
-use crate::bench::report::Line;
+use crate::Scale;
+use crate::measure::Latencies;
+use crate::report::Line;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let echo = tokio::task::spawn_blocking(echo_us).await??;

@@ -10,12 +10,12 @@ use anyhow::Context as _;
 use quorate_core::AgentId;
 use serde_json::{Value, json};
 
-use crate::bench::Scale;
-use crate::bench::cycle::{self, Cycle};
-use crate::bench::fill::fill;
-use crate::bench::measure::{Taken, peak_memory};
-use crate::bench::report::Line;
-use crate::bench::rig::{Rig, new_directory};
+use crate::Scale;
+use crate::cycle::{self, Cycle};
+use crate::fill::fill;
+use crate::measure::{Taken, peak_memory};
+use crate::report::Line;
+use crate::rig::{Rig, new_directory};
 
 const MILLION: u64 = 1_000_000;
 
@@ -38,7 +38,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
             )
             .await?;
             acked = acked.max(wanted);
-            let found = in_child(&data, agents, cycles)?;
+            let found = in_child(&scale.binary, &data, agents, cycles)?;
             let open = if step == 0 { 0 } else { scale.count(MILLION) };
             let rate = found["perSecond"].as_f64().unwrap_or_default();
             let base = *first.get_or_insert(rate);
@@ -107,10 +107,9 @@ fn names(count: usize) -> anyhow::Result<Vec<AgentId>> {
 }
 
 /// Lets a child work, kills it with -9, and lets a second one start on what is left.
-fn in_child(data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
-    let binary = std::env::current_exe()?;
+fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
     let command = |until_killed: bool| {
-        let mut command = Command::new(&binary);
+        let mut command = Command::new(binary);
         command.arg("bench-child").arg(data).args([
             "--agents",
             &agents.to_string(),
@@ -137,7 +136,12 @@ fn in_child(data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
     serde_json::from_slice(last).context("the child's last line is JSON")
 }
 
-pub(crate) async fn child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
+/// One measurement of W8, for a process of its own so that its memory is its own: opens a directory, times that, runs
+/// cycles and prints the result as one line of JSON. With `until_killed` it repeats until the process is killed.
+///
+/// # Errors
+/// If the directory cannot be opened, or a cycle fails.
+pub async fn child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
     let start = Instant::now();
     let rig = Rig::open(data).await?;
     let ready_ms = start.elapsed().as_millis() as u64;

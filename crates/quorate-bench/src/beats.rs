@@ -6,10 +6,10 @@ use quorate_core::{AgentId, Commit, Health, Op, Principal, RegisterAgent, Status
 use quorate_engine::Space;
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::measure::Meter;
-use crate::bench::report::Line;
-use crate::bench::rig::Rig;
+use crate::Scale;
+use crate::measure::Meter;
+use crate::report::Line;
+use crate::rig::Rig;
 
 const AGENTS: u64 = 3_000;
 const EVERY: Duration = Duration::from_secs(10);

@@ -7,11 +7,11 @@ use quorate_core::{AgentId, Commit, Destination, Key, Message, Op, Principal, Pu
 use quorate_engine::{Error, Space};
 use tokio::task::JoinSet;
 
-use crate::bench::Scale;
-use crate::bench::cycle::register;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::Rig;
+use crate::Scale;
+use crate::cycle::register;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::Rig;
 
 const CALLERS: usize = 64;
 

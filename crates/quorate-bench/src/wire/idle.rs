@@ -10,10 +10,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::payload;
 use super::served::Served;
 use super::socket::{Deliveries, Socket, Told};
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Taken, cpu_seconds};
-use crate::bench::report::Line;
-use crate::bench::rig::new_directory;
+use crate::Scale;
+use crate::measure::{Latencies, Taken, cpu_seconds};
+use crate::report::Line;
+use crate::rig::new_directory;
 
 /// Connections of the limit that are left for the requests of this process itself.
 const SPARE: u64 = 16;

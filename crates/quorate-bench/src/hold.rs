@@ -15,10 +15,10 @@ use quorate_core::{
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, Store as _, SystemClock, Wiring};
 
-use crate::bench::Scale;
-use crate::bench::measure::{Latencies, Meter};
-use crate::bench::report::Line;
-use crate::bench::rig::new_directory;
+use crate::Scale;
+use crate::measure::{Latencies, Meter};
+use crate::report::Line;
+use crate::rig::new_directory;
 
 /// Entries that were written and deleted, for the rollbacks.
 const ENTRIES: u64 = 100_000;

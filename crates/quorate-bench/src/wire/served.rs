@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::http::Http;
-use crate::bench::Scale;
-use crate::bench::measure::{Taken, cpu_seconds_of, peak_memory_of};
-use crate::bench::rig::new_directory;
+use crate::Scale;
+use crate::measure::{Taken, cpu_seconds_of, peak_memory_of};
+use crate::rig::new_directory;
 
 /// A hub in a process of its own. Ended with the value.
 pub(super) struct Served {
@@ -44,7 +44,7 @@ impl Served {
     pub(super) fn start(scale: &Scale) -> anyhow::Result<Self> {
         let directory = new_directory(scale.data.as_deref())?;
         let start = Instant::now();
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(&scale.binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(directory.path().join("data"))
             .stdin(Stdio::null())

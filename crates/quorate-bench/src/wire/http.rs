@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 
 use super::payload;
 use super::served::{Served, checked};
-use crate::bench::Scale;
-use crate::bench::measure::Latencies;
-use crate::bench::report::Line;
+use crate::Scale;
+use crate::measure::Latencies;
+use crate::report::Line;
 
 const CONNECTIONS: usize = 64;
 const AGENTS: usize = 30;
