@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod dist;
 mod needs;
 mod openapi;
 mod peers;
@@ -28,6 +29,7 @@ The chores of Quorate.
                               --fast: fewer crash cycles, power cuts and random cases
   cargo xtask tidy            the rules of the house over all tracked files
   cargo xtask bench [ARGS]    quorate bench ARGS, in a release build
+  cargo xtask dist            the binary to ship, with checksums and licences, in target/artifacts
   cargo xtask peers           questions and answers over NATS, and over Quorate in the same minute
   cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                               the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
@@ -57,6 +59,7 @@ fn run(args: &[String]) -> Result<()> {
         "test" => suite::run(&root, suite::Scope::parse(rest)?),
         "tidy" if rest.is_empty() => tidy::run(&root),
         "bench" => bench::run(&root, rest),
+        "dist" if rest.is_empty() => dist::run(&root),
         "peers" if rest.is_empty() => peers::run(&root),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),

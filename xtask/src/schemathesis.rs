@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::step::{call, cargo};
+use crate::step::{call, cargo, target};
 
 /// Calls that never end, or are no calls: they have tests of their own.
 const LEFT_OUT: [&str; 2] = ["events.follow", "ws.connect"];
@@ -57,11 +57,6 @@ fn calls(root: &Path, tool: &Path, address: &str, token: &str) -> Command {
         command.args(["--exclude-operation-id", id]);
     }
     command
-}
-
-/// Where cargo puts what it builds.
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Installs the tool once, into a folder of its own, in the versions that are written down.

@@ -2,8 +2,8 @@
 //!
 //! What the command itself prints goes to the terminal as it is; nothing is captured or reworded.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +14,11 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).args(args);
     command
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Runs one step and prints a line before and after it.
@@ -38,6 +43,17 @@ pub(crate) fn call(command: &mut Command) -> Result<()> {
         bail!("`{shown}`: {status}");
     }
     Ok(())
+}
+
+/// Runs a command to its end and returns what it printed; its errors go to our own.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}`: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed text that is not UTF-8"))
 }
 
 /// Whether a command starts and succeeds; its output is dropped.

@@ -1,0 +1,126 @@
+//! `cargo xtask dist`: the binary to ship, with checksums and the licences of everything that is linked into it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
+
+use crate::step::{call, cargo, output, target};
+
+/// The folder in the target directory. Not `dist`, which is cargo's own folder of the profile.
+const FOLDER: &str = "artifacts";
+const CHECKSUMS: &str = "SHA256SUMS";
+const LICENCES: &str = "licenses.tsv";
+
+/// The largest binary that is shipped.
+const BINARY_BYTES_MAX: usize = 40_000_000;
+
+// The dependencies of the binary on this platform, with the features that it is built with, without build scripts, tests
+// and procedural macros. `cargo metadata` would unify features over the workspace and list crates that are not linked.
+const TREE: [&str; 10] = [
+    "tree",
+    "--locked",
+    "--package",
+    "quorate-cli",
+    "--edges",
+    "normal,no-proc-macro",
+    "--prefix",
+    "none",
+    "--format",
+    "{p}|{l}",
+];
+const BUILD: [&str; 8] =
+    ["build", "--locked", "--profile", "dist", "--package", "quorate-cli", "--bin", "quorate"];
+
+/// Builds the binary and writes all files.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    // Before the build: it takes minutes, this a second.
+    let licences = table(&licences(&output(&mut cargo(root, &TREE))?)?);
+    call(&mut cargo(root, &BUILD))?;
+    let name = format!("quorate{}", std::env::consts::EXE_SUFFIX);
+    let built = target(root).join("dist").join(&name);
+    let binary = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
+    check_size(binary.len())?;
+
+    let folder = target(root).join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove the files of the last build")?;
+    }
+    fs::create_dir_all(&folder)?;
+    // Copied, not written: the copy is executable too.
+    fs::copy(&built, folder.join(&name))?;
+    fs::write(folder.join(LICENCES), &licences)?;
+    let sums = [checksum(&binary, &name), checksum(licences.as_bytes(), LICENCES)].concat();
+    fs::write(folder.join(CHECKSUMS), sums)?;
+    println!("{}: {name} ({:.1} MB), {LICENCES}, {CHECKSUMS}", folder.display(), megabytes(binary.len()));
+    Ok(())
+}
+
+/// A crate that is linked into the binary.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Licence {
+    name: String,
+    version: String,
+    /// An SPDX expression.
+    expression: String,
+}
+
+/// Reads the lines of `cargo tree`: `serde v1.0.229|MIT OR Apache-2.0`, or `quorate-core v0.1.0 (PATH)|… (*)`.
+fn licences(tree: &str) -> Result<BTreeSet<Licence>> {
+    let mut found = BTreeSet::new();
+    for line in tree.lines().filter(|line| !line.trim().is_empty()) {
+        let unexpected = || format!("unexpected line of `cargo tree`: `{line}`");
+        // The mark of a crate whose dependencies were listed before.
+        let line = line.strip_suffix(" (*)").unwrap_or(line);
+        let (package, expression) = line.split_once('|').with_context(unexpected)?;
+        let (name, rest) = package.split_once(" v").with_context(unexpected)?;
+        let version = rest.split(' ').next().unwrap_or(rest);
+        if expression.trim().is_empty() {
+            bail!(
+                "{name} {version} is linked into the binary and has no licence in its Cargo.toml: replace the crate, or \
+                 state its licence upstream"
+            );
+        }
+        found.insert(Licence {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            // Older manifests separate alternatives with a slash, which SPDX does not know.
+            expression: expression.replace('/', " OR "),
+        });
+    }
+    ensure!(!found.is_empty(), "`cargo tree` lists no dependencies");
+    Ok(found)
+}
+
+fn table(licences: &BTreeSet<Licence>) -> String {
+    let mut text = String::from("name\tversion\tlicense\n");
+    for Licence { name, version, expression } in licences {
+        text.push_str(&format!("{name}\t{version}\t{expression}\n"));
+    }
+    text
+}
+
+/// A line that `sha256sum --check` reads.
+fn checksum(bytes: &[u8], name: &str) -> String {
+    let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{hash}  {name}\n")
+}
+
+fn check_size(bytes: usize) -> Result<()> {
+    ensure!(
+        bytes <= BINARY_BYTES_MAX,
+        "the binary has {:.1} MB, more than {:.0} MB: `cargo bloat --profile dist` shows what grew",
+        megabytes(bytes),
+        megabytes(BINARY_BYTES_MAX)
+    );
+    Ok(())
+}
+
+fn megabytes(bytes: usize) -> f64 {
+    bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests;
