@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the workloads of `quorate bench`, in a release build.
+//! `cargo xtask bench`: the workloads of `quorate bench`, built with the profile of shipped binaries.
 
 use std::path::Path;
 
@@ -8,6 +8,6 @@ use crate::step::{call, cargo};
 
 /// Hands all arguments on to `quorate bench`.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    let build = ["run", "--release", "--locked", "-p", "quorate-cli", "--", "bench"];
+    let build = ["run", "--profile", "dist", "--locked", "-p", "quorate-cli", "--", "bench"];
     call(cargo(root, &build).args(args))
 }

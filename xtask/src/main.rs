@@ -28,7 +28,7 @@ The chores of Quorate.
   cargo xtask test [--fast]   format, tidy, lints, tests, doc tests: exactly what CI runs
                               --fast: fewer crash cycles, power cuts and random cases
   cargo xtask tidy            the rules of the house over all tracked files
-  cargo xtask bench [ARGS]    quorate bench ARGS, in a release build
+  cargo xtask bench [ARGS]    quorate bench ARGS, built with the profile of shipped binaries
   cargo xtask dist            the binary to ship, with checksums and licences, in target/artifacts
   cargo xtask peers           questions and answers over NATS, and over Quorate in the same minute
   cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
