@@ -9,6 +9,14 @@ use crate::step::{call, cargo};
 
 /// Writes `openapi/quorate.json`.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let test = ["test", "--locked", "-p", "quorate-server", "--test", "openapi", "checked_in"];
+    let test = [
+        "test",
+        "--locked",
+        "-p",
+        "quorate-server",
+        "--test",
+        "it",
+        "openapi::the_description_is_checked_in",
+    ];
     call(cargo(root, &test).env("QUORATE_WRITE_OPENAPI", "1"))
 }

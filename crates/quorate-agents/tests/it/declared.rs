@@ -1,0 +1,6 @@
+//! Agents as playbooks declare them, against real processes and real sockets.
+
+mod models;
+mod programs;
+mod servers;
+mod support;

@@ -1,0 +1,296 @@
+//! Language models over HTTP, against a server on this machine that speaks like each provider, also badly.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::support::{Act, KEY, KEY_ENV, Server, Speaks};
+use quorate_agents::{
+    Agent, Failure, Kind, Outcome, Price, Question, Reply, Settings, Surroundings, Tape, probe,
+};
+use serde_json::{Value, json};
+
+const GOOD: &str = r#"{"summary": "fine", "confidence": 0.8}"#;
+
+fn schema() -> Value {
+    json!({
+        "type": "object", "required": ["summary", "confidence"], "additionalProperties": false,
+        "properties": { "summary": { "type": "string" },
+                        "confidence": { "type": "number", "minimum": 0, "maximum": 1 } }
+    })
+}
+
+fn question() -> Question {
+    let mut question = Question::new("analyse", json!({ "text": "The Supplier may terminate at any time." }));
+    question.schema = Some(schema());
+    question.within = Duration::from_secs(20);
+    question
+}
+
+fn surroundings() -> Surroundings {
+    let mut surroundings = Surroundings::new(".");
+    surroundings.env = Arc::new(|name| (name == KEY_ENV || name == "GROQ_API_KEY").then(|| KEY.to_owned()));
+    surroundings.retry_after = vec![Duration::from_millis(1); 3];
+    surroundings
+}
+
+fn settings() -> Settings {
+    Settings {
+        key_env: Some(KEY_ENV.into()),
+        instructions: "You read contracts.".into(),
+        ..Settings::default()
+    }
+}
+
+fn agent(line: &str) -> Agent {
+    Agent::declare("reader", line, &settings(), &surroundings()).unwrap()
+}
+
+async fn ask(acts: Vec<Act>) -> (Result<Reply, Failure>, Server) {
+    let server = Server::start(Speaks::Chat, acts).await;
+    let reply = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question()).await;
+    (reply, server)
+}
+
+fn status(status: u16, headers: Vec<(&'static str, String)>, said: &str) -> Act {
+    Act::Status(status, headers, json!({ "error": { "message": said } }).to_string())
+}
+
+#[tokio::test]
+async fn every_provider_is_asked_in_its_own_language() {
+    for (provider, speaks, structure) in [
+        ("openai", Speaks::Chat, "/response_format/json_schema/schema"),
+        ("groq", Speaks::Chat, "/response_format/type"),
+        ("gemini", Speaks::Gemini, "/generationConfig/responseJsonSchema"),
+        ("anthropic", Speaks::Anthropic, "/tools/0/input_schema"),
+        ("ollama", Speaks::Ollama, "/format"),
+    ] {
+        let server = Server::start(speaks, vec![Act::Say(GOOD.into())]).await;
+        let reply = agent(&format!("llm:{provider}/m1@{}", server.url())).answer(&question()).await.unwrap();
+        assert_eq!(reply.body, json!({ "summary": "fine", "confidence": 0.8 }), "{provider}");
+        let usage = (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.calls);
+        assert_eq!(usage, (11, 7, 1), "{provider}");
+        let asked = &server.seen()[0].body;
+        let wish = asked.pointer(structure).unwrap_or_else(|| panic!("{provider}: {asked}"));
+        // Groq takes a schema for some models only: JSON is asked for there, and the schema stands in the prompt.
+        assert_eq!(*wish, if provider == "groq" { json!("json_object") } else { schema() }, "{provider}");
+        assert!(asked.to_string().contains("may terminate at any time"), "{provider}");
+        assert!(asked.to_string().contains("You read contracts."), "{provider}");
+        assert_eq!(asked.to_string().contains("fits this JSON Schema"), provider == "groq", "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn a7_429_is_asked_again_when_the_provider_says_and_500_soon() {
+    let (reply, server) = ask(vec![
+        status(429, vec![("retry-after-ms", "20".into())], "slow down"),
+        status(500, vec![], "oops"),
+        status(503, vec![], "oops"),
+        Act::Say(GOOD.into()),
+    ])
+    .await;
+    assert_eq!(reply.unwrap().usage.calls, 4);
+    assert_eq!(server.seen().len(), 4);
+}
+
+#[tokio::test]
+async fn a_retry_after_beyond_the_deadline_fails_at_once() {
+    let (reply, server) = ask(vec![status(429, vec![("retry-after", "3600".into())], "slow down")]).await;
+    let failure = reply.unwrap_err();
+    assert_eq!((failure.kind, failure.retry_after), (Kind::RateLimited, Some(Duration::from_secs(3600))));
+    assert!(failure.what.contains("slow down") && failure.what.contains("too late"), "{}", failure.what);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a8_what_does_not_pass_ends_after_four_tries_and_says_so() {
+    for (act, kind) in [
+        (status(500, vec![], "oops"), Kind::Overloaded),
+        (Act::Cut, Kind::Broken),
+        (Act::HangUp, Kind::Unreachable),
+        (Act::Garbage, Kind::Broken),
+        (Act::Other, Kind::Broken),
+    ] {
+        let (reply, server) = ask(vec![act.clone()]).await;
+        let failure = reply.unwrap_err();
+        assert_eq!((failure.kind, failure.usage.calls), (kind, 4), "{act:?}: {failure}");
+        assert!(failure.retryable() && !failure.hint.is_empty(), "{act:?}");
+        assert_eq!(server.seen().len(), 4, "{act:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_was_cut_once_is_asked_for_again() {
+    let (reply, _server) = ask(vec![Act::Cut, Act::Say(GOOD.into())]).await;
+    assert_eq!(reply.unwrap().usage.calls, 2);
+}
+
+#[tokio::test]
+async fn what_the_provider_refuses_is_not_repeated() {
+    for (code, kind) in [(400, Kind::Refused), (401, Kind::NoKey), (404, Kind::Refused), (307, Kind::Refused)]
+    {
+        let act = status(code, vec![("location", "http://127.0.0.1:1/elsewhere".into())], "no");
+        let (reply, server) = ask(vec![act]).await;
+        assert_eq!(reply.unwrap_err().kind, kind, "{code}");
+        assert_eq!(server.seen().len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_left_at_the_limit() {
+    let (reply, _server) = ask(vec![Act::Huge]).await;
+    let failure = reply.unwrap_err();
+    assert_eq!(failure.kind, Kind::TooLong);
+    assert!(failure.what.contains("1048576 bytes"), "{}", failure.what);
+}
+
+#[tokio::test]
+async fn a8_whoever_never_answers_is_left_at_the_deadline() {
+    let server = Server::start(Speaks::Chat, vec![Act::Slow]).await;
+    let mut question = question();
+    question.within = Duration::from_millis(200);
+    let failure = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question).await.unwrap_err();
+    assert_eq!(failure.kind, Kind::TimedOut);
+    assert!(failure.what.contains("200 ms"), "{}", failure.what);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_shape_is_repaired_once() {
+    let wrong = r#"{"summary": "fine", "confidence": 7}"#;
+    let (reply, server) = ask(vec![Act::Say(wrong.into()), Act::Say(GOOD.into())]).await;
+    let reply = reply.unwrap();
+    assert_eq!((reply.usage.calls, reply.usage.input_tokens), (2, 22));
+    assert!(
+        reply.notes[0].contains("second time") && reply.notes[0].contains("/confidence"),
+        "{:?}",
+        reply.notes
+    );
+    let second = &server.seen()[1].body["messages"];
+    assert_eq!((&second[2]["role"], &second[2]["content"]), (&json!("assistant"), &json!(wrong)));
+    assert!(second[3]["content"].as_str().unwrap().contains("/confidence"), "{second}");
+}
+
+#[tokio::test]
+async fn a_second_answer_of_another_shape_is_a_failure_with_what_it_cost() {
+    for act in [Act::Say(r#"{"confidence": 7}"#.into()), Act::Say("I would rather not.".into())] {
+        let (reply, server) = ask(vec![act]).await;
+        let failure = reply.unwrap_err();
+        assert_eq!(
+            (failure.kind, failure.usage.output_tokens, server.seen().len()),
+            (Kind::WrongShape, 14, 2)
+        );
+    }
+    let (reply, _server) = ask(vec![Act::SayCut(r#"{"summary": "and then"#.into())]).await;
+    assert!(reply.unwrap_err().what.contains("cut off at 2000 tokens"));
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_schema_is_asked_in_words_from_then_on() {
+    let server = Server::start(Speaks::Chat, vec![Act::Without("json_schema", GOOD.into())]).await;
+    let agent = agent(&format!("llm:openai/m1@{}", server.url()));
+    let reply = agent.answer(&question()).await.unwrap();
+    assert_eq!(reply.usage.calls, 2);
+    assert!(reply.notes[0].contains("takes no schema"), "{:?}", reply.notes);
+    assert_eq!(agent.answer(&question()).await.unwrap().usage.calls, 1);
+    let last = server.seen().pop().unwrap().body;
+    assert_eq!(last["response_format"]["type"], "json_object");
+    assert!(last["messages"][0]["content"].as_str().unwrap().contains("fits this JSON Schema"));
+}
+
+#[tokio::test]
+async fn a7_calls_a_minute_are_ours_to_keep() {
+    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let settings = Settings { calls_per_minute: Some(2), ..settings() };
+    let surroundings = surroundings();
+    let line = format!("llm:groq/m1@{}", server.url());
+    let first = Agent::declare("first", &line, &settings, &surroundings).unwrap();
+    let second = Agent::declare("second", &line, &settings, &surroundings).unwrap();
+    first.answer(&question()).await.unwrap();
+    second.answer(&question()).await.unwrap();
+    let failure = first.answer(&question()).await.unwrap_err();
+    assert_eq!(failure.kind, Kind::RateLimited);
+    assert!(failure.what.contains("used up"), "{}", failure.what);
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a7_money_is_counted_where_prices_are_configured() {
+    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let price = Some(Price { input_micros: 2_000_000, output_micros: 10_000_000 });
+    let settings = Settings { price, ..settings() };
+    let agent =
+        Agent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &surroundings()).unwrap();
+    let usage = agent.answer(&question()).await.unwrap().usage;
+    assert_eq!(usage.money_micros, Some(11 * 2 + 7 * 10));
+}
+
+#[tokio::test]
+async fn i18_a_key_goes_to_its_provider_and_nowhere_else() {
+    let echo = format!("Incorrect API key provided: {KEY}. See our pages.");
+    let (reply, _server) = ask(vec![status(401, vec![], &echo)]).await;
+    let failure = reply.unwrap_err();
+    assert!(failure.what.contains("[key]") && !format!("{failure:?}").contains(KEY), "{failure:?}");
+
+    // Groq's own key is in the environment, but the address is not Groq's.
+    let server = Server::start(Speaks::Ollama, vec![Act::Other]).await;
+    let unnamed = Settings::default();
+    let agent =
+        Agent::declare("a", &format!("llm:groq/m1@{}", server.url()), &unnamed, &surroundings()).unwrap();
+    agent.answer(&question()).await.unwrap_err();
+    assert!(server.seen().iter().all(|seen| seen.headers.iter().all(|(_, value)| !value.contains(KEY))));
+
+    let plain = "llm:openai/m1@http://models.example:8080/v1";
+    let failure = self::agent(plain).answer(&question()).await.unwrap_err();
+    assert!(failure.kind == Kind::Misdeclared && failure.what.contains("unencrypted"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_before_anything_is_sent() {
+    let agent =
+        Agent::declare("a", "llm:gemini/gemini-2.5-flash", &Settings::default(), &surroundings()).unwrap();
+    let failure = agent.answer(&question()).await.unwrap_err();
+    assert_eq!((failure.kind, failure.usage.calls), (Kind::NoKey, 0));
+    assert!(failure.hint.contains("export GEMINI_API_KEY="), "{}", failure.hint);
+}
+
+#[tokio::test]
+async fn i18_what_was_recorded_is_played_back_without_a_server_and_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.replace("fine", KEY))]).await;
+    let line = format!("llm:openai/m1@{}", server.url());
+    let tape = |tape: Tape| Settings { tape, ..settings() };
+    let of = |settings: Settings| Agent::declare("a", &line, &settings, &surroundings()).unwrap();
+    let recorded = of(tape(Tape::Record(folder.path().into()))).answer(&question()).await.unwrap();
+    drop(server);
+
+    let mut replay = tape(Tape::Replay(folder.path().into()));
+    replay.key_env = None;
+    let agent = of(replay);
+    assert_eq!(agent.answer(&question()).await.unwrap(), recorded);
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        assert!(!text.contains(KEY) && text.contains("[key]"), "{text}");
+    }
+    let mut other = question();
+    other.payload = json!({ "text": "another contract" });
+    let failure = agent.answer(&other).await.unwrap_err();
+    assert!(failure.kind == Kind::NotRecorded && failure.hint.contains("record:"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_probe_says_what_is_wrong_one_line_for_each_check() {
+    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let line = format!("llm:openai/m1@{}", server.url());
+    let good = probe(&agent(&line), &question()).await;
+    assert!(good.is_good() && good.checks.iter().all(|check| check.outcome == Outcome::Passed), "{good:?}");
+    assert_eq!(
+        good.checks.iter().map(|check| check.name).collect::<Vec<_>>(),
+        ["reachable", "answers", "shape"]
+    );
+
+    drop(server);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let bad = probe(&agent(&format!("llm:openai/m1@http://{closed}/v1")), &question()).await;
+    assert!(!bad.is_good());
+    assert!(bad.checks[0].detail.contains("nothing is listening"), "{bad:?}");
+    assert_eq!(bad.checks[1].outcome, Outcome::Skipped);
+}

@@ -1,0 +1,73 @@
+//! Agents behind an address.
+
+use std::time::Duration;
+
+use super::support::{Act, Server, Speaks};
+use quorate_agents::{Agent, Failure, Kind, Question, Reply, Settings, Surroundings};
+use serde_json::json;
+
+async fn ask(acts: Vec<Act>) -> (Result<Reply, Failure>, Server) {
+    let server = Server::start(Speaks::Plain, acts).await;
+    let mut surroundings = Surroundings::new(".");
+    surroundings.retry_after = vec![Duration::from_millis(1); 3];
+    let agent = Agent::declare("remote", &server.url(), &Settings::default(), &surroundings).unwrap();
+    let mut question = Question::new("analyse", json!({ "text": "hello" }));
+    question.schema = Some(json!({ "type": "object", "required": ["summary"] }));
+    (agent.answer(&question).await, server)
+}
+
+const GOOD: &str = r#"{"summary": "fine"}"#;
+
+#[tokio::test]
+async fn the_question_is_posted_and_the_body_is_the_answer() {
+    let (reply, server) = ask(vec![Act::Say(GOOD.into())]).await;
+    assert_eq!(reply.unwrap().body["summary"], "fine");
+    let seen = &server.seen()[0];
+    assert_eq!((&seen.body["action"], &seen.body["payload"]["text"]), (&json!("analyse"), &json!("hello")));
+    assert_eq!(seen.header("content-type"), Some("application/json"));
+    assert_eq!(seen.header("authorization"), None);
+}
+
+#[tokio::test]
+async fn a8_trouble_that_passes_is_waited_for_and_other_trouble_is_not() {
+    let busy = || Act::Status(429, vec![("retry-after", "0".into())], "busy".into());
+    let (reply, _server) =
+        ask(vec![busy(), Act::Status(502, vec![], String::new()), Act::Cut, Act::Say(GOOD.into())]).await;
+    assert_eq!(reply.unwrap().usage.calls, 4);
+    let (reply, server) = ask(vec![Act::Status(418, vec![], "teapot".into())]).await;
+    assert!(reply.unwrap_err().what.contains("418: teapot"));
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let elsewhere = Server::start(Speaks::Plain, vec![Act::Say(GOOD.into())]).await;
+    let (reply, _server) =
+        ask(vec![Act::Status(302, vec![("location", elsewhere.url())], String::new())]).await;
+    let failure = reply.unwrap_err();
+    assert!(failure.kind == Kind::Refused && failure.hint.contains("not followed"), "{failure}");
+    assert!(elsewhere.seen().is_empty());
+}
+
+#[tokio::test]
+async fn the_wrong_shape_is_asked_again_and_text_stays_text() {
+    let (reply, server) = ask(vec![Act::Say("{}".into()), Act::Say(GOOD.into())]).await;
+    assert_eq!(reply.unwrap().usage.calls, 2);
+    assert!(server.seen()[1].body["again"]["wrong"].as_str().unwrap().contains("summary"));
+    let (reply, _server) = ask(vec![Act::Say("fine by me".into())]).await;
+    assert_eq!(reply.unwrap().body, json!({ "text": "fine by me", "confidence": null }));
+}
+
+#[tokio::test]
+async fn too_much_and_nobody_there_are_told_apart() {
+    let (reply, _server) = ask(vec![Act::Huge]).await;
+    assert_eq!(reply.unwrap_err().kind, Kind::TooLong);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut surroundings = Surroundings::new(".");
+    surroundings.retry_after = vec![Duration::from_millis(1)];
+    let agent =
+        Agent::declare("r", &format!("http://{closed}"), &Settings::default(), &surroundings).unwrap();
+    let failure = agent.answer(&Question::new("analyse", json!(1))).await.unwrap_err();
+    assert_eq!((failure.kind, failure.usage.calls), (Kind::Unreachable, 2));
+    assert!(failure.what.contains("nothing is listening"), "{failure}");
+}

@@ -1,0 +1,370 @@
+//! The binary as people and programs use it: real processes, real directories.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn quorate(arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_quorate")).args(arguments).env("NO_COLOR", "1").output();
+    output.expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)))
+}
+
+/// A data directory with a small demo in it, made once per test.
+fn demo() -> (TempDir, PathBuf, Value) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let output =
+        quorate(&["demo", "killed", "--json", "--documents", "60", "--data", &data.to_string_lossy()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found = json(&output);
+    (directory, data, found)
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_demo_loses_nothing_and_does_nothing_twice() {
+    let (_directory, _data, found) = demo();
+    assert_eq!(found["ok"], true);
+    assert_eq!((&found["results"], &found["doneTwice"]), (&Value::from(60), &Value::from(0)));
+    assert_eq!(found["words"], found["expectedWords"]);
+    assert!(found["openAfterKill"].as_u64() > Some(0), "the hub was killed in the middle: {found}");
+}
+
+#[test]
+fn the_demo_tells_its_story_on_stderr_only() {
+    let output = quorate(&["demo", "killed", "--documents", "40"]);
+    let story = text(&output.stderr);
+    assert!(output.status.success(), "{story}");
+    for word in [
+        "no LLM",
+        "death",
+        "kill -9",
+        "restart",
+        "0 new messages",
+        "40 of 40 results, 0 done twice",
+        "verify    ✓",
+    ] {
+        assert!(story.contains(word), "{word} is missing in:\n{story}");
+    }
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn the_demo_does_not_touch_what_is_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = quorate(&["demo", "killed", "--data", &directory.path().to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(text(&output.stderr).contains("is there already"));
+    assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 0);
+}
+
+#[test]
+fn verify_says_yes_and_where_it_stands() {
+    let (_directory, data, _) = demo();
+    let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
+    let found = json(&output);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!((&found["ok"], &found["firstBad"]), (&Value::Bool(true), &Value::Null));
+    assert_eq!(found["spaces"][0]["records"], found["spaces"][0]["seq"]);
+    let words = text(&quorate(&["verify", "--data", &data.to_string_lossy()]).stdout);
+    assert!(words.starts_with("✓ default: "), "{words}");
+}
+
+#[test]
+fn verify_names_the_first_bad_record_and_exits_with_65() {
+    let (_directory, data, _) = demo();
+    let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
+    let id: i64 = connection
+        .query_row("SELECT id FROM log WHERE length(payload) > 0 ORDER BY id LIMIT 1 OFFSET 5", [], |row| {
+            row.get(0)
+        })
+        .expect("a record");
+    connection
+        .execute("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = ?1", [id])
+        .expect("edited");
+    drop(connection);
+    let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
+    let found = json(&output);
+    assert_eq!(output.status.code(), Some(65));
+    assert_eq!(found["firstBad"]["damage"], "edited");
+    assert_eq!(found["firstBad"]["seq"], id - (1 << 47));
+    assert!(text(&output.stderr).contains("nothing was changed"));
+}
+
+#[test]
+fn a_checkpoint_shows_a_history_that_was_cut_off() {
+    let (_directory, data, _) = demo();
+    let checkpoint = quorate(&["audit", "checkpoint", "--data", &data.to_string_lossy()]);
+    let file = data.with_extension("jsonl");
+    fs::write(&file, &checkpoint.stdout).expect("written");
+    let good =
+        quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
+    assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
+    let mut later: Value = serde_json::from_slice(&checkpoint.stdout).expect("one line");
+    later["seq"] = Value::from(later["seq"].as_u64().expect("a number") + 1);
+    fs::write(&file, later.to_string()).expect("written");
+    let bad = quorate(&[
+        "verify",
+        "--json",
+        "--data",
+        &data.to_string_lossy(),
+        "--checkpoint",
+        &file.to_string_lossy(),
+    ]);
+    assert_eq!((bad.status.code(), &json(&bad)["firstBad"]["damage"]), (Some(65), &Value::from("truncated")));
+    fs::write(&file, "no JSON").expect("written");
+    let wrong =
+        quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
+    assert_eq!(wrong.status.code(), Some(64));
+    assert!(text(&wrong.stderr).contains("quorate audit checkpoint"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn wrong_directories_get_a_clear_error_and_stay_as_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = directory.path().join("missing");
+    let output = quorate(&["verify", "--data", &missing.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
+    let output = quorate(&["backup", "create", "--data", &missing.to_string_lossy(), "--to", "unused"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(!missing.exists());
+    fs::write(directory.path().join("notes.txt"), "mine").expect("written");
+    let output =
+        quorate(&["backup", "create", "--data", &directory.path().to_string_lossy(), "--to", "unused"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("notes.txt"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+}
+
+// Fails under: a dry run that writes; a backup over something that ends with another code than `init` over a file.
+#[test]
+fn i24_a_backup_can_be_tried_dry_and_writes_over_nothing() {
+    let (directory, data, _) = demo();
+    let (data, copy) = (data.to_string_lossy().into_owned(), directory.path().join("copy"));
+    let (to, back) = (copy.to_string_lossy().into_owned(), directory.path().join("back"));
+    let create = ["backup", "create", "--data", &data, "--to", &to, "--json"];
+    let dry = quorate(&[&create[..], &["--dry-run"]].concat());
+    assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
+    assert!(!copy.exists());
+    let made = quorate(&create);
+    assert_eq!((made.status.code(), json(&made)), (Some(0), json(&dry)));
+    let again = quorate(&create);
+    assert_eq!(again.status.code(), Some(5), "{}", text(&again.stderr));
+    let back_text = back.to_string_lossy().into_owned();
+    let restore = ["backup", "restore", "--from", &to, "--data", &back_text];
+    let dry = quorate(&[&restore[..], &["--dry-run"]].concat());
+    assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
+    assert!(!back.exists() && text(&dry.stdout).contains("up to record"), "{}", text(&dry.stdout));
+    assert_eq!(quorate(&restore).status.code(), Some(0));
+    for rest in [&[][..], &["--dry-run"]] {
+        assert_eq!(quorate(&[&restore[..], rest].concat()).status.code(), Some(5));
+    }
+}
+
+#[test]
+fn wrong_usage_has_its_own_exit_code() {
+    assert_eq!(quorate(&["verify"]).status.code(), Some(64));
+    assert_eq!(quorate(&["explain", "--no-such-flag"]).status.code(), Some(2));
+    assert_eq!(quorate(&["explain", "NO_SUCH_CODE"]).status.code(), Some(3));
+    assert_eq!(quorate(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_backup_is_a_directory_that_verifies_and_restores() {
+    let (directory, data, _) = demo();
+    let (copy, back) = (directory.path().join("copy"), directory.path().join("back"));
+    let made = quorate(&[
+        "backup",
+        "create",
+        "--json",
+        "--data",
+        &data.to_string_lossy(),
+        "--to",
+        &copy.to_string_lossy(),
+    ]);
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+    let position = json(&made)["spaces"][0]["seq"].clone();
+    assert!(quorate(&["verify", "--data", &copy.to_string_lossy()]).status.success());
+    let again =
+        quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--to", &copy.to_string_lossy()]);
+    assert!(!again.status.success(), "a backup overwrites nothing");
+    let restored = quorate(&[
+        "backup",
+        "restore",
+        "--json",
+        "--from",
+        &copy.to_string_lossy(),
+        "--data",
+        &back.to_string_lossy(),
+    ]);
+    assert_eq!(restored.status.code(), Some(0), "{}", text(&restored.stderr));
+    assert_eq!(json(&restored)["spaces"][0]["seq"].as_u64(), position.as_u64().map(|seq| seq + 1));
+    assert!(quorate(&["verify", "--data", &back.to_string_lossy()]).status.success());
+}
+
+/// The script of the documentation, run as it stands there.
+#[test]
+fn the_python_script_of_the_documentation_checks_an_export() {
+    let (directory, data, _) = demo();
+    let page = fs::read_to_string(repository().join("docs/audit.md")).expect("docs/audit.md");
+    let script =
+        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
+    let imports: Vec<_> =
+        script.lines().filter(|line| line.starts_with("import") || line.starts_with("from")).collect();
+    assert!(imports.iter().all(|line| !line.contains("quorate")), "{imports:?}");
+    assert!(script.lines().count() <= 30, "{} lines", script.lines().count());
+    let (file, log) = (directory.path().join("check.py"), directory.path().join("log.jsonl"));
+    fs::write(&file, script).expect("written");
+    let export = quorate(&["audit", "export", "--data", &data.to_string_lossy()]);
+    fs::write(&log, &export.stdout).expect("written");
+    let check = |log: &Path| {
+        let python = Command::new("python3")
+            .arg(&file)
+            .arg(log)
+            .output()
+            .expect("python3 is there: cargo xtask test sees to it");
+        (python.status.code(), text(&python.stdout) + &text(&python.stderr))
+    };
+    let (code, said) = check(&log);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("effects, kind and at are not covered by the hash"), "{said}");
+    let mut lines: Vec<Value> =
+        text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    lines[7]["principal"] = Value::from("agent:mallory");
+    let forged: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    fs::write(&log, forged.join("\n")).expect("written");
+    let (code, said) = check(&log);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&lines[7]["seq"].to_string()), "it names the record: {said}");
+    // The name of a space is in its first record.
+    let renamed = text(&export.stdout).replace(r#""space":"default""#, r#""space":"other""#);
+    fs::write(&log, renamed).expect("written");
+    assert_eq!(check(&log).0, Some(1));
+}
+
+#[test]
+fn an_export_holds_everything_but_the_payloads() {
+    let (_directory, data, _) = demo();
+    let export = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "default"]);
+    let lines: Vec<Value> =
+        text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for (index, line) in lines.iter().enumerate() {
+        assert_eq!(line["seq"].as_u64(), Some(index as u64 + 1));
+        assert!(line["at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() == 24), "{}", line["at"]);
+    }
+    assert_eq!(lines[0]["effects"][0]["effect"], "space.created");
+    assert!(lines[0]["previous"].is_string() && lines[1]["previous"].is_null());
+    assert!(!text(&export.stdout).contains("agreement"), "the text of a document is a payload");
+    let none = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "other"]);
+    assert!(!none.status.success());
+}
+
+#[test]
+fn an_erased_payload_is_gone_and_the_log_still_verifies() {
+    let (_directory, data, _) = demo();
+    let directory = data.to_string_lossy();
+    let lines = || {
+        let export = quorate(&["audit", "export", "--data", &directory]);
+        text(&export.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect::<Vec<Value>>()
+    };
+    let sent = |line: &&Value| line["effects"].to_string().contains("\"message.sent\"");
+    let before = lines();
+    let seq = before.iter().find(sent).expect("a message")["seq"].to_string();
+    let erase =
+        |more: &[&str]| quorate(&[&["audit", "erase", "--json", "--data", &directory], more].concat());
+    let planned = erase(&[&seq, "0", "--dry-run"]);
+    assert_eq!((planned.status.code(), &json(&planned)["erasedBy"]), (Some(0), &Value::Null));
+    assert_eq!(lines().len(), before.len(), "a dry run writes nothing");
+    let done = erase(&[&seq, "0"]);
+    assert_eq!(json(&done)["erasedBy"].as_u64(), Some(before.len() as u64 + 1), "{}", text(&done.stderr));
+    assert_eq!(lines().last().expect("a line")["effects"][0]["effect"], "payload.erased");
+    assert!(quorate(&["verify", "--data", &directory]).status.success());
+    let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
+    let row = (1_i64 << 47) + seq.parse::<i64>().expect("a number");
+    let bytes: Vec<u8> = connection
+        .query_row("SELECT payload FROM log WHERE id = ?1", [row], |row| row.get(0))
+        .expect("a row");
+    let length = json(&done)["bytes"].as_u64().expect("a length") as usize;
+    assert!(length > 0 && bytes[..length].iter().all(|byte| *byte == 0), "{length} bytes are blank");
+    drop(connection);
+    assert_eq!(json(&erase(&[&seq, "0"]))["erasedBy"], Value::Null, "once is enough");
+    for wrong in [&[&*seq, "99"][..], &["99999999", "0"], &[&seq, "0", "--space", "other"]] {
+        let refused = erase(wrong);
+        assert_eq!(refused.status.code(), Some(3), "{wrong:?}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("NOT_FOUND"));
+    }
+    assert_eq!(lines().len(), before.len() + 1, "a refusal makes no space and no record");
+}
+
+#[test]
+fn bench_measures_and_prints_one_object_a_line() {
+    let wanted = "W0 W1 W2 W3 W4 W5 W6 W7 W9 BEATS WAITS HOLD HTTP LOAD NEIGHBOUR --quick --json --tiny";
+    let arguments: Vec<&str> = std::iter::once("bench").chain(wanted.split(' ')).collect();
+    let output = quorate(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut seen = Vec::new();
+    for line in text(&output.stdout).lines() {
+        let found: Value = serde_json::from_str(line).expect("JSON");
+        for field in [
+            "perSecond",
+            "p99Us",
+            "commits",
+            "perCommit",
+            "syncUs",
+            "fsyncs",
+            "bytesWritten",
+            "cpuSeconds",
+            "settings",
+        ] {
+            assert!(!found[field].is_null(), "{field} in {line}");
+        }
+        assert!(found["fsyncs"].as_u64() >= found["commits"].as_u64(), "every commit was synced: {line}");
+        assert!(found["perSecond"].as_f64() > Some(0.0), "{line}");
+        seen.push(found["workload"].as_str().unwrap_or_default().to_owned());
+    }
+    let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
+    // Quiet and beside four kinds of readers, in another space and in the same one.
+    let neighbours = " NEIGHBOUR".repeat(10);
+    assert_eq!(seen.join(" "), format!("{expected}{neighbours}"));
+    assert_eq!(quorate(&["bench", "W99"]).status.code(), Some(2));
+}
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    let commands: [&[&str]; 11] = [
+        &["demo"],
+        &["verify"],
+        &["audit", "export"],
+        &["audit", "checkpoint"],
+        &["audit", "erase"],
+        &["backup", "create"],
+        &["backup", "restore"],
+        &["bench"],
+        &["explain"],
+        &["serve"],
+        &["cert", "dev"],
+    ];
+    for command in commands {
+        let output = quorate(&[command, &["--help"]].concat());
+        let help = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{command:?}");
+        assert!(help.contains("Example: quorate"), "{command:?} has no example:\n{help}");
+    }
+}

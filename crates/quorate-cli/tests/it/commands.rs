@@ -1,0 +1,713 @@
+//! The commands as people type them, against a hub that runs: what they print, where, and how they end.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::place::Place;
+
+#[test]
+fn agents_are_let_in_shown_and_forgotten() {
+    let place = Place::with_hub();
+    let story = place.story(&[
+        "quorate agent list",
+        "quorate agent add alice --role coordinator",
+        "quorate agent add bob --can sum --can count --name Bob > bob.token",
+        "quorate agent list",
+        "quorate agent show bo",
+        "quorate agent add bob --can sum",
+        "quorate agent list --format md",
+        "quorate agent list --capability sum --format compact | cut -f1,2",
+        "quorate agent show nobody",
+        "quorate agent remove alice --dry-run",
+        "quorate agent remove alice",
+        "quorate agent list --jsonl | wc -l",
+    ]);
+    expect_file!["golden/agents.txt"].assert_eq(&story);
+    assert!(fs::read_to_string(place.work().join("bob.token")).expect("a file").starts_with("qrt_"));
+}
+
+#[test]
+fn a5_ballots_are_counted_and_wrong_ones_named() {
+    let mut place = Place::empty();
+    place.address = "no hub".to_owned();
+    let ballots = r#"{"question":"sign","voter":"risk","choice":"no","confidence":0.9,"ranking":["no","later","yes"]}
+{"question":"sign","voter":"money","choice":"yes","confidence":0.5,"ranking":["yes","later","no"]}
+{"question":"sign","voter":"law","choice":"yes","confidence":0.3,"ranking":["yes","later","no"]}
+
+{"question":"term","voter":"risk","choice":"12 months","confidence":0.6}
+{"question":"term","voter":"law","choice":"24 months","confidence":0.6,"reason":"clause 3"}
+"#;
+    fs::write(place.work().join("ballots.jsonl"), ballots).expect("written");
+    fs::write(place.work().join("long.jsonl"), format!("{{\"question\":\"{}\"}}", "q".repeat(70_000)))
+        .expect("written");
+    let tally = |line: &str| format!("echo '{line}' | quorate vote tally --json");
+    let wrong = [
+        "{\"question\":\"q\",\"voter\":\"v\"",
+        "{\"question\":\"q\",\"voter\":\"v\"}",
+        "{\"question\":\"q\",\"voter\":1,\"choice\":\"a\"}",
+        "{\"question\":\"q\",\"voter\":\"v\",\"choice\":\"a\",\"confidence\":7}",
+    ]
+    .map(tally);
+    let mut lines = vec![
+        "quorate vote tally < ballots.jsonl",
+        "quorate vote tally --json < ballots.jsonl",
+        "quorate vote tally --rule majority --json < ballots.jsonl",
+        "quorate vote tally --rule log-odds --json < ballots.jsonl",
+        "quorate vote tally --rule borda --json < ballots.jsonl",
+        "quorate vote tally --rule reliability --json < ballots.jsonl",
+        "quorate vote tally --tie-break last-listed < ballots.jsonl",
+        "cat ballots.jsonl ballots.jsonl | quorate vote tally --json",
+        "quorate vote tally < long.jsonl",
+        "quorate vote tally < /dev/null",
+        "quorate vote tally --rule loudest < ballots.jsonl",
+    ];
+    lines.extend(wrong.iter().map(String::as_str));
+    expect_file!["golden/vote.txt"].assert_eq(&place.story(&lines));
+}
+
+#[test]
+fn messages_are_sent_looked_at_and_given_out_again() {
+    let place = Place::with_hub();
+    for agent in ["alice", "bob"] {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let story = place.story(&[
+        "quorate msg send --to bob --from alice 'hello'",
+        "quorate msg send --to bob --from alice --action review --value '{\"a\": 1.0}' --dry-run",
+        "quorate msg send --to bob --from alice --action review --value '{\"a\": 1.0}' --json",
+        "quorate msg send --to bob --value '{wrong'",
+        "quorate msg send --to nobody x",
+        "quorate msg list --to bob",
+        "quorate msg list --from alice",
+        "quorate msg show msg_0-6-0",
+        "quorate msg why msg_0-6-0",
+        "quorate msg show msg_0-99-0",
+        "quorate msg list --dead",
+        "echo piped | quorate msg send --to bob --from alice",
+        "echo piped | quorate msg send --to bob --from alice -",
+        "quorate msg show @last --payload",
+        "quorate msg send --to bob --from alice 'café ✓' --json --ascii",
+        "quorate msg list --to bob --ascii --jsonl | tail -n 1",
+    ]);
+    expect_file!["golden/messages.txt"].assert_eq(&story);
+    let taken = place.call("POST", "/v1/agents/bob/inbox/claim", "{}");
+    let (delivery, token) = (&taken["deliveries"][0]["deliveryId"], &taken["deliveries"][0]["leaseToken"]);
+    let nack = format!(
+        r#"{{"deliveries":[{{"deliveryId":{delivery},"leaseToken":{token},"hopeless":true,"reason":"cannot read it"}}]}}"#
+    );
+    place.call("POST", "/v1/agents/bob/inbox/nack", &nack);
+    let story = place.story(&[
+        "quorate msg list --dead",
+        "quorate status",
+        "quorate msg redeliver msg_0-5-0 --dry-run",
+        "quorate msg redeliver msg_0-5-0",
+        "quorate msg redeliver msg_0-5-0",
+    ]);
+    let story = story.replace(|letter: char| letter.is_ascii_digit(), "N");
+    expect_file!["golden/dead-letters.txt"].assert_eq(&story);
+}
+
+// Fails under: an answer of its own for each delivery.
+#[test]
+fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_document() {
+    let place = Place::with_hub();
+    let agents = ["bob", "carol", "dave"];
+    for agent in agents {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    place.call("POST", "/v1/messages", r#"{"to":["bob","carol","dave"],"payload":1}"#);
+    let deliveries = agents.map(|agent| {
+        let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
+        let taken = &taken["deliveries"][0];
+        let (id, token) = (&taken["deliveryId"], &taken["leaseToken"]);
+        let nack =
+            format!(r#"{{"deliveries":[{{"deliveryId":{id},"leaseToken":{token},"hopeless":true}}]}}"#);
+        place.call("POST", &format!("/v1/agents/{agent}/inbox/nack"), &nack);
+        id.as_str().expect("an id").to_owned()
+    });
+    let document = |line: &str| {
+        let said = place.shell(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        serde_json::from_str::<Value>(&said.out)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {}", said.out))
+    };
+    let dry = document("quorate msg redeliver @last --dry-run --json");
+    assert_eq!(dry["body"]["ops"].as_array().map(Vec::len), Some(3), "{dry}");
+    let told = document("quorate msg redeliver @last --json");
+    assert_eq!(told["results"].as_array().map(Vec::len), Some(3), "{told}");
+    for (agent, delivery) in agents.iter().zip(&deliveries) {
+        let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
+        assert_eq!(taken["deliveries"][0]["deliveryId"], delivery.as_str(), "{taken}");
+    }
+}
+
+#[test]
+fn d3_what_json_shows_is_what_was_sent_byte_for_byte() {
+    let place = Place::with_hub();
+    place.call("PUT", "/v1/agents/bob", "{}");
+    let odd = r#"{"b": 1.0,  "a":[1e2, "é\u00e9"],"b2":12345678901234567890123}"#;
+    fs::write(place.work().join("odd.json"), odd).expect("written");
+    let said = place.shell("quorate msg send --to bob --file odd.json && quorate msg show msg_0-4-0 --json");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains(odd), "{}", said.out);
+    let said = place.shell("quorate memory set odd --file - < odd.json && quorate memory get odd --json");
+    assert!(said.out.contains(odd), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn tasks_are_added_drawn_and_cancelled() {
+    let place = Place::with_hub();
+    fs::write(
+        place.work().join("graph.json"),
+        r#"{"tasks":[{"id":"build","type":"make"},{"id":"test","type":"make","dependsOn":["build"]},
+            {"id":"deploy","type":"ship","dependsOn":["test","build"]}]}"#,
+    )
+    .expect("written");
+    let story = place.story(&[
+        "quorate task add sum --value '[1,2]' --id t1 --priority high",
+        "quorate task add --graph graph.json",
+        "quorate task add --graph graph.json --json",
+        "quorate task list",
+        "quorate task graph",
+        "quorate task graph test",
+        "quorate task why deploy",
+        "quorate task cancel build --reason 'not needed'",
+        "quorate task show deploy",
+        "quorate task list --status cancelled --format compact | cut -f1,3",
+        "quorate task show t",
+        "quorate task cancel t1 --dry-run",
+        "quorate task retry t1",
+        "quorate task cancel t1",
+        "quorate task retry t1",
+        "quorate task show t1",
+        "quorate task show @last --json | grep -c '\"id\":'",
+    ]);
+    expect_file!["golden/tasks.txt"].assert_eq(&story);
+}
+
+#[test]
+fn memory_is_written_compared_and_brought_back() {
+    let place = Place::with_hub();
+    let story = place.story(&[
+        "quorate memory set plan 'ship on Friday'",
+        "quorate memory set plan --value '{\"ship\":\"Friday\",\"who\":[\"ann\"]}' --expect 1 --type plan",
+        "quorate memory set plan --value '{\"ship\":\"Monday\",\"who\":[\"ann\",\"ben\"]}'",
+        "quorate memory set plan again --expect 1",
+        "quorate memory get plan",
+        "quorate memory get plan --version 1",
+        "quorate memory log plan",
+        "quorate memory diff plan",
+        "quorate memory diff plan 1 1 --json",
+        "quorate memory restore plan --to-version 2 --dry-run",
+        "quorate memory restore plan --to-version 2",
+        "quorate memory restore plan",
+        "quorate memory get plan --facts",
+        "quorate memory set team/ann 1 --dry-run",
+        "quorate memory set team/ann --value 1 --on plan",
+        "quorate memory list team/",
+        "quorate memory delete team/ann --expect 1",
+        "quorate memory get team/ann",
+        "quorate memory set empty",
+    ]);
+    expect_file!["golden/memory.txt"].assert_eq(&story);
+}
+
+#[test]
+fn sessions_are_opened_paused_and_ended() {
+    let place = Place::with_hub();
+    for agent in ["alice", "bob"] {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let story = place.story(&[
+        "quorate session open 'Review the contract' --coordinator alice --with bob --id review --task '{\"pages\":3}'",
+        "quorate session pause rev --reason lunch",
+        "quorate status",
+        "quorate session resume @last",
+        "quorate msg send --to bob --from alice --session review 'page one'",
+        "quorate session show review",
+        "quorate session timeline review",
+        "quorate session list",
+        "quorate session complete review --dry-run",
+        "quorate session complete review",
+        "quorate session pause review",
+        "quorate session export review | python3 -c 'import json,sys; d=json.load(sys.stdin); print(sorted(d), len(d[\"timeline\"]), d[\"whole\"])'",
+    ]);
+    expect_file!["golden/sessions.txt"].assert_eq(&story);
+}
+
+#[test]
+fn i18_a_secret_is_printed_once_and_alone() {
+    let place = Place::with_hub();
+    let story = place.story(&[
+        "quorate token create --role viewer --name dash",
+        "quorate token create --role viewer --name dash --expires soon",
+        "quorate token create --role viewer --name brief --expires 2030-01-01T00:00:00Z --dry-run",
+        "quorate token list",
+        "quorate token revoke @last --dry-run",
+        "quorate token revoke tok_0-3",
+        "quorate token list --jsonl | wc -l",
+    ]);
+    expect_file!["golden/tokens.txt"].assert_eq(&story);
+    let secret = place.shell("quorate token create --role viewer --name script 2>/dev/null").out;
+    assert_eq!(secret.trim_end().len(), 53, "nothing but the secret: {secret}");
+    let line = format!("QUORATE_TOKEN={} quorate task list && quorate --version", secret.trim_end());
+    assert_eq!(place.shell(&line).code, Some(0));
+    let line = format!("quorate task list --token {}", secret.trim_end());
+    assert!(place.shell(&line).err.starts_with("warning: a token in a flag is seen by everybody"));
+    let write = format!("QUORATE_TOKEN={} quorate memory set x y", secret.trim_end());
+    let refused = place.shell(&write);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.err.starts_with("error[FORBIDDEN]"), "{}", refused.err);
+}
+
+#[test]
+fn every_kind_of_end_has_its_code() {
+    let mut place = Place::with_hub();
+    let code = |place: &Place, line: &str| {
+        let said = place.shell(line);
+        (said.code, said.err)
+    };
+    let stranger = format!("cd / && quorate status --url http://{}", place.address);
+    let cases: [(&str, i32, &str); 16] = [
+        ("quorate status", 0, ""),
+        ("quorate task", 2, "Usage"),
+        ("quorate task list --no-such-flag", 2, "Usage"),
+        ("quorate task list --limit 5000", 2, "1..=1000"),
+        ("quorate task list --json --jsonl", 2, "cannot be used with"),
+        ("quorate task show nothing", 3, "error[NOT_FOUND]"),
+        ("quorate session show @last", 3, "there is no session yet"),
+        ("QUORATE_TOKEN=wrong quorate status", 4, "error[UNAUTHENTICATED]: it is not a token"),
+        (&stranger, 4, "there is no token"),
+        ("quorate init && quorate init", 5, "nothing was changed"),
+        ("quorate tail --where nonsense", 2, "write kind=EFFECT"),
+        ("quorate status --profile staging", 2, "there is no profile \"staging\", which --profile chooses"),
+        ("quorate status --data nowhere", 3, "there is no directory nowhere"),
+        ("quorate status --url http://192.0.2.1:1 --token-file quorate-data/admin-token", 2, "unencrypted"),
+        ("quorate status --token-file nowhere", 2, "the token file nowhere cannot be read"),
+        ("quorate metrics --url nonsense", 2, "nonsense is no address of a hub"),
+    ];
+    for (line, wanted, words) in cases {
+        let (code, err) = code(&place, line);
+        assert_eq!(code, Some(wanted), "{line}: {err}");
+        assert!(err.contains(words), "{line}: {err}");
+        assert!(
+            wanted == 0 || err.contains("help:") || err.contains("Usage") || err.contains("error:"),
+            "{line}: {err}"
+        );
+    }
+    place.kill();
+    let (found, err) = code(&place, "quorate status");
+    assert_eq!(found, Some(1), "{err}");
+    assert!(err.contains("error[UNAVAILABLE]") && err.contains("quorate serve"), "{err}");
+}
+
+#[test]
+fn json_is_the_same_on_a_terminal_and_in_a_pipe() {
+    let place = Place::with_hub();
+    place.call(
+        "PUT",
+        "/v1/agents/bob",
+        r#"{"name":"a name that is so long that a table on a terminal would cut it off"}"#,
+    );
+    place.call("PUT", "/v1/context/plan", r#"{"content":{"text":"line one\nline two"}}"#);
+    let lines = [
+        "agent list --json",
+        "agent show bob --json",
+        "memory list --jsonl",
+        "memory log plan --format json",
+        "memory get plan --json",
+        "config explain --json",
+        "tail --from 1 --limit 3 --jsonl",
+        "token list --json",
+        "task list --json",
+        "version --json",
+        "agent show nobody --json",
+    ];
+    let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    for line in lines {
+        let pipe = place.shell(&format!("quorate {line} 2>/dev/null"));
+        let terminal = place.shell(&format!("python3 -c '{spawn}' bash -c 'quorate {line} 2>/dev/null'"));
+        // When an agent was heard moves on by itself.
+        assert_eq!(place.normal(&terminal.out.replace("\r\n", "\n")), place.normal(&pipe.out), "{line}");
+        assert_eq!(terminal.code, pipe.code, "{line}: {}", terminal.err);
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_only_and_for_those_who_want_it() {
+    let place = Place::empty();
+    let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let on = |variable: &str| {
+        place.shell(&format!("{variable} python3 -c '{spawn}' quorate agent show x")).out.contains("\x1b[")
+    };
+    assert!(on("TERM=xterm"));
+    assert!(!on("NO_COLOR=1") && !on("CI=true"));
+    assert!(!place.shell("quorate agent show x").err.contains('\x1b'));
+}
+
+#[test]
+fn nobody_panics_when_whoever_reads_goes_away() {
+    let place = Place::with_hub();
+    for n in 0..300 {
+        place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":"some text to fill a pipe with"}"#);
+    }
+    for line in [
+        "explain",
+        "memory list --limit 1000",
+        "tail --from 1 --jsonl",
+        "completions bash",
+        "man",
+        "audit log --data DATA",
+    ] {
+        let line = line.replace("DATA", "copy");
+        if line.contains("copy") {
+            let made = place.shell("mkdir copy && cp quorate-data/quorate.db* copy/");
+            assert_eq!(made.code, Some(0), "{}", made.err);
+        }
+        let said = place.shell(&format!("set -o pipefail; quorate {line} | head -n 1"));
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        assert!(!said.err.contains("panicked"), "{line}: {}", said.err);
+        assert_eq!(said.out.lines().count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn a_tail_goes_on_after_the_hub_was_killed_and_misses_nothing() {
+    let mut place = Place::with_hub();
+    let mut tail = place.command("quorate");
+    tail.args(["tail", "--from", "1", "--jsonl", "--limit", "5"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut tail = tail.spawn().expect("it starts");
+    let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
+    let mut next = || -> u64 {
+        let line = lines.next().expect("a line").expect("text");
+        serde_json::from_str::<Value>(&line).expect("JSON")["seq"].as_u64().expect("a number")
+    };
+    assert_eq!([next(), next()], [1, 2]);
+    place.kill();
+    let address = place.address.clone();
+    place.start(&address);
+    for n in 0..3 {
+        place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":1}"#);
+    }
+    assert_eq!([next(), next(), next()], [3, 4, 5]);
+    assert!(tail.wait().expect("it ends").success(), "after as many as were wanted");
+}
+
+#[test]
+fn an_interrupted_tail_ends_with_130() {
+    let place = Place::with_hub();
+    let mut tail = place
+        .command("quorate")
+        .args(["tail", "--from", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    BufReader::new(tail.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let sent = place.command("kill").args(["-INT", &tail.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+    assert_eq!(tail.wait().expect("it ends").code(), Some(130));
+}
+
+#[test]
+fn what_holds_is_explained_with_its_origin() {
+    let place = Place::with_hub();
+    let config = place.home().join(".config/quorate");
+    fs::create_dir_all(&config).expect("made");
+    fs::write(config.join("config.yaml"), "# mine\nspace: lab\nurl: http://127.0.0.1:9\n").expect("written");
+    fs::write(
+        place.work().join("quorate.yaml"),
+        "data: quorate-data\nprofiles:\n  near:\n    url: http://127.0.0.1:7\n    token_file: near-token\n",
+    )
+    .expect("written");
+    let story = place.story(&[
+        "quorate config path --format compact",
+        "quorate config show --format compact",
+        "QUORATE_SPACE=other QUORATE_TOKEN=qrt_x quorate config explain --profile near --format compact",
+        "quorate config show --json",
+        "QUORATE_PROFILE=nera quorate config show",
+        "echo 'profil: near' >> quorate.yaml; quorate status",
+    ]);
+    expect_file!["golden/config.txt"].assert_eq(&story);
+}
+
+#[test]
+fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
+    let mut place = Place::with_hub();
+    let before = fs::read_dir(place.data()).expect("readable").count();
+    let good = place.shell("quorate doctor");
+    assert_eq!(good.code, Some(0), "{}{}", good.out, good.err);
+    assert!(!good.out.contains('✗') && good.out.contains("✓ server"), "{}", good.out);
+    let token = place.data().join("admin-token");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).expect("opened");
+    let said = place.shell("QUORATE_TOKNE=x quorate doctor");
+    assert!(said.out.contains("! token file") && said.out.contains("fix: chmod 600"), "{}", said.out);
+    assert!(
+        said.out.contains("! environment") && said.out.contains("QUORATE_TOKNE means nothing"),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.code, Some(0), "warnings are no failure: {}", said.err);
+    place.kill();
+    let said = place.shell("quorate doctor --json");
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(
+        (said.code, &found["ok"], &found["errors"]),
+        (Some(1), &false.into(), &1.into()),
+        "{}",
+        said.out
+    );
+    let server = found["checks"].as_array().expect("checks").iter().find(|check| check["about"] == "server");
+    assert!(
+        server.expect("a server")["fix"].as_str().expect("a fix").contains("quorate serve"),
+        "{}",
+        said.out
+    );
+    fs::write(place.work().join("quorate.yaml"), "ulr: x\n").expect("written");
+    let said = place.shell("quorate doctor");
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    assert!(
+        said.out.contains("quorate.yaml:1: \"ulr\" is no key")
+            && said.out.contains("fix: did you mean \"url\"?"),
+        "{}",
+        said.out
+    );
+    fs::remove_file(place.data().join("ready.json")).expect("the killed hub left it");
+    assert_eq!(fs::read_dir(place.data()).expect("readable").count(), before - 1, "nothing was left");
+}
+
+#[test]
+fn manual_pages_and_completions_are_made_from_the_commands() {
+    let place = Place::empty();
+    let said = place
+        .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
+    assert!(said.err.contains("would write") && said.err.contains("wrote"), "{}", said.err);
+    let page = fs::read_to_string(place.work().join("pages/quorate-msg-send.1")).expect("a page");
+    assert!(page.contains(".TH quorate-msg-send 1") && page.contains("Example: quorate msg send"), "{page}");
+    assert_eq!(place.shell("quorate man msg nothing").code, Some(3));
+    for shell in ["bash", "zsh", "fish"] {
+        let said = place.shell(&format!("quorate completions {shell}"));
+        assert!(said.code == Some(0) && said.out.contains("redeliver"), "{shell}: {}", said.err);
+    }
+    let said = place.shell("quorate completions bash > c && . ./c && complete -p quorate");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+}
+
+#[test]
+fn the_log_of_a_directory_is_verified_read_and_taken_along() {
+    let mut place = Place::with_hub();
+    place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
+    place.kill();
+    let story = place.story(&[
+        "quorate audit log --data quorate-data",
+        "quorate audit log --data quorate-data --from 2 --limit 1 --jsonl | wc -l",
+        "quorate audit export --data quorate-data | wc -l",
+        "quorate audit verify --data quorate-data 2>/dev/null | cut -d' ' -f1-5",
+        "quorate audit verify --data nowhere",
+    ]);
+    expect_file!["golden/audit.txt"].assert_eq(&story);
+    let connection = rusqlite::Connection::open(place.data().join("quorate.db")).expect("it opens");
+    connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
+    drop(connection);
+    let said = place.shell("quorate audit verify --data quorate-data --json");
+    assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(found["ok"], false, "{found}");
+}
+
+#[test]
+fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
+    let place = Place::with_hub();
+    for agent in ["alice", "bob"] {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let message = format!(
+        r#"{{"to":"bob","from":"alice","action":"review","payload":1,"traceparent":"00-{trace}-00f067aa0ba902b7-01"}}"#
+    );
+    place.call("POST", "/v1/messages", &message);
+    let good = |line: &str, word: &str| {
+        let said = place.shell(line);
+        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        assert!(said.out.contains(word), "{line}: {}", said.out);
+        said.out
+    };
+    good("quorate audit verify", "✓ default: 5 records");
+    good("quorate audit verify --json", "\"ok\":true");
+    good("quorate audit checkpoint", "\"seq\":5");
+    assert_eq!(good("quorate audit log --from 2 --limit 3", "agent.registered").lines().count(), 3);
+    good("quorate audit log --as text", "[alice→bob] COMMAND: review");
+    let export = good("quorate audit export", "\"effects\"");
+    assert_eq!(export.lines().count(), 5);
+    good("quorate metrics", "# TYPE");
+    good("quorate metrics --jsonl", "\"value\"");
+    let shown = good(&format!("quorate trace show {trace}"), "review");
+    assert!(shown.contains("alice") && shown.contains("bob"), "{shown}");
+    assert!(shown.starts_with("SPAN") && shown.contains("TOOK") && shown.contains('…'), "{shown}");
+    for typed in ["@last", "4bf9", &trace[..31]] {
+        assert_eq!(good(&format!("quorate trace show {typed}"), "review"), shown);
+    }
+    assert_eq!(place.shell("quorate trace show beef").code, Some(3));
+    assert!(good("quorate metrics --json quorate_http", "figures").contains(r#""labels":{"#));
+    good(&format!("quorate trace show 00-{trace}-00f067aa0ba902b7-01 --json"), trace);
+    good("quorate msg list", "review");
+    good("quorate msg show @last", "msg_0-5-0");
+    good("quorate msg show 0-5", "msg_0-5-0");
+    let erased =
+        place.shell("quorate audit erase 5 0 --dry-run && quorate audit erase 5 0 && quorate audit verify");
+    assert_eq!(erased.code, Some(0), "{}", erased.err);
+    assert!(erased.err.contains("record 6 says so"), "{}", erased.err);
+}
+
+#[test]
+fn the_guide_to_the_command_line_works_as_it_is_written() {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/command-line.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: String = blocks.collect();
+    // Any free port, since several may run this at once; commands find the hub by its directory.
+    let commands = commands.replace("quorate serve ", "quorate serve --listen 127.0.0.1:0 ");
+    let place = Place::empty();
+    let script = format!("set -eu\n{commands}\necho all went well\n");
+    let (code, said) = place.script(&script);
+    assert!(code == Some(0) && said.contains("all went well\n"), "ended with {code:?}:\n{said}");
+}
+
+/// alice asks whether a letter may be sent.
+fn asks(place: &Place, id: &str, to: &str) {
+    let body = format!(
+        r#"{{"id":"{id}","agent":"alice","action":"letter.send","payload":{{"to":"{to}","page": 2.0}},
+            "rationale":"the term ends on Friday","confidence":0.8,"default":"keep the draft"}}"#
+    );
+    place.call("POST", "/v1/approvals", &body);
+}
+
+// Fails under: a decision about bytes that were not printed; a rejection without a reason; a second decision that counts.
+#[test]
+fn e3_approvals_are_shown_and_decided() {
+    let place = Place::with_hub();
+    place.call("PUT", "/v1/agents/alice", "{}");
+    place.call("POST", "/v1/tokens", r#"{"role":"operator","name":"desk"}"#);
+    for (id, to) in [("a1", "b@x"), ("a2", "c@x"), ("a3", "d@x")] {
+        asks(&place, id, to);
+    }
+    fs::write(place.work().join("patch.json"), r#"[{"op":"remove","path":"/page"}]"#).expect("written");
+    // Whoever asked does not decide: the calls above were an admin's, and so is the token that commands find.
+    let made = place.call("POST", "/v1/tokens", r#"{"role":"approver","name":"anna"}"#);
+    fs::write(place.work().join("anna"), made["token"].as_str().expect("a token")).expect("written");
+    fs::set_permissions(place.work().join("anna"), fs::Permissions::from_mode(0o600)).expect("private");
+    let story = place.story(&[
+        "quorate approval list",
+        "quorate status | head -3",
+        "quorate approval approve a1",
+        "quorate approval show a1 --token-file anna",
+        "quorate approval show a1 --token-file anna --json | grep -o '\"document\":.*[}],\"mod' | head -c 300",
+        "quorate approval why a1 --token-file anna",
+        "quorate approval approve a1 --token-file anna --digest 0000000000000000000000000000000000000000000000000000000000000000",
+        "quorate approval approve a1 --token-file anna --dry-run",
+        "quorate approval approve a1 --token-file anna --reason 'as agreed'",
+        "quorate approval approve a1 --token-file anna",
+        "quorate approval reject a2 --token-file anna",
+        "quorate approval reject a2 --token-file anna --reason 'not yet'",
+        "quorate approval modify a3 --token-file anna",
+        "quorate approval modify a3 --token-file anna --set nothing",
+        "quorate approval modify a3 --token-file anna --set cc.deep=x",
+        "quorate approval modify a3 --token-file anna --set to=legal@x --set cc='[\"e@x\"]' --reason 'wrong address'",
+        "quorate approval show a3 --token-file anna",
+        "quorate approval show a3 --token-file anna --at 7 | head -2",
+        "quorate approval list --state all --format compact | cut -f1,2",
+        "quorate approval list",
+        "quorate approval watch --from 1 --limit 6 --token-file anna | cut -c1-90",
+        "quorate approval show nothing --token-file anna",
+    ]);
+    expect_file!["golden/approvals.txt"].assert_eq(&story);
+    asks(&place, "a4", "f@x");
+    let said = place.shell("quorate approval modify a4 --token-file anna --patch patch.json --json");
+    let over: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((said.code, &over["state"]), (Some(0), &Value::from("modified")), "{}", said.err);
+    assert!(
+        said.out.contains(r#""approvedDocument":{"action":"letter.send","payload":{"to":"f@x"}}"#),
+        "{}",
+        said.out
+    );
+}
+
+/// Three programs of which one gives in, one does not and one is out of order.
+fn deciders(place: &Place) {
+    let script = "import json, sys\n\
+        asked, (what, sure, firm) = json.load(sys.stdin), sys.argv[1:4]\n\
+        own = asked['payload'].get('your_position')\n\
+        if asked['action'] == 'analyse':\n\
+        \x20   answer = {'summary': f'I say {what}.', 'confidence': float(sure), 'recommendation': what}\n\
+        elif firm == 'firm':\n\
+        \x20   answer = {'revised_position': what, 'confidence': float(sure), 'agrees_with_peer': False, 'reasoning': 'I have looked.'}\n\
+        else:\n\
+        \x20   other = asked['payload']['other_positions'][0]['position']\n\
+        \x20   answer = {'revised_position': other, 'confidence': 0.5, 'agrees_with_peer': True, 'reasoning': 'You are right.'}\n\
+        json.dump(answer, sys.stdout)\n";
+    fs::write(place.work().join("decide.py"), script).expect("written");
+}
+
+const DELIBERATE: &str = "quorate deliberate 'Do we ship?' --rounds 1 --agent 'ada=cmd:python3 decide.py wait 0.9 firm' \
+    --agent 'ben=cmd:python3 decide.py ship 0.6 soft' --agent 'cleo=cmd:python3 decide.py ship 0.5 firm'";
+
+// Fails under: a report that differs from what is on record; a beginning of an id or @last that is not understood.
+#[test]
+fn a5_deliberations_are_read_from_a_directory_in_which_no_hub_runs() {
+    let place = Place::empty();
+    deciders(&place);
+    let ran = place.shell(&format!("{DELIBERATE} 2>/dev/null"));
+    assert_eq!(ran.code, Some(0), "{}", ran.out);
+    let story = place.story(&[
+        "quorate deliberation list",
+        "quorate deliberation list --json",
+        "quorate deliberation show @last | head -14",
+        "quorate deliberation votes @last",
+        "quorate deliberation votes @last --conflict c1 --json",
+        "quorate deliberation votes @last --conflict C9",
+        "quorate deliberation compare 0-",
+        "quorate deliberation compare @last --jsonl | head -1",
+        "quorate deliberation show prc_0-99-0",
+        "quorate deliberation list --data nowhere",
+        "ls",
+    ]);
+    expect_file!["golden/deliberations.txt"].assert_eq(&story);
+    let shown = place.shell("quorate deliberation show @last").out;
+    assert_eq!(shown, ran.out, "what is on record is what was told");
+    let json = place.shell("quorate deliberation show @last --json").out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("one document");
+    assert_eq!(json["digest"].as_str().map(str::len), Some(64));
+}
+
+// Fails under: a deliberation under way or failed that cannot be looked at; a name that nobody has is waited for.
+#[test]
+fn a8_what_is_under_way_or_failed_tells_whom_it_waits_for_and_why() {
+    let place = Place::with_hub();
+    deciders(&place);
+    for agent in ["ada", "ben"] {
+        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let spec = r#"{"kind":"deliberation","id":"d1","spec":{"subject":"Do we ship?","agents":[{"id":"ada"},{"id":"ben"}]}}"#;
+    place.call("POST", "/v1/procedures", spec);
+    let asked = |_: &u32| place.call("GET", "/v1/procedures/d1", "").to_string().contains("analyse:ben");
+    assert!((0..5_000).find(asked).is_some(), "both are asked");
+    let story = place.story(&[
+        "quorate deliberation show d1 | sed 's/since .*/since then/'",
+        "quorate deliberation show d1 --json | grep -o '\"waitsFor\":.*'",
+        "quorate deliberation votes d1",
+        "quorate deliberate 'Do we ship?' --agent nobody --agent 'ada=cmd:true'",
+        "quorate deliberate 'Do we ship?' --agent 'eve=cmd:false' --agent 'fred=cmd:false' 2>&1 | grep -o 'the quorum.*'",
+        "quorate deliberation show @last | head -2",
+        "quorate deliberation show @last | grep -o '^missing *[a-z]*:'",
+        "quorate deliberation show @last --json | grep -o '\"reason\":\"[^\"]*\"'",
+        "quorate deliberation list --format compact | cut -f2,4,5",
+    ]);
+    expect_file!["golden/undecided.txt"].assert_eq(&story);
+}

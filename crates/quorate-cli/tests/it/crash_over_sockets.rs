@@ -1,0 +1,374 @@
+//! A hub under load over HTTP and WebSocket is killed with -9, again and again, and started again on the same directory.
+//! What it acknowledged is there, once; what was cut off is repeated under its key, and is there once too.
+//!
+//! `QUORATE_CRASH_CYCLES` sets how often, `QUORATE_SEED` repeats the choices of a run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::support::{Http, Hub};
+
+const CYCLES: u64 = 12;
+const HTTP_SENDERS: usize = 4;
+const WS_SENDERS: usize = 2;
+const WORKERS: usize = 2;
+/// A cycle takes a second or two; a machine that does other things as well may be much slower.
+const CYCLE_MAX: Duration = Duration::from_secs(120);
+/// As long as leases of a hub that was killed run again, and then some.
+const DRAIN_MAX: Duration = Duration::from_secs(120);
+
+/// What the clients know of their calls.
+#[derive(Default)]
+struct History {
+    /// Each call, and whether it was acknowledged.
+    calls: Mutex<BTreeMap<String, bool>>,
+    /// Answers of this cycle.
+    answers: AtomicU64,
+    news: Notify,
+    /// Deliveries that came with a second attempt or more.
+    again: AtomicU64,
+    /// The last start of each worker.
+    starts: Mutex<BTreeMap<String, u64>>,
+}
+
+impl History {
+    fn calls(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.calls.lock().unwrap()
+    }
+
+    fn begin(&self, call: &str) {
+        self.calls().insert(call.to_owned(), false);
+    }
+
+    fn acknowledge(&self, call: &str) {
+        self.calls().insert(call.to_owned(), true);
+        self.answer();
+    }
+
+    fn answer(&self) {
+        self.answers.fetch_add(1, Ordering::SeqCst);
+        self.news.notify_waiters();
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        self.calls().iter().filter(|(_, known)| !**known).map(|(call, _)| call.clone()).collect()
+    }
+
+    /// Ends after so many answers.
+    async fn after(&self, count: u64) {
+        loop {
+            let news = self.news.notified();
+            if self.answers.load(Ordering::SeqCst) >= count {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// A small generator: the choices of a run can be repeated.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_work_survives_kill_9_over_sockets() {
+    let cycles = number("QUORATE_CRASH_CYCLES").unwrap_or(CYCLES);
+    let seed = number("QUORATE_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    println!(
+        "again: QUORATE_SEED={seed} QUORATE_CRASH_CYCLES={cycles} \
+         cargo test -p quorate-cli --test it crash_over_sockets::"
+    );
+    let mut dice = seed;
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    let history = Arc::new(History::default());
+    let mut tokens = BTreeMap::new();
+    for cycle in 0..cycles {
+        let hub = Hub::start(&data);
+        if tokens.is_empty() {
+            tokens = register(&hub).await;
+        }
+        repeat_unknown(&hub, &tokens, &history).await;
+        history.answers.store(0, Ordering::SeqCst);
+        let running = load(&hub, &tokens, cycle, &history);
+        // Now and then almost at once, so that the start is interrupted too.
+        let answers =
+            if next(&mut dice).is_multiple_of(5) { next(&mut dice) % 10 } else { 50 + next(&mut dice) % 400 };
+        let answered = tokio::time::timeout(CYCLE_MAX, history.after(answers)).await.is_ok();
+        let came = history.answers.load(Ordering::SeqCst);
+        assert!(answered, "cycle {cycle}: {came} of {answers} answers within {CYCLE_MAX:?}");
+        hub.signal("-KILL");
+        drop(hub);
+        let gone = tokio::time::timeout(CYCLE_MAX, ended(running)).await.is_ok();
+        assert!(gone, "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub is gone");
+    }
+    let hub = Hub::start(&data);
+    repeat_unknown(&hub, &tokens, &history).await;
+    drain(&hub, &tokens, &history).await;
+    let calls = history.calls().len();
+    println!(
+        "{calls} calls in {cycles} cycles, {} deliveries came again",
+        history.again.load(Ordering::SeqCst)
+    );
+    assert!(calls as u64 >= cycles * 10, "too little happened to prove anything");
+    check(&hub, &history).await;
+    verify(hub, &data);
+}
+
+async fn register(hub: &Hub) -> BTreeMap<String, String> {
+    let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
+    let mut tokens = BTreeMap::new();
+    let names = (0..HTTP_SENDERS).map(|n| format!("h{n}"));
+    let names =
+        names.chain((0..WS_SENDERS).map(|n| format!("s{n}"))).chain((0..WORKERS).map(|n| format!("w{n}")));
+    for name in names {
+        let (status, made) = http.call("PUT", &format!("/v1/agents/{name}"), None, &json!({})).await.unwrap();
+        assert_eq!(status, 201, "{made}");
+        tokens.insert(name, made["token"].as_str().unwrap().to_owned());
+    }
+    tokens
+}
+
+/// Which agent made a call; its name begins the name of the call.
+fn author(call: &str) -> &str {
+    call.split('-').next().unwrap()
+}
+
+fn message(call: &str) -> Value {
+    let to = call.bytes().map(usize::from).sum::<usize>() % WORKERS;
+    json!({"to": format!("w{to}"), "action": "work", "payload": {"call": call}, "maxAttempts": 100})
+}
+
+async fn repeat_unknown(hub: &Hub, tokens: &BTreeMap<String, String>, history: &History) {
+    for call in history.unknown() {
+        let mut http = Http::connect(&hub.address, &tokens[author(&call)]).await.unwrap();
+        let body = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
+        let (status, answer) = http.call("POST", "/v1/commit", None, &body).await.unwrap();
+        assert_eq!(status, 200, "{call}: {answer}");
+        history.acknowledge(&call);
+    }
+}
+
+fn with_op(op: &str, mut fields: Value) -> Value {
+    fields["op"] = op.into();
+    fields
+}
+
+/// Clients of all kinds. They go on until the hub is gone.
+fn load(
+    hub: &Hub,
+    tokens: &BTreeMap<String, String>,
+    cycle: u64,
+    history: &Arc<History>,
+) -> JoinSet<Option<()>> {
+    let mut running = JoinSet::new();
+    for (name, token) in tokens {
+        let (address, name, token) = (hub.address.clone(), name.clone(), token.clone());
+        let history = Arc::clone(history);
+        match name.as_bytes()[0] {
+            b'h' => running.spawn(send_over_http(address, name, token, cycle, history)),
+            b's' => running.spawn(send_over_ws(address, name, token, cycle, history)),
+            _ => running.spawn(work(address, name, token, cycle % 2 == 1, history)),
+        };
+    }
+    running
+}
+
+async fn ended(mut running: JoinSet<Option<()>>) {
+    while let Some(end) = running.join_next().await {
+        end.expect("a client met nothing but the end of its hub");
+    }
+}
+
+async fn send_over_http(
+    address: String,
+    name: String,
+    token: String,
+    cycle: u64,
+    history: Arc<History>,
+) -> Option<()> {
+    let mut http = Http::connect(&address, &token).await?;
+    for n in 0.. {
+        let call = format!("{name}-{cycle}-{n}");
+        history.begin(&call);
+        let body = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
+        let (status, answer) = http.call("POST", "/v1/commit", None, &body).await?;
+        assert_eq!(status, 200, "{call}: {answer}");
+        history.acknowledge(&call);
+    }
+    None
+}
+
+type Socket = WebSocketStream<TcpStream>;
+
+async fn connect(address: &str, hello: Value, welcomed: impl FnOnce(&Value)) -> Option<Socket> {
+    let stream = TcpStream::connect(address).await.ok()?;
+    let (mut socket, _) =
+        tokio_tungstenite::client_async(format!("ws://{address}/v1/ws"), stream).await.ok()?;
+    say(&mut socket, json!({"hello": hello})).await?;
+    let welcome = hear(&mut socket).await?;
+    // A later start was acknowledged to nobody: the hub was killed before it could tell. Then this one is over.
+    if welcome["problem"]["code"] == "STALE_EPOCH" {
+        return None;
+    }
+    assert!(welcome["welcome"].is_object(), "{welcome}");
+    welcomed(&welcome["welcome"]);
+    Some(socket)
+}
+
+async fn say(socket: &mut Socket, frame: Value) -> Option<()> {
+    socket.send(Message::Text(frame.to_string().into())).await.ok()
+}
+
+/// The next frame; `None` when the hub is gone.
+async fn hear(socket: &mut Socket) -> Option<Value> {
+    loop {
+        match socket.next().await?.ok()? {
+            Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
+            Message::Close(_) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// Commits with several on their way at a time.
+async fn send_over_ws(
+    address: String,
+    name: String,
+    token: String,
+    cycle: u64,
+    history: Arc<History>,
+) -> Option<()> {
+    const AHEAD: u64 = 8;
+    let mut socket = connect(&address, json!({"token": token}), |_| {}).await?;
+    let mut said = 0;
+    loop {
+        let call = format!("{name}-{cycle}-{said}");
+        said += 1;
+        history.begin(&call);
+        let commit = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
+        say(&mut socket, json!({"n": said, "commit": commit})).await?;
+        if said >= AHEAD {
+            let answer = hear(&mut socket).await?;
+            assert!(answer["ok"].is_object(), "{answer}");
+            history.acknowledge(&format!("{name}-{cycle}-{}", answer["n"].as_u64().unwrap() - 1));
+        }
+    }
+}
+
+/// Ends each delivery with one commit: the ack, and the note that it was done, which must not be there yet. Now and then a
+/// start goes on, and what it held comes again under the same token; else it is a new one.
+async fn work(
+    address: String,
+    name: String,
+    token: String,
+    goes_on: bool,
+    history: Arc<History>,
+) -> Option<()> {
+    let start = history.starts.lock().unwrap().remove(&name).filter(|_| goes_on);
+    let mut socket = connect(&address, json!({"token": token, "epoch": start}), |welcome| {
+        history.starts.lock().unwrap().insert(name, welcome["epoch"].as_u64().unwrap());
+    })
+    .await?;
+    say(&mut socket, json!({"n": 1, "credit": {"messages": 1_000_000, "bytes": 1_000_000_000}})).await?;
+    let mut n = 1;
+    loop {
+        let frame = hear(&mut socket).await?;
+        if let Some(problem) = frame.get("problem") {
+            panic!("a step was refused, so something happened twice: {problem}");
+        }
+        if frame["ok"]["seq"].is_u64() {
+            history.answer();
+        }
+        for delivery in frame["deliveries"].as_array().into_iter().flatten() {
+            n += 1;
+            let call = delivery["message"]["payload"]["call"].as_str().unwrap();
+            if delivery["attempt"].as_u64() > Some(1) {
+                history.again.fetch_add(1, Ordering::SeqCst);
+            }
+            let ack = json!({"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]});
+            let put = json!({"op": "put", "key": format!("done/{call}"), "content": {"n": n}, "expect": 0});
+            let key = format!("step-{call}-{}", delivery["leaseToken"]);
+            say(&mut socket, json!({"n": n, "commit": {"ops": [ack, put], "idempotencyKey": key}})).await?;
+        }
+    }
+}
+
+/// Lets the workers end what is left.
+async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<History>) {
+    let mut running = JoinSet::new();
+    for (name, token) in tokens.iter().filter(|(name, _)| name.starts_with('w')) {
+        running.spawn(work(hub.address.clone(), name.clone(), token.clone(), false, Arc::clone(history)));
+    }
+    let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
+    let (mut last, mut look) = (Value::Null, tokio::time::interval(Duration::from_millis(20)));
+    let drained = async {
+        loop {
+            look.tick().await;
+            let (_, stats) = http.call("GET", "/v1/admin/stats", None, &Value::Null).await.unwrap();
+            last.clone_from(&stats["deliveries"]);
+            let open = |state: &str| stats["deliveries"][state].as_u64().unwrap();
+            if open("ready") + open("leased") + open("scheduled") == 0 {
+                assert_eq!(open("dead") + open("expired") + open("purged"), 0, "{stats}");
+                assert_eq!(open("acked"), history.calls().len() as u64, "{stats}");
+                return;
+            }
+            // A worker that met something else than the end of its hub ends nothing any more.
+            if let Some(end) = running.try_join_next() {
+                panic!("a worker went away while its hub was there: {end:?}; {stats}");
+            }
+        }
+    };
+    let drained = tokio::time::timeout(DRAIN_MAX, drained).await.is_ok();
+    assert!(drained, "the backlog is not drained within {DRAIN_MAX:?}: {last}");
+    running.shutdown().await;
+}
+
+/// Every call was acknowledged by now, and every one has its note, written once.
+async fn check(hub: &Hub, history: &History) {
+    let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
+    let mut done = BTreeMap::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/v1/context?prefix=done/&limit=1000{cursor}");
+        let (status, page) = http.call("GET", &path, None, &Value::Null).await.unwrap();
+        assert_eq!(status, 200, "{page}");
+        for entry in page["entries"].as_array().unwrap() {
+            let call = entry["key"].as_str().unwrap().trim_start_matches("done/").to_owned();
+            assert_eq!(entry["version"], 1, "{call}");
+            assert!(done.insert(call, true).is_none());
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(done, *history.calls());
+}
+
+/// The log is whole.
+fn verify(mut hub: Hub, data: &Path) {
+    hub.signal("-TERM");
+    assert!(hub.child.wait().unwrap().success());
+    let verified =
+        Command::new(env!("CARGO_BIN_EXE_quorate")).args(["verify", "--data"]).arg(data).output().unwrap();
+    assert!(verified.status.success(), "{verified:?}");
+}

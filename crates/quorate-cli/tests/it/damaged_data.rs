@@ -1,0 +1,268 @@
+//! A real `quorate serve` on data that somebody or something damaged: it does not start, says what is wrong, and leaves
+//! every byte as it is. What it could not see before the start it finds while it works, and ends.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Hub, QUORATE};
+
+/// What somebody does to a data directory.
+type Harm = fn(&Path);
+
+/// A directory with some forty records of all sorts, closed cleanly.
+fn data() -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let hub = Hub::start(root.path());
+    let token = |name: &str| {
+        let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{name}"), &json!({}));
+        assert_eq!(status, 201, "{made}");
+        made["token"].as_str().unwrap().to_owned()
+    };
+    let (alice, bob) = (token("alice"), token("bob"));
+    let ok = |token: &str, method: &str, path: &str, body: Value| {
+        let (status, answer) = hub.call(token, method, path, &body);
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    };
+    for n in 0..16 {
+        let message = json!({"to": "bob", "payload": {"n": n, "text": "words ".repeat(20)}});
+        ok(&alice, "POST", "/v1/messages", message);
+        ok(&alice, "PUT", &format!("/v1/context/k{}", n % 3), json!({"content": n}));
+    }
+    ok(&alice, "POST", "/v1/tasks", json!({"type": "work", "input": {}}));
+    ok(&alice, "POST", "/v1/flags", json!({"what": "something"}));
+    let taken = ok(&bob, "POST", "/v1/agents/bob/inbox/claim", json!({"max": 2}));
+    let acked = json!({ "deliveries": taken["deliveries"].as_array().unwrap()[..1].iter().map(|one| {
+        json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]})
+    }).collect::<Vec<_>>() });
+    ok(&bob, "POST", "/v1/agents/bob/inbox/ack", acked);
+    hub.end();
+    root
+}
+
+fn copy(from: &Path) -> TempDir {
+    let to = tempfile::tempdir().unwrap();
+    let status = Command::new("cp").arg("-a").arg(from.join(".")).arg(to.path()).status().unwrap();
+    assert!(status.success());
+    to
+}
+
+/// One change by SQL that changed something.
+fn sql(database: &Path, change: &str) {
+    let connection = Connection::open(database).unwrap();
+    assert!(connection.execute(change, []).unwrap() > 0, "{change}");
+}
+
+fn main_sql(data: &Path, change: &str) {
+    sql(&data.join("quorate.db"), change);
+}
+
+/// Overwrites the page that a table begins with.
+fn scribble(data: &Path, table: &str) {
+    let database = data.join("quorate.db");
+    let connection = Connection::open(&database).unwrap();
+    let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: usize = connection.query_row(select, [table], |row| row.get(0)).unwrap();
+    let size: usize = connection.pragma_query_value(None, "page_size", |row| row.get(0)).unwrap();
+    drop(connection);
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[(page - 1) * size..page * size].fill(0xa5);
+    fs::write(&database, bytes).unwrap();
+}
+
+fn cut(data: &Path, length: impl Fn(u64) -> u64) {
+    let file = fs::OpenOptions::new().write(true).open(data.join("quorate.db")).unwrap();
+    file.set_len(length(file.metadata().unwrap().len())).unwrap();
+}
+
+const LAST: &str = "(SELECT max(id) FROM log)";
+const NTH: &str = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 20)";
+
+/// Each with what the hub must say.
+const HARMS: &[(&str, &str, Harm)] = &[
+    ("a body is edited", "edited", |data| {
+        main_sql(data, &format!("UPDATE log SET body = CAST(body || x'00' AS BLOB) WHERE id = {NTH}"));
+    }),
+    ("the newest body is edited", "edited", |data| {
+        main_sql(data, &format!("UPDATE log SET body = CAST(body || x'00' AS BLOB) WHERE id = {LAST}"));
+    }),
+    ("somebody else did it", "edited", |data| {
+        main_sql(data, &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
+    }),
+    ("somebody else did the newest", "edited", |data| {
+        main_sql(data, &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {LAST}"));
+    }),
+    ("a record is gone", "deleted", |data| main_sql(data, &format!("DELETE FROM log WHERE id = {NTH}"))),
+    ("the newest record is gone", "truncated", |data| {
+        main_sql(data, &format!("DELETE FROM log WHERE id = {LAST}"));
+    }),
+    ("a payload is another", "edited", |data| {
+        main_sql(data, "UPDATE log SET payload = zeroblob(length(payload)) WHERE length(payload) > 100");
+    }),
+    ("a time is set back", "edited", |data| {
+        main_sql(data, &format!("UPDATE log SET at = at - 1000 WHERE id = {NTH}"));
+    }),
+    ("an entry has another version", "tables", |data| {
+        main_sql(data, "UPDATE entries SET version = version + 1");
+    }),
+    ("a delivery is gone", "tables", |data| {
+        main_sql(data, "DELETE FROM deliveries WHERE id = (SELECT max(id) FROM deliveries)");
+    }),
+    ("the items are gone", "tables", |data| main_sql(data, "DELETE FROM items")),
+    ("a count is wrong", "tables", |data| main_sql(data, "UPDATE spaces SET acked = acked + 1")),
+    ("a page of the log", "", |data| scribble(data, "log")),
+    ("a page of the entries", "", |data| scribble(data, "entries")),
+    ("a page of the client ids", "", |data| scribble(data, "client_ids")),
+    ("a flag is edited", "edited", |data| {
+        sql(
+            &data.join("quorate.private/quorate.db"),
+            &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {LAST}"),
+        );
+    }),
+    ("half of it", "", |data| cut(data, |length| length / 2)),
+    ("nothing of it", "", |data| cut(data, |_| 0)),
+];
+
+fn serve(data: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(QUORATE);
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).arg("--data").arg(data);
+    command
+}
+
+fn said(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// It does not start, and says so.
+#[track_caller]
+fn is_refused(data: &Path, flags: &[&str], case: &str, damage: &str) {
+    let bytes =
+        || (fs::read(data.join("quorate.db")), fs::read(data.join("quorate.private/quorate.db")).ok());
+    let before = bytes();
+    let output = serve(data, flags).output().unwrap();
+    let (out, err) = said(&output);
+    assert_eq!((output.status.code(), out.as_str()), (Some(65), ""), "{case}: {err}");
+    assert!(err.contains(damage) && err.contains("nothing was changed"), "{case}: {err}");
+    let after = bytes();
+    assert!(before.0.unwrap() == after.0.unwrap() && before.1 == after.1, "{case}: something was changed");
+}
+
+// Fails under: a start that does not look at the data, or not at the tables, or not at the private store.
+#[test]
+fn i22_damaged_data_is_not_served() {
+    let good = data();
+    for (case, damage, harm) in HARMS {
+        let bad = copy(good.path());
+        harm(bad.path());
+        is_refused(bad.path(), &[], case, damage);
+    }
+    let whole = copy(good.path());
+    Hub::start(whole.path()).end();
+}
+
+/// No data is small, and few records are new.
+const AS_IF_LARGE: &[&str] = &["--check-whole-bytes", "0", "--check-newest", "10"];
+
+// Fails under: a check of the newest records that stops before the last one, or that leaves out payloads.
+#[test]
+fn i22_the_newest_records_of_large_data_are_looked_at_before_the_start() {
+    let good = data();
+    let newest = "(SELECT id FROM log ORDER BY id DESC LIMIT 1 OFFSET 7)";
+    let bad = copy(good.path());
+    main_sql(bad.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {newest}"));
+    is_refused(bad.path(), AS_IF_LARGE, "a principal", "edited");
+    let bad = copy(good.path());
+    main_sql(bad.path(), &format!("DELETE FROM log WHERE id = {newest}"));
+    is_refused(bad.path(), AS_IF_LARGE, "a record", "deleted");
+    let bad = copy(good.path());
+    let with_payload = "(SELECT max(id) FROM log WHERE length(payload) > 100)";
+    let blank = format!("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = {with_payload}");
+    main_sql(bad.path(), &blank);
+    is_refused(bad.path(), AS_IF_LARGE, "a payload", "edited");
+}
+
+/// The hub starts, finds the damage while it works, and ends.
+#[track_caller]
+fn ends_by_itself(data: &Path, case: &str) {
+    let mut command = serve(data, AS_IF_LARGE);
+    command.stderr(Stdio::piped());
+    let mut hub = Hub::of(command);
+    let mut err = String::new();
+    hub.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(hub.child.wait().unwrap().code(), Some(65), "{case}: {err}");
+    assert!(err.contains("the data is damaged") && err.contains("edited at record"), "{case}: {err}");
+}
+
+// Fails under: a check in the background that is never begun, that leaves out payloads, or that only says what it found.
+#[test]
+fn i22_what_is_found_while_a_hub_works_ends_it() {
+    let good = data();
+    let bad = copy(good.path());
+    let early = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 5)";
+    main_sql(bad.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {early}"));
+    ends_by_itself(bad.path(), "a principal");
+    let bad = copy(good.path());
+    let early = "(SELECT min(id) FROM log WHERE length(payload) > 100)";
+    main_sql(bad.path(), &format!("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = {early}"));
+    ends_by_itself(bad.path(), "a payload");
+}
+
+// Fails under: a hub that looks once and never again.
+#[test]
+fn i22_the_log_is_looked_at_again_and_again() {
+    let good = data();
+    let mut command = serve(good.path(), &["--check-every-ms", "50"]);
+    command.stderr(Stdio::piped());
+    let mut hub = Hub::of(command);
+    let (status, info) = hub.call(&hub.admin, "GET", "/v1/info", &Value::Null);
+    assert_eq!(status, 200, "{info}");
+    // The start looked at all of it; the hub may have made a token since.
+    assert!(info["audit"]["verifiedTo"].as_u64().unwrap() + 1 >= info["seq"].as_u64().unwrap(), "{info}");
+    main_sql(good.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
+    let mut err = String::new();
+    hub.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(hub.child.wait().unwrap().code(), Some(65), "{err}");
+    assert!(err.contains("edited at record"), "{err}");
+}
+
+// Fails under: an error that ends `verify --json` before its document, or advice to do what was just done.
+#[test]
+fn i22_verify_tells_in_json_also_what_cannot_be_opened() {
+    let good = data();
+    let harms: &[(&str, Harm)] = &[
+        ("half of it", |data| cut(data, |length| length / 2)),
+        ("nothing of it", |data| cut(data, |_| 0)),
+        ("the header", |data| {
+            let mut bytes = fs::read(data.join("quorate.db")).unwrap();
+            bytes[..100].fill(0xa5);
+            fs::write(data.join("quorate.db"), bytes).unwrap();
+        }),
+        ("the file", |data| fs::remove_file(data.join("quorate.db")).unwrap()),
+        ("the first page of the list of tables", |data| scribble(data, "spaces")),
+    ];
+    for (case, harm) in harms {
+        let bad = copy(good.path());
+        harm(bad.path());
+        let output =
+            Command::new(QUORATE).args(["verify", "--json", "--data"]).arg(bad.path()).output().unwrap();
+        let (out, err) = said(&output);
+        assert_eq!(output.status.code(), Some(65), "{case}: {err}");
+        let found: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&found["ok"], &found["spaces"]), (&json!(false), &json!([])), "{case}: {found}");
+        let bad = &found["firstBad"];
+        assert_eq!(
+            (&bad["space"], &bad["seq"], &bad["damage"]),
+            (&json!(""), &json!(0), &json!("unreadable"))
+        );
+        assert!(!bad["detail"].as_str().unwrap().is_empty(), "{case}: {found}");
+        assert!(!err.contains("quorate verify") && err.contains("restore a backup"), "{case}: {err}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The contract review by language models, through the real binary, against servers on this machine that speak like each
+//! provider, also badly. No real provider is reached.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::scripted::{Act, KEY, KEY_ENV, Seen, Server, Speaks};
+use crate::support::{QUORATE, works_but_for};
+
+/// Runs the program beside the servers.
+async fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(QUORATE);
+    command.args(arguments).current_dir(directory).env(KEY_ENV, KEY);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("a thread");
+    let output = output.expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// What a model finds that sees so much risk.
+fn finding(score: u32, recommendation: &str, confidence: f64) -> String {
+    json!({
+        "summary": "I read it.", "confidence": confidence, "recommendation": recommendation,
+        "scores": { "overall_risk_score": score },
+        "issues": [{ "topic": "liability cap", "severity": if score > 50 { "high" } else { "low" },
+                     "detail": "Section 9 has none.", "advice": "ask for one" }],
+    })
+    .to_string()
+}
+
+/// A model that is sure of its finding: what it held it holds.
+fn keeps(seen: &Seen, score: u32, recommendation: &str) -> String {
+    let (task, input) = seen.question();
+    if task == "analyse" {
+        return finding(score, recommendation, 0.8);
+    }
+    let own = &input["your_position"]["position"];
+    json!({ "revised_position": own, "confidence": 0.8, "agrees_with_peer": false, "reasoning": "Section 9." })
+        .to_string()
+}
+
+fn wary(seen: &Seen) -> String {
+    keeps(seen, 85, "do not sign")
+}
+
+fn calm(seen: &Seen) -> String {
+    keeps(seen, 35, "negotiate key terms")
+}
+
+/// The review of the repository with its models at these addresses.
+fn review(directory: &Path, addresses: &[(&str, String)]) {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review");
+    fs::create_dir(directory.join("prompts")).expect("made");
+    for prompt in fs::read_dir(home.join("prompts")).expect("prompts") {
+        let prompt = prompt.expect("a file").path();
+        let name = prompt.file_name().expect("a name");
+        fs::copy(&prompt, directory.join("prompts").join(name)).expect("copied");
+    }
+    fs::copy(home.join("agreement.txt"), directory.join("agreement.txt")).expect("copied");
+    let mut playbook = fs::read_to_string(home.join("llm.yaml")).expect("the playbook");
+    for (provider, url) in addresses {
+        let at = playbook.find(&format!("llm:{provider}/")).expect("an agent of each");
+        let end = at + playbook[at..].find('"').expect("the end of the line");
+        playbook.replace_range(end..=end, &format!("@{url}\", key_env: {KEY_ENV}"));
+    }
+    fs::write(directory.join("llm.yaml"), playbook).expect("written");
+}
+
+/// How often a server was asked to its satisfaction: 11 tokens in, 7 out each.
+fn calls(server: &Server, task: &str) -> u64 {
+    server.seen().iter().filter(|seen| seen.question().0 == task).count() as u64
+}
+
+// Fails under: usage that is not on the answer (figures of 1 call and no tokens), a price that only the estimate knows, a
+// repair or a retry that is not counted, a provider that fails and ends the whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing() {
+    let slow_down = json!({ "error": { "message": "slow down" } }).to_string();
+    let busy = Act::Status(429, vec![("retry-after", "1".into())], slow_down);
+    let groq = Server::start(Speaks::Chat, vec![busy, Act::Answer(calm)]).await;
+    let wrong = finding(80, "do not sign", 7.0);
+    let anthropic = Server::start(Speaks::Anthropic, vec![Act::Say(wrong), Act::Answer(wary)]).await;
+    let gemini = Server::start(Speaks::Gemini, vec![Act::Answer(calm)]).await;
+    let no = json!({ "error": { "message": "You exceeded your current quota" } }).to_string();
+    let openai = Server::start(Speaks::Chat, vec![Act::Status(403, vec![], no)]).await;
+    let ollama =
+        Server::start(Speaks::Ollama, vec![Act::Say("It looks fine.".into()), Act::Answer(wary)]).await;
+    let servers = [
+        ("groq", &groq),
+        ("anthropic", &anthropic),
+        ("gemini", &gemini),
+        ("openai", &openai),
+        ("ollama", &ollama),
+    ];
+    let directory = tempfile::tempdir().expect("a directory");
+    let addresses: Vec<(&str, String)> = servers.iter().map(|(name, server)| (*name, server.url())).collect();
+    review(directory.path(), &addresses);
+    let (code, out, err) = quorate(directory.path(), &["run", "llm.yaml", "--json"]).await;
+    assert_eq!(code, Some(8), "two against two, equally sure: {err}");
+    assert!(!err.contains("no LLM"), "{err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!(report["synthesis"]["agreement"]["level"], "tied");
+
+    assert_eq!(report["quorum"], json!({ "needed": 3, "present": 4, "asked": 5 }));
+    assert_eq!(report["missing"].as_array().map(Vec::len), Some(1), "{}", report["missing"]);
+    assert_eq!(report["missing"][0]["agent"], "ip_specialist");
+    assert!(report["missing"][0]["why"].to_string().contains("exceeded your current quota"), "{report}");
+    assert_eq!(report["findings"]["risk_assessor"]["confidence"], 0.8, "the repaired answer counts");
+
+    check_figures(&report["actual"], &servers);
+    let refused = &report["actual"]["analysis"]["providers"]["openai"];
+    assert_eq!(refused["calls"], 2, "calls that came to nothing are counted: {}", report["actual"]);
+    assert_eq!((calls(&groq, "analyse"), calls(&anthropic, "analyse"), calls(&ollama, "analyse")), (2, 2, 2));
+    assert_eq!(calls(&openai, "analyse"), 2, "asked once more, then left out");
+    for (name, server) in servers {
+        check_asked(name, server);
+    }
+}
+
+/// What is told to have been spent is what the servers saw and counted, at the prices of the playbook.
+fn check_figures(actual: &Value, servers: &[(&str, &Server)]) {
+    let prices =
+        [("groq", 0.59, 0.79), ("anthropic", 3.0, 15.0), ("gemini", 0.30, 2.50), ("ollama", 0.0, 0.0)];
+    for (phase, task) in [("analysis", "analyse"), ("discussion", "discuss")] {
+        for (name, price_in, price_out) in prices {
+            let server = servers.iter().find(|(known, _)| *known == name).expect("a server").1;
+            let made = calls(server, task);
+            assert!(made > 0, "{name} takes part in the {phase}");
+            // One call was refused with 429: it read and wrote nothing.
+            let answered = if (name, task) == ("groq", "analyse") { made - 1 } else { made };
+            let used = &actual[phase]["providers"][name];
+            let figures = (&used["calls"], &used["tokens_in"], &used["tokens_out"]);
+            assert_eq!(
+                figures,
+                (&json!(made), &json!(11 * answered), &json!(7 * answered)),
+                "{name} in the {phase}: {used}"
+            );
+            let cost = answered as f64 * (11.0 * price_in + 7.0 * price_out) / 1e6;
+            let told = used["money"].as_f64().expect("it has a price");
+            // Each answer is rounded up to a millionth.
+            assert!(
+                told >= cost - 1e-9 && told <= cost + 1e-6 * answered as f64,
+                "{name}: {told} for {cost}"
+            );
+        }
+    }
+}
+
+/// A model has the agreement, the instructions of its role, and the schema once.
+fn check_asked(name: &str, server: &Server) {
+    let (_, question) = server.seen()[0].question();
+    assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
+    let asked = &server.seen()[0].body.to_string();
+    let keys = [r#""relies_on":"#, r#"\"relies_on\":"#];
+    assert_eq!(keys.iter().map(|key| asked.matches(key).count()).sum::<usize>(), 1, "{name}: {asked}");
+    let role = match name {
+        "groq" => "You extract clauses from contracts.",
+        "anthropic" => "You assess the legal risk of a contract",
+        "gemini" => "You look at what a contract costs",
+        "openai" => "You look at who owns what",
+        _ => "You check whether a contract keeps to the laws",
+    };
+    assert!(asked.contains(role), "{name} has its prompt");
+}
+
+// Fails under: a command of the guide that does not work, or not as it says.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guide_to_agents_that_are_models_works_as_it_is_written() {
+    let server = Server::start(Speaks::Keyless, vec![Act::Answer(wary)]).await;
+    let url = server.url();
+    let works = move || works_but_for("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
+    tokio::task::spawn_blocking(works).await.expect("it works");
+    assert!(server.seen().len() >= 3, "tried, run, recorded; played back without a call");
+}
+
+// Fails under: a price that the estimate does not use, or that is used without one of its halves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a7_prices_and_limits_are_said_once_and_strictly() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let write = |providers: &str| {
+        let agents = "agents:\n  ada: { use: 'llm:groq/m1' }\n";
+        let text = format!("procedure: deliberation\nsubject: x\n{agents}providers:\n{providers}");
+        fs::write(path.join("p.yaml"), text).expect("written");
+    };
+    write("  groq: { price_in: 2, price_out: 10, calls_a_minute: 1 }\n");
+    let (code, out, err) = quorate(path, &["run", "p.yaml", "--estimate", "--json"]).await;
+    assert_eq!(code, Some(0), "{err}");
+    let estimate: Value = serde_json::from_str(&out).expect("one document");
+    let groq = &estimate["total"]["providers"]["groq"];
+    let (tokens_in, tokens_out) = (groq["tokens_in"]["least"].as_f64(), groq["tokens_out"]["least"].as_f64());
+    let cost = (2.0 * tokens_in.expect("tokens") + 10.0 * tokens_out.expect("tokens")) / 1e6;
+    assert!((groq["money"]["least"].as_f64().expect("money") - cost).abs() < 1e-6, "{groq}");
+    for (providers, wanted) in [
+        ("  gorq: { price_in: 2, price_out: 10 }\n", "did you mean \"groq\"?"),
+        ("  groq: { price_in: 2 }\n", "price_out is missing"),
+        ("  groq: { price_in: -2, price_out: 10 }\n", "price_in: is no price"),
+        ("  groq: { price_in: .nan, price_out: 10 }\n", "price_in: is no price"),
+        ("  groq: { price_in: cheap, price_out: 10 }\n", "p.yaml:6:"),
+        ("  groq: { prise_in: 2, price_out: 10 }\n", "did you mean \"price_in\"?"),
+        ("  groq: { calls_a_minute: 0 }\n", "nobody could be asked"),
+    ] {
+        write(providers);
+        let (code, _, err) = quorate(path, &["run", "p.yaml", "--estimate"]).await;
+        assert!(code == Some(2) && err.contains("p.yaml:6") && err.contains(wanted), "{providers}{err}");
+    }
+}

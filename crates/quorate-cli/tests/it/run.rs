@@ -1,0 +1,224 @@
+//! `quorate run` as people use it: real files, real programs, real reports.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Hub, QUORATE, works_as_it_is_written};
+
+#[test]
+fn a1_the_guide_to_the_first_playbook_works_as_it_is_written() {
+    works_as_it_is_written("your-first-playbook.md");
+}
+
+const PLAYBOOK: &str =
+    "procedure: deliberation\nsubject: Shall we?\nlimits: { analysis_ms: 2000, message_ms: 2000 }\nagents:\n";
+
+/// A finding of somebody who says this.
+fn finding(recommendation: &str) -> String {
+    format!("{{\"summary\":\"I looked.\",\"confidence\":0.6,\"recommendation\":\"{recommendation}\"}}")
+}
+
+fn says(answer: &str) -> String {
+    format!("{{ use: 'cmd:echo {}' }}", answer.replace('"', "\\\""))
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(QUORATE).arg("run").args(arguments).current_dir(directory).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn playbook(directory: &Path, agents: &[(&str, String)]) {
+    let agents: String = agents.iter().map(|(name, agent)| format!("  {name}: {agent}\n")).collect();
+    fs::write(directory.join("playbook.yaml"), format!("{PLAYBOOK}{agents}")).expect("written");
+}
+
+// Fails under: an agent that fails stops the others; a result that does not say who is missing.
+#[test]
+fn a8_an_agent_that_fails_is_left_out_and_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let failing = "{ use: 'cmd:sh -c \"echo broken >&2; exit 3\"' }".to_owned();
+    playbook(
+        path,
+        &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", says(&finding("yes")))],
+    );
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!(code, Some(0), "{err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!(report["synthesis"]["recommendation"], "yes");
+    assert_eq!(report["missing"][0]["agent"], "ben");
+    assert!(report["missing"][0]["why"].to_string().contains('3'), "{}", report["missing"]);
+    assert_eq!(report["digest"].as_str().map(str::len), Some(64));
+    // Below the quorum it fails, says why, and keeps what there is.
+    playbook(path, &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", failing)]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("ben") && err.contains("cleo") && err.contains("kept"), "{err}");
+}
+
+// Fails under: escape codes or markup of agents that reach a terminal, Markdown or a page.
+#[test]
+fn what_an_agent_wrote_has_no_power_over_the_report() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let hostile = "{\"summary\":\"<script>alert(1)</script> \\\\u001b[31m\",\"confidence\":1,\
+                   \"issues\":[{\"topic\":\"<img src=x onerror=y>\",\"severity\":\"high\",\"detail\":\"\\\\u001b]0;x\\\\u0007\"}]}";
+    fs::write(path.join("hostile.json"), hostile.replace("\\\\", "\\")).expect("written");
+    playbook(path, &[("ada", "{ use: 'cmd:cat hostile.json' }".to_owned())]);
+    for format in ["text", "md", "html", "json"] {
+        let (code, out, err) = run(path, &["playbook.yaml", "--format", format]);
+        assert_eq!(code, Some(8), "it recommends nothing: {err}");
+        assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{format}: {out}");
+        assert!(out.contains("script"), "{format}: {out}");
+        if format != "text" && format != "json" {
+            assert!(!out.contains("<script") && !out.contains("<img"), "{format}: {out}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_says_what_where_and_what_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let wrong = |text: &str, wanted: &[&str]| {
+        fs::write(path.join("wrong.yaml"), text).expect("written");
+        let (code, out, err) = run(path, &["wrong.yaml"]);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{text}\n{err}");
+        for word in wanted.iter().chain(&["wrong.yaml", "help:"]) {
+            assert!(err.contains(word), "{word} in\n{err}");
+        }
+    };
+    let agent = "agents:\n  ada: { use: 'cmd:true' }\n";
+    wrong(&format!("procedure: debate\nsubject: x\n{agent}"), &[":1", "debate", "deliberation"]);
+    wrong(&format!("procedure: deliberation\nsubjct: x\n{agent}"), &[":2:", "subjct", "subject"]);
+    wrong(
+        "procedure: deliberation\nsubject: x\nagents:\n  ada: { use: 'cmnd:true' }\n",
+        &[":4", "cmnd", "cmd"],
+    );
+    wrong("procedure: deliberation\nsubject: x\nagents: {}\n", &["agents"]);
+    wrong(&format!("procedure: deliberation\nsubject: x\nlimits: {{ rounds: many }}\n{agent}"), &[":3"]);
+    wrong("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b]\n", &[]);
+    // What agents are to read.
+    let good = format!("procedure: deliberation\nsubject: x\ninput: text.txt\n{agent}");
+    fs::write(path.join("good.yaml"), good).expect("written");
+    let refused = |arguments: &[&str], wanted: &str| {
+        let (code, _, err) = run(path, arguments);
+        assert!(
+            matches!(code, Some(1..=3)) && err.contains(wanted) && !path.join("quorate-data").exists(),
+            "{code:?} {err}"
+        );
+    };
+    refused(&["missing.yaml"], "missing.yaml");
+    refused(&["good.yaml"], "text.txt");
+    for (name, bytes, wanted) in [
+        ("empty.txt", &b" \n"[..], "empty"),
+        ("binary.bin", &[0x7f, b'E', b'L', b'F', 0xff, 0xfe][..], "UTF-8"),
+        ("long.txt", &vec![b'a'; 300 * 1024][..], "262144"),
+    ] {
+        fs::write(path.join(name), bytes).expect("written");
+        refused(&["good.yaml", "--input", name], wanted);
+    }
+}
+
+// Fails under: a digest that holds times, or an order that is not that of the playbook.
+#[test]
+fn a1_the_contract_review_runs_without_a_key_and_comes_to_the_same_each_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let review = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review/playbook.yaml");
+    let review = review.to_string_lossy();
+    let reports: Vec<Value> = (0..2)
+        .map(|_| {
+            let (code, out, err) = run(directory.path(), &[&review, "--json"]);
+            assert_eq!(code, Some(0), "{err}");
+            assert!(err.contains("local heuristics: no LLM, no key, no network"), "{err}");
+            serde_json::from_str(&out).expect("one document")
+        })
+        .collect();
+    assert_eq!(reports[0]["digest"], reports[1]["digest"]);
+    assert_ne!(reports[0]["id"], reports[1]["id"]);
+    let report = &reports[0];
+    assert_eq!(report["quorum"]["present"], 5, "{report}");
+    let issues = report["synthesis"]["issues"].as_array().expect("a list");
+    assert_eq!(issues[0]["topic"], "uncapped customer liability", "the worst first");
+    assert!(report["decisions"].as_array().is_some_and(|conflicts| conflicts.len() >= 2), "they disagree");
+    for sentence in report["synthesis"]["summary"].as_array().expect("sentences") {
+        assert!(sentence["sources"].as_array().is_some_and(|sources| !sources.is_empty()), "{sentence}");
+    }
+}
+
+// Fails under: an agent that writes words and no JSON is left out.
+#[test]
+fn a_program_may_answer_in_plain_words() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    playbook(path, &[("ada", "{ use: 'cmd:echo It looks fine to me.' }".to_owned())]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
+    assert_eq!(code, Some(8), "no recommendation, so no decision: {err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!(report["findings"]["ada"]["summary"], "It looks fine to me.", "{report}");
+}
+
+// Fails under: a run that opens a directory in which a hub works, or that the hub knows nothing of.
+#[test]
+fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let hub = Hub::start(&path.join("team"));
+    playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("no")))]);
+    let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
+    assert_eq!(code, Some(8), "one against one: {err}");
+    let report: Value = serde_json::from_str(&out).expect("one document");
+    let id = report["id"].as_str().expect("an id");
+    let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
+    assert_eq!((status, &there["status"]), (200, &Value::from("done")), "{there}");
+    hub.end();
+    // Without a hub it runs in the directory itself.
+    let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
+    assert_eq!(code, Some(8), "one against one: {err}");
+    let again: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!((&again["digest"], again["id"] != report["id"]), (&report["digest"], true));
+}
+
+const LETTER: &str = "approval:\n  action: send the letter\n  when: ['yes']\n  write: letter.txt\n  letter: |\n    Because of {recommendation}.\n";
+
+// Fails under: a letter that goes out unapproved, or after an outcome that asks for none.
+#[test]
+fn e3_a_playbook_ends_in_a_letter_that_a_person_lets_go() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let with_letter = |says_what: &str| {
+        playbook(path, &[("ada", says(&finding(says_what)))]);
+        let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+        fs::write(path.join("playbook.yaml"), format!("{text}{LETTER}")).expect("written");
+    };
+    with_letter("yes");
+    let approval = |arguments: &[&str]| {
+        let (code, out, err) = run(path, &[&["playbook.yaml", "--json"], arguments].concat());
+        assert_eq!(code, Some(0), "{err}");
+        serde_json::from_str::<Value>(&out).expect("one document")["approval"].clone()
+    };
+    assert_eq!(approval(&[])["state"], "pending", "nobody is there to ask");
+    assert!(!path.join("letter.txt").exists());
+    assert_eq!(approval(&["--approve", "auto", "--out", "."])["state"], "approved");
+    assert_eq!(fs::read_to_string(path.join("letter.txt")).expect("it went out"), "Because of yes.\n");
+    with_letter("no");
+    assert_eq!(approval(&["--approve", "auto"]), Value::Null, "there is nothing to approve");
+    // What is wrong with it is said with its line.
+    for (from, to, wanted) in [
+        ("letter.txt", "../letter.txt", "no name of a file"),
+        ("{recommendation}", "{recomendation}", "{recomendation}"),
+        ("write:", "wirte:", "did you mean \"write\""),
+        ("when:", "timeout_hours: 0\n  when:", "between 1 and 2160"),
+    ] {
+        with_letter("yes");
+        let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+        fs::write(path.join("playbook.yaml"), text.replace(from, to)).expect("written");
+        let (code, _, err) = run(path, &["playbook.yaml", "--json"]);
+        assert!(code == Some(2) && err.contains(wanted) && err.contains("playbook.yaml:"), "{err}");
+    }
+}

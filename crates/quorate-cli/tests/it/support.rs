@@ -1,0 +1,230 @@
+//! A hub in a process of its own, and a plain connection to it, for tests that treat it as outsiders do.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A guide takes seconds; a machine that does other things as well may be much slower.
+const SCRIPT_MAX: Duration = Duration::from_secs(180);
+
+/// The program.
+pub(crate) const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
+
+/// A hub that runs, and ends with the test.
+pub(crate) struct Hub {
+    pub(crate) child: Child,
+    /// The line that it said when it was ready.
+    pub(crate) ready: Value,
+    pub(crate) address: String,
+    pub(crate) admin: String,
+}
+
+impl Hub {
+    /// On any free port.
+    pub(crate) fn start(data: &Path) -> Self {
+        let mut command = Command::new(QUORATE);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).stderr(Stdio::null());
+        Self::of(command)
+    }
+
+    /// What this command starts.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
+        // From here on it ends with the test, also with one that fails below.
+        let mut hub = Self { child, ready: Value::Null, address: String::new(), admin: String::new() };
+        let mut line = String::new();
+        BufReader::new(hub.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
+        assert_eq!(ready["event"], "ready");
+        let file = command
+            .get_current_dir()
+            .unwrap_or(Path::new(""))
+            .join(ready["adminTokenFile"].as_str().expect("a path"));
+        let admin = fs::read_to_string(file).expect("a token");
+        let (_, address) = ready["url"].as_str().and_then(|url| url.split_once("://")).expect("an address");
+        (hub.address, hub.admin) = (address.to_owned(), admin.trim().to_owned());
+        hub.ready = ready;
+        hub
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) {
+        self.signal("-TERM");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    /// A call on a connection of its own.
+    pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let (status, answer) = self.text(token, method, path, &body.to_string());
+        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+    }
+
+    /// The same with bodies as they are.
+    pub(crate) fn text(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut stream = std::net::TcpStream::connect(&self.address).expect("a connection");
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
+        (status, if is_chunked { joined(body) } else { body.to_owned() })
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The chunks of a body, one after the other.
+fn joined(mut rest: &str) -> String {
+    let mut whole = String::new();
+    while let Some((length, more)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).expect("a length");
+        if length == 0 {
+            break;
+        }
+        whole.push_str(&more[..length]);
+        rest = &more[length + 2..];
+    }
+    whole
+}
+
+/// A connection that is kept. What cannot be sent or read is `None`: the hub is gone.
+pub(crate) struct Http {
+    stream: TcpStream,
+    address: String,
+    token: String,
+}
+
+impl Http {
+    pub(crate) async fn connect(address: &str, token: &str) -> Option<Self> {
+        let stream = TcpStream::connect(address).await.ok()?;
+        Some(Self { stream, address: address.to_owned(), token: token.to_owned() })
+    }
+
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        key: Option<&str>,
+        body: &Value,
+    ) -> Option<(u16, Value)> {
+        let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!("Host: {}\r\nAuthorization: Bearer {}\r\n{key}", self.address, self.token);
+        let length = body.len();
+        let request = format!("{method} {path} HTTP/1.1\r\n{head}Content-Length: {length}\r\n\r\n{body}");
+        self.stream.write_all(request.as_bytes()).await.ok()?;
+        let mut read = Vec::new();
+        let end = loop {
+            if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+            self.more(&mut read).await?;
+        };
+        let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let length: usize =
+            head.lines().find_map(|line| line.strip_prefix("content-length: "))?.trim().parse().ok()?;
+        while read.len() < end + length {
+            self.more(&mut read).await?;
+        }
+        Some((status, serde_json::from_slice(&read[end..]).unwrap_or(Value::Null)))
+    }
+
+    async fn more(&mut self, read: &mut Vec<u8>) -> Option<()> {
+        let count = self.stream.read_buf(read).await.ok()?;
+        (count > 0).then_some(())
+    }
+}
+
+/// Runs the commands of a guide, in their order.
+#[track_caller]
+pub(crate) fn works_as_it_is_written(guide: &str) {
+    works_but_for(guide, &[]);
+}
+
+/// The same, with something else in place of what this machine does not have.
+#[track_caller]
+pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
+    let guide = fs::read_to_string(guide).expect("the guide");
+    let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: String = blocks.collect();
+    // Any free port, since several may run this at once.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let mut commands = commands.replace("127.0.0.1:7867", &free.to_string());
+    for (written, used) in instead {
+        assert!(commands.contains(written), "{written} is in the guide");
+        commands = commands.replace(written, used);
+    }
+    let end = if commands.contains("quorate serve") { "kill %1\nwait %1" } else { "" };
+    let script = format!("set -euo pipefail\n{commands}\n{end}\necho all went well\n");
+    let directory = tempfile::tempdir().expect("a directory");
+    let binary = Path::new(QUORATE).parent().expect("a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(&script).env("PATH", path).current_dir(&directory);
+    let (code, said) = ended_in_time(&mut shell);
+    assert!(code == Some(0) && said.ends_with("all went well\n"), "ended with {code:?}:\n{said}");
+}
+
+/// Runs a script to its end: its code, and all that it said. What it left behind is ended with it. When it takes too long
+/// it is ended too, and the code is `None`.
+#[track_caller]
+pub(crate) fn ended_in_time(script: &mut Command) -> (Option<i32>, String) {
+    use std::os::unix::process::CommandExt as _;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    let (mut read, write) = std::io::pipe().expect("a pipe");
+    // In a group of its own: a step that hangs, and a hub in the background, are ended by its number.
+    script.process_group(0).stdin(Stdio::null());
+    script.stdout(write.try_clone().expect("a pipe")).stderr(write);
+    let mut child = script.spawn().expect("it runs");
+    // Only the script holds the pipe now, so that its end is that of whoever speaks.
+    script.stdout(Stdio::null()).stderr(Stdio::null());
+    let group = child.id();
+    let end = move || drop(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).output());
+    let (tell, told) = channel::<()>();
+    let watch = std::thread::spawn(move || {
+        let is_late = told.recv_timeout(SCRIPT_MAX) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            end();
+        }
+        is_late
+    });
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        read.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
+    });
+    let status = child.wait().expect("it ends");
+    drop(tell);
+    let is_late = watch.join().expect("it watches");
+    end();
+    let mut said = reader.join().expect("it reads").expect("what it said");
+    if is_late {
+        said.push_str(&format!("\nnot done within {SCRIPT_MAX:?}: the step after the last line hangs"));
+    }
+    (status.code().filter(|_| !is_late), said)
+}

@@ -1,0 +1,190 @@
+//! What `quorate deliberate` and `quorate run` state about an outcome: the headline, the JSON and the exit code say the same.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::QUORATE;
+
+/// An agent that keeps its position, and agrees with its peers wherever one holds the same.
+const SAYS: &str = r#"
+import json, sys
+asked = json.load(sys.stdin)
+if asked["action"] == "analyse":
+    answer = {"summary": "I looked.", "confidence": float(sys.argv[2]), "recommendation": sys.argv[1]}
+else:
+    payload = asked["payload"]
+    own = payload["your_position"]
+    agrees = any(one["position"] == own["position"] for one in payload["other_positions"])
+    answer = {"revised_position": own["position"], "confidence": own["confidence"], "agrees_with_peer": agrees,
+              "reasoning": "I stay."}
+json.dump(answer, sys.stdout)
+"#;
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn quorate(directory: &Path, arguments: &[&str]) -> Ran {
+    let output = Command::new(QUORATE).args(arguments).current_dir(directory).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// Deliberates among agents that hold these; the report as text and as JSON.
+fn deliberated(said: &[(&str, &str)], more: &[&str]) -> (Ran, Value) {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("says.py"), SAYS).expect("written");
+    let agents: Vec<String> = said
+        .iter()
+        .enumerate()
+        .map(|(at, (choice, sure))| format!("a{at}=cmd:python3 says.py {choice} {sure}"))
+        .collect();
+    let mut arguments = vec!["deliberate", "Shall we?"];
+    agents.iter().for_each(|agent| arguments.extend(["--agent", agent.as_str()]));
+    arguments.extend(more);
+    let ran = quorate(directory.path(), &arguments);
+    let shown = quorate(directory.path(), &["deliberation", "show", "@last", "--json"]);
+    assert_eq!(shown.code, Some(0), "to look at it is no failure: {}", shown.err);
+    (ran, serde_json::from_str(&shown.out).expect("one document"))
+}
+
+#[test]
+fn v1_agents_who_agree_from_the_start_do_not_override_the_rule() {
+    let (ran, document) = deliberated(&[("no", "0.99"), ("yes", "0.3"), ("yes", "0.3")], &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("✓ no\n") && ran.out.contains("contested: 1 of 3, by weight"), "{}", ran.out);
+    assert!(ran.out.contains("voted after 2 rounds") && !ran.out.contains("agreed"), "{}", ran.out);
+    assert_eq!(document["decisions"][0]["how"], "voted");
+}
+
+#[test]
+fn n2_plain_text_is_not_comparable_and_no_decision() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let agents = ["a=cmd:echo It looks fine to me.", "b=cmd:echo I would not do it."];
+    let arguments = ["deliberate", "Shall we?", "--agent", agents[0], "--agent", agents[1]];
+    let ran = quorate(directory.path(), &arguments);
+    assert_eq!(ran.code, Some(8), "{}", ran.err);
+    assert!(ran.out.contains("· no decision: not comparable (no recommendations given)"), "{}", ran.out);
+    assert!(!ran.out.contains("unanimous"), "{}", ran.out);
+    let ran = quorate(directory.path(), &[&arguments[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&ran.out).expect("one document");
+    let synthesis = &document["synthesis"];
+    assert_eq!((ran.code, &synthesis["recommendation"]), (Some(8), &Value::Null));
+    assert_eq!(synthesis["agreement"], json!({"level": "not_comparable", "reason": "no_recommendations"}));
+    let listed = quorate(directory.path(), &["deliberation", "list"]);
+    assert!(listed.out.contains("no decision: not comparable"), "{}", listed.out);
+}
+
+#[test]
+fn n2_the_headline_matches_the_numbers() {
+    let (ran, document) = deliberated(&[("yes", "1"), ("no", "0.4"), ("no", "0.4")], &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("contested: 1 of 3, by weight"), "{}", ran.out);
+    assert_eq!(document["synthesis"]["agreement"]["level"], "contested");
+    let (ran, _) = deliberated(&[("yes", "0.5"), ("no", "0.6"), ("no", "0.6")], &[]);
+    assert!(ran.out.contains("majority 2 of 3"), "{}", ran.out);
+    let (ran, document) = deliberated(&[("yes", "0.5"), ("yes", "0.6")], &[]);
+    assert!(ran.out.contains("· unanimous\n"), "{}", ran.out);
+    assert_eq!(document["synthesis"]["agreement"], json!({"level": "unanimous", "held": 2, "of": 2}));
+}
+
+#[test]
+fn n18_a_tie_is_no_decision_unless_a_tie_break_is_declared() {
+    let (ran, document) = deliberated(&[("yes", "0.5"), ("no", "0.5")], &[]);
+    assert_eq!(ran.code, Some(8), "{}", ran.err);
+    assert!(ran.out.contains("= no decision: tied between no and yes"), "{}", ran.out);
+    assert!(!ran.out.contains("stands by") && !ran.out.contains('✓'), "{}", ran.out);
+    assert!(ran.err.contains("no decision") && ran.err.contains("tie_break"), "{}", ran.err);
+    assert_eq!(document["synthesis"]["recommendation"], Value::Null);
+    assert_eq!(document["decisions"][0]["position"], Value::Null);
+    let (ran, document) =
+        deliberated(&[("yes", "0.5"), ("no", "0.5")], &["--options", "yes,no", "--tie-break", "last-listed"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("✓ no\n"), "{}", ran.out);
+    assert!(ran.out.contains("contested: 1 of 2, by tie-break last-listed"), "{}", ran.out);
+    assert_eq!(document["tie_break"], "last-listed");
+    assert_eq!(document["synthesis"]["agreement"]["tie_break"], "last-listed");
+}
+
+#[test]
+fn n18_a_playbook_declares_its_tie_break() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("says.py"), SAYS).expect("written");
+    let playbook = |tie_break: &str| {
+        let text = format!(
+            "procedure: deliberation\nsubject: Shall we?\n{tie_break}agents:\n  a: {{ use: 'cmd:python3 says.py yes 0.5' }}\n  b: {{ use: 'cmd:python3 says.py no 0.5' }}\n"
+        );
+        fs::write(directory.path().join("playbook.yaml"), text).expect("written");
+        quorate(directory.path(), &["run", "playbook.yaml"])
+    };
+    assert_eq!(playbook("").code, Some(8));
+    let broken = playbook("tie_break: first-listed\n");
+    assert_eq!(broken.code, Some(0), "{}", broken.err);
+    assert!(broken.out.contains("by tie-break first-listed"), "{}", broken.out);
+    let wrong = playbook("tie_break: a coin\n");
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+}
+
+/// Echoes its own position, as the guide's agents do, in a conflict about a score and one about what to do.
+const ECHOES: &str = r#"
+import json, sys
+asked = json.load(sys.stdin)
+if asked["action"] == "analyse":
+    answer = {"summary": "I looked.", "confidence": 0.6, "recommendation": sys.argv[1],
+              "scores": {"risk": float(sys.argv[2])}}
+else:
+    own = asked["payload"]["your_position"]
+    position = own["position"]
+    if len(sys.argv) > 3 and asked["payload"]["conflict"]["kind"] == "numeric":
+        position = str(position) if sys.argv[3] == "text" else "no idea"
+    answer = {"revised_position": position, "confidence": own["confidence"], "agrees_with_peer": False,
+              "reasoning": "I stay."}
+json.dump(answer, sys.stdout)
+"#;
+
+fn scored(third: &str) -> Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("echoes.py"), ECHOES).expect("written");
+    let text = format!(
+        "procedure: deliberation\nsubject: Shall we?\nconflicts: [{{ numeric: {{ score: risk, spread: 20 }} }}, {{ categorical: {{}} }}]\nagents:\n  a: {{ use: 'cmd:python3 echoes.py yes 35' }}\n  b: {{ use: 'cmd:python3 echoes.py no 80.5' }}\n  c: {{ use: 'cmd:python3 echoes.py no 70 {third}' }}\n"
+    );
+    fs::write(directory.path().join("playbook.yaml"), text).expect("written");
+    let ran = quorate(directory.path(), &["run", "playbook.yaml", "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    serde_json::from_str(&ran.out).expect("one document")
+}
+
+#[test]
+fn n3_an_agent_may_echo_its_position_in_a_numeric_conflict() {
+    for third in ["", "text"] {
+        let document = scored(third);
+        assert_eq!(document["missing"], json!([]), "{third}");
+        let numeric =
+            document["decisions"].as_array().expect("decisions").iter().find(|one| one["kind"] == "numeric");
+        let numeric = numeric.expect("a conflict about the score");
+        assert_eq!(
+            (&numeric["ballots"][0]["position"], &numeric["ballots"][2]["position"]),
+            (&json!(35), &json!(70))
+        );
+    }
+}
+
+#[test]
+fn n3_a_bad_answer_is_dropped_alone_and_its_calls_are_counted() {
+    let document = scored("nonsense");
+    let missing = document["missing"].as_array().expect("a list");
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    assert_eq!(missing[0]["agent"], "c");
+    assert!(missing[0]["why"].to_string().contains("no idea"), "{missing:?}");
+    let in_round_2 = document["messages"].as_array().expect("messages").iter();
+    let said = in_round_2.filter(|one| one["round"] == 2 && one["sender"] == "c").count();
+    assert_eq!(said, 1, "c goes on in the other conflict");
+    // Findings 3; round 1: 2 conflicts of 3, one of them asked twice; round 2: c takes part in one conflict only.
+    let calls = |phase: &str| document["actual"][phase]["providers"]["local"]["calls"].as_u64();
+    assert_eq!((calls("analysis"), calls("discussion")), (Some(3), Some(7 + 5)));
+}

@@ -1,0 +1,137 @@
+//! The door of HTTP: answers, problems, connections that stay open, and those that break.
+
+use std::time::Duration;
+
+use quorate_client::{Code, Http, Options};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::support::Served;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_answered_and_a_refusal_is_the_librarys() {
+    let served = Served::new().await;
+    let http = served.http();
+    let made = http.put("/v1/agents/bob").json(r#"{"name":"Bob"}"#).send().await.expect("an agent");
+    assert_eq!(made.status, 201);
+    let list: Value =
+        http.get("/v1/agents").query("limit", 10).send().await.expect("a list").json().expect("JSON");
+    assert_eq!(list["agents"][0]["id"], "bob", "{list}");
+
+    let put = |expect: u64| {
+        http.put("/v1/context/plan")
+            .json(format!(r#"{{"type":"plan","content":1,"expect":{expect}}}"#))
+            .send()
+    };
+    put(0).await.expect("a version");
+    let error = put(0).await.expect_err("it is there already");
+    let refused = error.refused().expect("a refusal");
+    assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(1)));
+    assert!(!refused.hint.is_empty());
+    assert!(error.nothing_applied());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i19_a_token_that_nobody_knows_is_told_so() {
+    let served = Served::new().await;
+    let http = Http::new(&served.url(), "qrt_nobody", Options::default()).expect("an address");
+    let error = http.get("/v1/agents").send().await.expect_err("nobody");
+    assert_eq!(error.code(), Code::Unauthenticated);
+    assert!(!error.hint().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_is_not_there_is_said_to_be_out_of_reach() {
+    // Bound and dropped: nothing listens there.
+    let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+    let http = Http::new(&format!("http://{free}"), "qrt_x", Options::default()).expect("an address");
+    let error = http.post("/v1/messages").json("{}").send().await.expect_err("nobody is there");
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.nothing_applied());
+    assert!(error.to_string().contains(&free.to_string()), "{error}");
+    assert!(error.hint().contains("quorate serve"), "{}", error.hint());
+}
+
+/// A server that takes one request on each connection and answers with these bytes, or not at all.
+async fn strange(answers: Vec<&'static str>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        for answer in answers {
+            let Ok((mut stream, _)) = listener.accept().await else { return };
+            let mut taken = [0; 4096];
+            let _ = stream.read(&mut taken).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+        std::future::pending::<()>().await;
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_have_had_an_effect_is_not_repeated_unless_it_has_a_key() {
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    let url = strange(vec!["", ok]).await;
+    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
+    let error = http.post("/v1/messages").json("{}").send().await.expect_err("it broke off");
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(!error.nothing_applied(), "nobody knows: {error}");
+    assert!(error.hint().contains("idempotency key"), "{}", error.hint());
+
+    let url = strange(vec!["", ok]).await;
+    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
+    let answer = http.post("/v1/messages").json("{}").key("once").send().await.expect("the second time");
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i21_answers_are_bounded_in_size_and_time() {
+    let large = "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n01234567890123456789";
+    let url = strange(vec![large]).await;
+    let options = Options { answer_bytes_max: 10, ..Options::default() };
+    let http = Http::new(&url, "qrt_x", options).expect("an address");
+    let error = http.get("/v1/agents").send().await.expect_err("too large");
+    assert_eq!(error.code(), Code::TooLarge);
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
+    let silent = http.get("/v1/agents").within(Duration::from_millis(50)).send().await;
+    let error = silent.expect_err("nobody answers");
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.to_string().contains("50 ms"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_share_connections_that_stay_open() {
+    let served = Served::new().await;
+    let options = Options { connections_max: 2, ..Options::default() };
+    let http = Http::new(&served.url(), &served.admin, options).expect("an address");
+    let calls = (0..50).map(|_| {
+        let http = http.clone();
+        tokio::spawn(async move { http.get("/v1/info").send().await.map(|answer| answer.status) })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.expect("a task").expect("an answer"), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_line_by_line() {
+    let served = Served::new().await;
+    let http = served.http();
+    let mut lines = http.get("/v1/events").query("from", 1).lines().await.expect("events");
+    served.register("bob").await;
+    let mut data = Vec::new();
+    while !data.iter().any(|line: &String| line.contains("bob")) {
+        let line = tokio::time::timeout(Duration::from_secs(20), lines.next()).await.expect("in time");
+        let line = line.expect("a line").expect("more");
+        if let Some(event) = std::str::from_utf8(&line).expect("text").strip_prefix("data:") {
+            data.push(event.to_owned());
+        }
+    }
+    let nobody = Http::new(&served.url(), "qrt_x", Options::default()).expect("an address");
+    let error = nobody.get("/v1/events").lines().await.err().expect("refused");
+    assert_eq!(error.code(), Code::Unauthenticated);
+}

@@ -1,0 +1,77 @@
+//! A hub on a new data directory that listens on a real socket.
+
+pub(crate) mod proxy;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quorate::Hub as Library;
+use quorate_client::{Http, Options};
+use quorate_core::{Bearer, Principal, TokenName, TokenRole};
+use quorate_server::{App, Listening, Settings, Tls};
+use tempfile::TempDir;
+
+pub(crate) struct Served {
+    pub(crate) library: Library,
+    pub(crate) listening: Listening,
+    pub(crate) admin: String,
+    _directory: TempDir,
+}
+
+/// A certificate for these names, signed by itself, as `quorate cert dev` makes it. The files are what a hub and its
+/// callers are told.
+pub(crate) fn certificate(directory: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    fs::write(&certificate, made.cert.pem()).expect("it is written");
+    fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+    (certificate, key)
+}
+
+impl Served {
+    pub(crate) async fn new() -> Self {
+        Self::with(None).await
+    }
+
+    /// Under TLS, if there is a certificate.
+    pub(crate) async fn with(tls: Option<Tls>) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let library = Library::open(directory.path().join("data")).await.expect("a hub");
+        let space = library.space().expect("a hub in this process");
+        let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
+        let made = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = made.expect("a token");
+        let private = Library::open(directory.path().join("private")).await.expect("a hub");
+        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.expect("an app");
+        let anywhere = ([127, 0, 0, 1], 0).into();
+        let listening = match tls {
+            Some(tls) => Listening::start_tls(app, anywhere, tls).await,
+            None => Listening::start(app, anywhere, false).await,
+        };
+        let listening = listening.expect("an address");
+        Self { library, listening, admin: secret.reveal().to_owned(), _directory: directory }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listening.address()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    pub(crate) fn http(&self) -> Http {
+        Http::new(&self.url(), &self.admin, Options::default()).expect("an address")
+    }
+
+    /// Registers an agent; its token is the answer.
+    pub(crate) async fn register(&self, id: &str) -> String {
+        let made = self.http().put(&format!("/v1/agents/{id}")).json("{}").send().await.expect("an agent");
+        let made: serde_json::Value = made.json().expect("JSON");
+        made["token"].as_str().expect("a token").to_owned()
+    }
+}

@@ -1,0 +1,96 @@
+//! A hub under TLS: the client trusts whom it is told to, and says what to do about everybody else.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use quorate::{Code, Hub, Work};
+use quorate_client::{Error, Http, Options, Settings, connect_with};
+use quorate_server::Tls;
+use tempfile::TempDir;
+
+use crate::support::{Served, certificate};
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn served(names: &[&str]) -> (Served, PathBuf, TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (certificate, key) = certificate(directory.path(), names);
+    let served = Served::with(Some(Tls::load(&certificate, &key).expect("a certificate"))).await;
+    (served, certificate, directory)
+}
+
+async fn connect(served: &Served, host: &str, ca_file: Option<&Path>) -> Result<Hub, Error> {
+    let url = format!("https://{host}:{}", served.address().port());
+    let http = Options { ca_file: ca_file.map(Path::to_owned), ..Options::default() };
+    let settings = Settings { http, keep_trying: Duration::ZERO, ..Settings::default() };
+    connect_with(&url, &served.admin, settings).await
+}
+
+// Fails under: a WebSocket, or a stream of events, that goes another way than the calls; a certificate that is not looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn d13_everything_goes_through_tls() {
+    let (served, certificate, _directory) = served(&["localhost"]).await;
+    let hub = connect(&served, "localhost", Some(&certificate)).await.expect("it connects");
+    let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
+    // Over a WebSocket, over calls, and over events.
+    let bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let reply = alice.ask("bob", "double", 21).within(SOON).await.expect("an answer");
+    assert_eq!(reply.payload::<u64>().expect("a number"), 42);
+    alice.memory().put("plan", "note", 1).await.expect("written");
+    let mut watch = hub.memory().watch("", quorate::Seq(1));
+    let change = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
+    assert_eq!(change.key.as_str(), "plan");
+    bob.stop().await.expect("stopped");
+    hub.close().await;
+}
+
+fn refused(connected: Result<Hub, Error>) -> Error {
+    let error = connected.err().expect("it is not trusted");
+    assert_eq!((error.code(), error.nothing_applied()), (Code::Unavailable, true), "{error}");
+    error
+}
+
+// Fails under: a certificate of somebody else that is accepted; an error that does not say what to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn d13_a_wrong_certificate_is_refused_with_what_to_do() {
+    let (served, certificate, _directory) = served(&["localhost"]).await;
+    let unknown = refused(connect(&served, "localhost", None).await);
+    assert!(unknown.to_string().contains("certificate is not accepted"), "{unknown}");
+    assert!(
+        unknown.hint().contains("--ca-file") && unknown.hint().contains("cert.pem"),
+        "{}",
+        unknown.hint()
+    );
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let (other, _) = crate::support::certificate(elsewhere.path(), &["localhost"]);
+    let forged = refused(connect(&served, "localhost", Some(&other)).await);
+    assert!(forged.to_string().contains("certificate is not accepted"), "{forged}");
+    let misnamed = refused(connect(&served, "127.0.0.1", Some(&certificate)).await);
+    assert!(misnamed.hint().contains("--host"), "{misnamed}: {}", misnamed.hint());
+    let nowhere = connect(&served, "localhost", Some(&elsewhere.path().join("nowhere.pem"))).await;
+    let nowhere = nowhere.err().expect("no such file");
+    assert_eq!(nowhere.code(), Code::Invalid);
+    assert!(nowhere.to_string().contains("nowhere.pem"), "{nowhere}");
+    let empty = elsewhere.path().join("empty.pem");
+    std::fs::write(&empty, "no certificate").expect("written");
+    assert_eq!(connect(&served, "localhost", Some(&empty)).await.err().expect("empty").code(), Code::Invalid);
+}
+
+// Fails under: a client that waits for ever for somebody who speaks no TLS, or blames the certificate.
+#[tokio::test(flavor = "multi_thread")]
+async fn d13_a_hub_without_tls_is_told_from_one_with_a_wrong_certificate() {
+    let served = Served::new().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ca_file, _) = certificate(directory.path(), &["localhost"]);
+    let url = format!("https://localhost:{}", served.address().port());
+    let options = Options { ca_file: Some(ca_file), ..Options::default() };
+    let http = Http::new(&url, &served.admin, options).expect("an address");
+    let error = http.get("/v1/info").send().await.expect_err("it speaks no TLS");
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(
+        error.to_string().contains("no TLS") && error.hint().contains("http://"),
+        "{error}: {}",
+        error.hint()
+    );
+}

@@ -1,0 +1,31 @@
+//! Questions that outlive the connection on which they were asked.
+
+use serde_json::json;
+
+use crate::support::socket::Served;
+
+// Fails under: a question that is called off when the connection breaks, although whoever asked may come back for the answer;
+// a question that is asked a second time because it was said a second time.
+#[tokio::test(flavor = "multi_thread")]
+async fn d4_a_question_with_an_id_outlives_its_connection() {
+    let served = Served::new().await;
+    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let (mut asking, welcome) = served.hello(json!({"token": alice})).await;
+    let mut bob = served.open(&bob).await;
+    let question = json!({"id": "q-1", "to": "bob", "type": "query", "action": "sum", "payload": [1, 2]});
+    asking.ask("request", question.clone()).await;
+    let (_, delivery) = bob.deliveries(1).await.remove(0);
+    // The newer connection is there when the older one is gone, with all that it waited for.
+    drop(asking);
+    let (mut again, _) = served.hello(json!({"token": alice, "epoch": welcome["epoch"]})).await;
+    let asked = again.ask("request", question).await;
+    let lease = json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]});
+    let mut ack = json!({"op": "ack"});
+    ack.as_object_mut().expect("an object").extend(lease.as_object().expect("an object").clone());
+    let reply = json!({"op": "send", "to": "alice", "type": "response", "payload": 3,
+        "inReplyTo": delivery["message"]["id"]});
+    bob.ok("commit", json!({"ops": [ack, reply], "idempotencyKey": "once"})).await;
+    let answer = again.answer(asked).await;
+    assert_eq!(answer["ok"]["message"]["payload"], 3, "{answer}");
+    bob.hears_nothing().await;
+}

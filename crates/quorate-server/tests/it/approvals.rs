@@ -1,0 +1,231 @@
+//! Approvals over HTTP: proposed by an agent, decided by a person about the exact bytes, told in the same commit.
+
+use std::time::Duration;
+
+use quorate_core::ActionDigest;
+use quorate_server::Settings;
+use quorate_store::SetClock;
+use serde_json::{Value, json};
+
+use crate::support::Hub;
+
+const NOON: u64 = 1_800_000_000_000;
+
+fn letter() -> Value {
+    json!({"action": "letter.send", "payload": {"to": "b@x", "copies": 2.0, "a": null}, "rationale": "due", "confidence": 0.5})
+}
+
+fn decision(word: &str, asked: &Value) -> Value {
+    json!({"decision": word, "digest": asked["digest"], "reason": "so"})
+}
+
+fn path(asked: &Value) -> String {
+    format!("/v1/approvals/{}/decision", asked["id"].as_str().expect("an id"))
+}
+
+async fn inbox(hub: &Hub, token: &str, agent: &str) -> Vec<Value> {
+    let claimed =
+        hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 10})).await.ok(200);
+    claimed["deliveries"].as_array().expect("a list").iter().map(|one| one["message"].clone()).collect()
+}
+
+// Fails under: a digest of what was sent instead of the canonical bytes; a decision that is told later.
+#[tokio::test]
+async fn i14_a_decision_is_about_the_canonical_bytes_and_told_in_its_commit() {
+    let hub = Hub::new().await;
+    let (alice, mailer) = (hub.register("alice").await, hub.register("mailer").await);
+    let anna = hub.token("approver", "anna").await;
+    let mut ask = letter();
+    ask["then"] = json!([{"to": "mailer", "action": "letter.send"}]);
+    let asked = hub.post(&alice, "/v1/approvals", &ask).await.ok(201);
+    let canonical = r#"{"action":"letter.send","payload":{"a":null,"copies":2,"to":"b@x"}}"#;
+    assert_eq!(asked["digest"], ActionDigest::of(canonical.as_bytes()).to_string());
+    let shown = hub.get(&anna, &format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"))).await;
+    assert!(shown.text.contains(&format!("\"document\":{canonical}")), "{}", shown.text);
+
+    let mut other = decision("approve", &asked);
+    other["digest"] = json!("00".repeat(32));
+    hub.post(&anna, &path(&asked), &other).await.refused(409, "CONFLICT");
+    assert!(inbox(&hub, &mailer, "mailer").await.is_empty());
+    let done = hub.post(&anna, &path(&asked), &decision("approve", &asked)).await.ok(200);
+    assert_eq!((&done["state"], &done["decidedBy"]), (&json!("approved"), &json!("approver:anna")));
+    for (token, agent, action) in [(&alice, "alice", "approval.decided"), (&mailer, "mailer", "letter.send")]
+    {
+        let told = inbox(&hub, token, agent).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((&told[0]["action"], &told[0]["payload"]["digest"]), (&json!(action), &asked["digest"]));
+        assert_eq!(told[0]["payload"]["action"]["payload"]["to"], "b@x");
+        let seq = told[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
+        assert_eq!(seq, done["seq"].to_string());
+    }
+    let again = hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.refused(409, "CONFLICT");
+    let said = again["detail"].as_str().expect("a sentence");
+    assert!(said.contains("was approved by approver:anna at "), "who and when: {said}");
+}
+
+// Fails under: a general commit that is for those who work only; a right that is asked for the commit and not for each
+// operation of it.
+#[tokio::test]
+async fn i14_an_approver_decides_in_a_commit_too_and_does_nothing_else_there() {
+    let hub = Hub::new().await;
+    let (alice, anna) = (hub.register("alice").await, hub.token("approver", "anna").await);
+    let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
+    let decide = json!({"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]});
+    let note = json!({"op": "put", "key": "note", "content": 1});
+    hub.post(&anna, "/v1/commit", &json!({"ops": [decide, note]})).await.refused(403, "FORBIDDEN");
+    let still =
+        hub.get(&anna, &format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"))).await.ok(200);
+    assert_eq!(still["state"], "pending");
+    let done = hub.post(&anna, "/v1/commit", &json!({"ops": [decide]})).await.ok(200);
+    assert_eq!(done["results"][0]["state"], "approved");
+    assert_eq!(inbox(&hub, &alice, "alice").await.len(), 1);
+}
+
+// Fails under: a role that may decide besides approvers and admins; a requester that decides with another token.
+#[tokio::test]
+async fn i14_only_somebody_else_who_may_decides() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
+    for role in ["operator", "moderator", "viewer"] {
+        let token = hub.token(role, role).await;
+        hub.post(&token, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
+    }
+    hub.post(&alice, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
+    let commit = json!({"ops": [{"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]}]});
+    hub.post(&alice, "/v1/commit", &commit).await.refused(403, "FORBIDDEN");
+    // An operator asks for alice; the approver of the same name is the same person.
+    let (olga, otto) = (hub.token("operator", "olga").await, hub.token("approver", "otto").await);
+    let also_olga = hub.token("approver", "olga").await;
+    let mut ask = letter();
+    ask["agent"] = json!("alice");
+    let asked = hub.post(&olga, "/v1/approvals", &ask).await.ok(201);
+    assert_eq!((&asked["agent"], &asked["askedBy"]), (&json!("alice"), &json!("operator:olga")));
+    hub.post(&also_olga, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
+    hub.post(&otto, &path(&asked), &json!({"decision": "reject", "digest": asked["digest"]}))
+        .await
+        .refused(400, "INVALID");
+    hub.post(&otto, &path(&asked), &decision("reject", &asked)).await.ok(200);
+}
+
+// Fails under: a patch that changes the action's name; a modification without new bytes and a new digest.
+#[tokio::test]
+async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let anna = hub.token("approver", "anna").await;
+    let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
+    let modify = |patch: Value| {
+        let mut body = decision("modify", &asked);
+        body["modification"] = patch;
+        body
+    };
+    let wrong = [
+        json!([{"op": "replace", "path": "/none", "value": 1}]),
+        json!({"op": "add"}),
+        json!([{"op": "test", "path": "/to", "value": "other"}]),
+        json!([]),
+    ];
+    for patch in wrong {
+        hub.post(&anna, &path(&asked), &modify(patch)).await.refused(400, "INVALID");
+    }
+    // Whoever may not decide learns nothing about what would fit.
+    hub.post(&alice, &path(&asked), &modify(json!([{"op": "remove", "path": "/none"}])))
+        .await
+        .refused(403, "FORBIDDEN");
+    let patch = json!([{"op": "replace", "path": "/to", "value": "legal@x"}, {"op": "remove", "path": "/a"}]);
+    let request = hub.request(&anna, "POST", &path(&asked)).header("idempotency-key", "once");
+    let done = hub.send(request, &modify(patch.clone()).to_string()).await.ok(200);
+    let canonical = r#"{"action":"letter.send","payload":{"copies":2,"to":"legal@x"}}"#;
+    let digest = ActionDigest::of(canonical.as_bytes()).to_string();
+    assert_eq!((&done["state"], &done["approvedDigest"]), (&json!("modified"), &json!(digest)));
+    assert_eq!((&done["modification"], &done["digest"]), (&patch, &asked["digest"]));
+    let told = inbox(&hub, &alice, "alice").await;
+    assert_eq!(
+        (&told[0]["payload"]["state"], &told[0]["payload"]["digest"]),
+        (&json!("modified"), &json!(digest))
+    );
+    // The same decision with the same key is the same decision.
+    let request = hub.request(&anna, "POST", &path(&asked)).header("idempotency-key", "once");
+    hub.send(request, &modify(patch).to_string()).await.ok(200);
+    assert!(inbox(&hub, &alice, "alice").await.is_empty());
+}
+
+// Fails under: a time-out that is told as a rejection, or not at all.
+#[tokio::test]
+async fn i14_what_nobody_decides_in_time_is_expired() {
+    let clock = SetClock::at(NOON);
+    let hub = Hub::at(clock.clone(), Settings::default()).await;
+    let alice = hub.register("alice").await;
+    let anna = hub.token("approver", "anna").await;
+    let mut ask = letter();
+    (ask["timeoutMs"], ask["default"]) = (json!(60_000), json!("keep the draft"));
+    let asked = hub.post(&alice, "/v1/approvals", &ask).await.ok(201);
+    let one = format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"));
+    let why = hub.get(&alice, &format!("{one}/why")).await.ok(200);
+    assert_eq!(why["waitsFor"], json!({"kind": "approval", "approval": asked["id"]}));
+    let told = "alice waits for a person to decide letter.send since 08:00:00; it expires at 08:01:00, then: keep the draft";
+    assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(told)));
+    assert_eq!(hub.get(&alice, "/v1/agents/alice").await.ok(200)["status"], "waiting");
+    clock.advance(Duration::from_secs(60));
+    hub.post(&anna, &path(&asked), &decision("approve", &asked)).await.refused(409, "EXPIRED");
+    // The sweep follows by itself.
+    let claim = json!({"max": 1, "waitMs": 10_000});
+    let claimed = hub.post(&alice, "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
+    let payload = &claimed["deliveries"][0]["message"]["payload"];
+    assert_eq!((&payload["state"], &payload["default"]), (&json!("expired"), &json!("keep the draft")));
+    let over = hub.get(&anna, &one).await.ok(200);
+    assert_eq!(
+        (&over["state"], &over["decidedBy"], &over["approvedDigest"]),
+        (&json!("expired"), &Value::Null, &Value::Null)
+    );
+    let before = hub.get(&anna, &format!("{one}?at={}", asked["seq"])).await.ok(200);
+    assert_eq!(before["state"], "pending");
+}
+
+// Fails under: an agent that sees what others propose; a list that shows the actions.
+#[tokio::test]
+async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let anna = hub.token("approver", "anna").await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(hub.post(&alice, "/v1/approvals", &letter()).await.ok(201)["id"].clone());
+    }
+    let asked = hub.get(&alice, &format!("/v1/approvals/{}", ids[0].as_str().expect("an id"))).await.ok(200);
+    hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.ok(200);
+    let list = async |token: &str, query: &str| {
+        let answer = hub.get(token, &format!("/v1/approvals{query}")).await.ok(200);
+        let approvals = answer["approvals"].as_array().expect("a list");
+        (approvals.iter().map(|one| one["id"].clone()).collect::<Vec<_>>(), answer["cursor"].clone(), answer)
+    };
+    assert_eq!(list(&anna, "?state=pending").await.0, ids[1..]);
+    assert_eq!(list(&alice, "?state=rejected").await.0, ids[..1]);
+    assert!(list(&bob, "").await.0.is_empty());
+    let (first, cursor, answer) = list(&anna, "?limit=2").await;
+    assert_eq!(first, ids[..2]);
+    assert!(answer["approvals"][0].get("document").is_none(), "{answer}");
+    let cursor = cursor.as_str().expect("a cursor");
+    assert_eq!(list(&anna, &format!("?limit=2&cursor={cursor}")).await.0, ids[2..]);
+    let one = format!("/v1/approvals/{}", ids[1].as_str().expect("an id"));
+    hub.get(&bob, &one).await.refused(404, "NOT_FOUND");
+    hub.get(&bob, &format!("{one}/why")).await.refused(404, "NOT_FOUND");
+    hub.get(&anna, "/v1/approvals?state=colour").await.refused(400, "INVALID");
+}
+
+// Fails under: two meanings that share a digest; a number that is approved as another one.
+#[tokio::test]
+async fn i14_what_has_no_canonical_form_is_not_proposed() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    for payload in [r#"{"a":1,"a":2}"#, "9007199254740993", "{"] {
+        let body = format!(r#"{{"action":"pay","payload":{payload}}}"#);
+        hub.send_text(&alice, "POST", "/v1/approvals", &body).await.refused(400, "INVALID");
+    }
+    let large = json!({"action": "pay", "payload": "x".repeat(256 * 1024)});
+    assert_eq!(
+        hub.post(&alice, "/v1/approvals", &large).await.refused(413, "TOO_LARGE")["limit"],
+        256 * 1024
+    );
+}

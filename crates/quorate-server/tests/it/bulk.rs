@@ -1,0 +1,165 @@
+//! Lists, exports and event streams: what is not read is not rendered, and a principal has a number of them open at most.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use http_body_util::BodyExt as _;
+use quorate_server::{Limits, Settings};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::support::Hub;
+
+/// Commits of many operations, as records that take long to render.
+const COMMITS: u64 = 24;
+const OPS: u64 = 200;
+/// What may be rendered before anybody reads: a piece of 64 KiB, and the record that completes it.
+const AHEAD_BYTES: usize = 128 * 1024;
+
+async fn filled(limits: Limits) -> (Hub, String) {
+    let hub = Hub::with(Settings { limits, ..Settings::default() }).await;
+    let filler = hub.register("filler").await;
+    for commit in 0..COMMITS {
+        let put =
+            |n| json!({"op": "put", "key": format!("k/{commit:03}/{n:03}"), "content": "x".repeat(300)});
+        let ops: Vec<Value> = (0..OPS).map(put).collect();
+        hub.post(&filler, "/v1/commit", &json!({"ops": ops})).await.ok(200);
+    }
+    (hub, filler)
+}
+
+/// Begins to answer, and leaves the body unread.
+async fn unread(hub: &Hub, token: &str, path: &str) -> (u16, Body) {
+    let request = hub.request(token, "GET", path).body(Body::empty()).expect("a request");
+    let response = hub.app.answer(request).await;
+    (response.status().as_u16(), response.into_body())
+}
+
+async fn text(body: Body) -> String {
+    let bytes = body.collect().await.expect("a body").to_bytes();
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+const EVENTS: &str = "/v1/events?from=1&kind=entry.written";
+
+/// The events of all commits that filled the hub.
+async fn events_of_commits(hub: &Hub, token: &str) -> String {
+    let (_, mut events) = unread(hub, token, EVENTS).await;
+    let mut came = String::new();
+    while came.matches("event: record").count() < COMMITS as usize || !came.ends_with("\n\n") {
+        let frame = events.frame().await.expect("more").expect("a frame").into_data().expect("data");
+        came.push_str(std::str::from_utf8(&frame).expect("text"));
+    }
+    came
+}
+
+fn processor_time(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().expect("a time since the start")
+}
+
+/// The test's runtime has one thread, so this thread is the one that serves everybody. It passes bytes on; what it takes
+/// to find and render them is spent on other threads.
+#[tokio::test]
+async fn i21_the_thread_that_serves_others_does_not_render() {
+    let (hub, filler) = filled(Limits::default()).await;
+    let viewer = hub.token("viewer", "auditor").await;
+    for _ in 0..10 {
+        let send = json!({"op": "send", "to": "filler", "type": "event", "payload": "x".repeat(300)});
+        let ops = vec![send; OPS as usize];
+        hub.post(&filler, "/v1/commit", &json!({"ops": ops})).await.ok(200);
+    }
+    // A stream of events does not end: it is read as far as the last one.
+    let events = events_of_commits(&hub, &filler).await.len();
+    let read = [
+        (&viewer, "/v1/audit", usize::MAX),
+        (&filler, EVENTS, events),
+        (&filler, "/v1/context?limit=1000", usize::MAX),
+        (&filler, "/v1/messages?from=nobody", usize::MAX),
+    ];
+    for (token, path, bytes) in read {
+        let before = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
+        for _ in 0..5 {
+            let (status, mut body) = unread(&hub, token, path).await;
+            assert_eq!(status, 200, "{path}");
+            let mut came = 0;
+            while came < bytes
+                && let Some(frame) = body.frame().await
+            {
+                came += frame.expect("a frame").into_data().expect("data").len();
+            }
+        }
+        let after = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
+        let [here, all] = [0, 1].map(|clock| after[clock] - before[clock]);
+        assert!(here * 3 < all, "{path}: {here:?} of {all:?} were spent on the thread that serves others");
+    }
+}
+
+/// A revoked token ends a stream before its next piece. So what still comes is what was rendered before anybody read.
+#[tokio::test]
+async fn i21_a_stream_that_nobody_reads_is_rendered_no_further_than_one_piece() {
+    let (hub, _) = filled(Limits::default()).await;
+    let reader = hub.register("reader").await;
+    let viewer = hub.token("viewer", "auditor").await;
+    let (_, events) = unread(&hub, &reader, "/v1/events?from=1").await;
+    let (_, audit) = unread(&hub, &viewer, "/v1/audit").await;
+    // While others are served, the two would have all the time to run ahead.
+    for _ in 0..20 {
+        hub.get(&hub.admin, "/v1/context?limit=100").await.ok(200);
+    }
+    hub.revoke("agent", "reader").await;
+    hub.revoke("name", "auditor").await;
+    let (events, audit) = (text(events).await, text(audit).await);
+    let whole = hub.get(&hub.admin, "/v1/audit").await.text;
+    assert!(whole.len() > 3 * AHEAD_BYTES, "{} bytes are too few for this test", whole.len());
+    assert!(events.len() <= AHEAD_BYTES, "{} bytes of events were rendered", events.len());
+    assert!(audit.len() <= AHEAD_BYTES && !audit.is_empty(), "{} bytes were rendered", audit.len());
+    assert!(whole.starts_with(&audit), "what was rendered is the beginning of the whole");
+}
+
+#[tokio::test]
+async fn i21_a_stream_that_is_read_has_every_record_once_and_in_order() {
+    let (hub, filler) = filled(Limits::default()).await;
+    let viewer = hub.token("viewer", "auditor").await;
+    let head = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number");
+    let lines = text(unread(&hub, &viewer, "/v1/audit").await.1).await;
+    let seqs: Vec<u64> = { lines.lines() }
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["seq"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(seqs, (1..=head).collect::<Vec<_>>());
+    let came = events_of_commits(&hub, &filler).await;
+    let ids: Vec<u64> = came.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
+    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+    for (commit, data) in (0..COMMITS).zip(came.lines().filter_map(|line| line.strip_prefix("data: "))) {
+        let event: Value = serde_json::from_str(data).expect("JSON");
+        let effects = event["effects"].as_array().expect("effects");
+        assert_eq!(effects.len() as u64, OPS);
+        assert_eq!(effects[7]["key"], format!("k/{commit:03}/007"));
+    }
+}
+
+#[tokio::test]
+async fn i21_a_principal_with_too_many_open_reads_is_refused_and_nobody_else() {
+    let (hub, filler) = filled(Limits { bulk_reads: 2, ..Limits::default() }).await;
+    let other = hub.register("other").await;
+    let (_, stream) = unread(&hub, &filler, "/v1/events").await;
+    let (_, page) = unread(&hub, &filler, "/v1/context?prefix=&limit=1000").await;
+    for path in
+        ["/v1/events", "/v1/context", "/v1/messages", "/v1/tasks", "/v1/state", "/v1/context/k/history"]
+    {
+        let refused = hub.get(&filler, path).await.refused(429, "LIMIT_EXCEEDED");
+        assert_eq!((&refused["limit"], &refused["retryAfterMs"]), (&json!(2), &json!(1_000)), "{path}");
+        assert_eq!(refused["retryable"], true, "{path}");
+    }
+    // What is short is not counted, and others have their own.
+    hub.get(&filler, "/v1/info").await.ok(200);
+    hub.get(&filler, "/v1/context/k%2F000%2F000").await.ok(200);
+    hub.get(&other, "/v1/context").await.ok(200);
+    // A page that was read is open no more; neither is a stream that was closed.
+    let read: Value = serde_json::from_str(&text(page).await).expect("JSON");
+    assert_eq!(read["entries"].as_array().map(Vec::len), Some(1_000));
+    hub.get(&filler, "/v1/context").await.ok(200);
+    drop(stream);
+    let (status, _one) = unread(&hub, &filler, "/v1/events").await;
+    let (another, _two) = unread(&hub, &filler, "/v1/events").await;
+    assert_eq!((status, another), (200, 200));
+}

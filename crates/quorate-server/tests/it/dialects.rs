@@ -1,0 +1,450 @@
+//! Agents that speak different dialects, over the interface and over real sockets.
+
+use quorate_core::Policy;
+use serde_json::{Value, json};
+
+use crate::support::socket::Served;
+use crate::support::{Answer, Hub};
+
+const YAML: (&str, &str) = ("content-type", "application/yaml");
+const WANTS_YAML: (&str, &str) = ("accept", "application/yaml");
+
+/// One of the seeds' own examples.
+macro_rules! seed {
+    ($name:literal) => {
+        include_str!(concat!("../seeds/", $name))
+    };
+}
+
+async fn say(hub: &Hub, token: &str, dialect: &str, message: &Value) -> Answer {
+    hub.post(token, &format!("/v1/dialects/{dialect}/messages"), message).await
+}
+
+async fn say_yaml(hub: &Hub, token: &str, text: &str) -> Answer {
+    hub.with_headers(token, ("POST", "/v1/dialects/orchestrator/messages"), &[YAML], text).await
+}
+
+/// What an agent of this dialect gets: all of it.
+async fn inbox(hub: &Hub, token: &str, dialect: &str) -> Vec<Value> {
+    let answer = hub.get(token, &format!("/v1/dialects/{dialect}/inbox?max=16")).await.ok(200);
+    answer["deliveries"].as_array().expect("deliveries").clone()
+}
+
+/// The one message that it gets.
+async fn one(hub: &Hub, token: &str, dialect: &str) -> Value {
+    let mut all = inbox(hub, token, dialect).await;
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)["message"].take()
+}
+
+#[tokio::test]
+async fn a2_c7_a_finding_is_answered_in_another_dialect() {
+    let hub = Hub::new().await;
+    let (analyst, supervisor) = (hub.register("clause_extractor").await, hub.register("coordinator").await);
+    let finding: Value = serde_json::from_str(seed!("a2-finding.json")).expect("JSON");
+    say(&hub, &analyst, "deliberation", &finding).await.ok(200);
+    let got = hub.get(&supervisor, "/v1/dialects/coscientist/inbox?waitMs=1000&leaseMs=5000").await.ok(200);
+    let delivery = &got["deliveries"][0];
+    assert_eq!(
+        delivery["message"],
+        json!({
+            "header": {
+                "message_id": "finding-1", "source_agent": "clause_extractor", "target_agent": "coordinator",
+                "timestamp": delivery["message"]["header"]["timestamp"], "message_type": "finding",
+            },
+            "payload": {
+                "data": {
+                    "summary": "Three clauses need work", "riskScore": 62, "criticalIssues": 2, "confidence": 0.85,
+                },
+                "metadata": {
+                    "deliberation": {"timestamp": 1_770_595_200_000_u64},
+                    "quorate": {"type": "event", "priority": "normal", "origin": "dialect:deliberation", "confidence": 0.85},
+                },
+            },
+            "routing": {"priority": 5},
+        })
+    );
+    // It is held as any other, and acked as any other.
+    let lease = json!({"deliveries": [{
+        "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"],
+    }]});
+    hub.post(&supervisor, "/v1/agents/coordinator/inbox/ack", &lease).await.ok(200);
+    // The answer names what it answers, not to whom it goes.
+    let answer = json!({
+        "header": {"message_type": "clarification", "timestamp": "2026-02-09T10:00:00Z"},
+        "payload": {
+            "data": {"confidence": 0.9, "reasoning": "The second clause is void"},
+            "metadata": {"quorate": {"inReplyTo": delivery["message"]["header"]["message_id"]}},
+        },
+        "routing": {"priority": 5},
+    });
+    say(&hub, &supervisor, "coscientist", &answer).await.ok(200);
+    let got = one(&hub, &analyst, "deliberation").await;
+    assert_eq!((&got["messageType"], &got["replyTo"]), (&json!("clarification"), &json!("finding-1")));
+    assert_eq!((&got["sender"], &got["recipients"]), (&json!("coordinator"), &json!(["clause_extractor"])));
+    assert_eq!(got["content"], r#"{"confidence":0.9,"reasoning":"The second clause is void"}"#);
+}
+
+#[tokio::test]
+async fn b3_d4_a_query_is_a_request_for_those_who_wait() {
+    let hub = Hub::new().await;
+    let (front, back) = (hub.register("frontend-expert").await, hub.register("backend-expert").await);
+    let question = json!({
+        "to": "backend-expert", "type": "query", "action": "question", "timeoutMs": 5000,
+        "payload": {"question": "What's the API endpoint schema for /users?", "urgency": "high"},
+    });
+    let answering = async {
+        let got = hub.get(&back, "/v1/dialects/orchestrator/inbox?waitMs=5000").await.ok(200);
+        let message = &got["deliveries"][0]["message"];
+        assert_eq!(
+            message["query"],
+            json!({"question": "What's the API endpoint schema for /users?", "urgency": "high"})
+        );
+        let answer = json!({
+            "to": "frontend-expert", "query_type": "response", "answer": {"schema": {"type": "object"}},
+            "metadata": {"quorate": {"inReplyTo": message["id"]}},
+        });
+        say(&hub, &back, "orchestrator", &answer).await.ok(200);
+    };
+    let (answer, ()) = tokio::join!(hub.post(&front, "/v1/request", &question), answering);
+    assert_eq!(answer.ok(200)["payload"], json!({"schema": {"type": "object"}}));
+}
+
+#[tokio::test]
+async fn b1_b2_b3_the_examples_are_taken_as_they_are_written() {
+    let hub = Hub::new().await;
+    let mut tokens = Vec::new();
+    for id in ["task-lister", "task-decomposer", "orchestrator", "frontend-expert", "backend-expert"] {
+        tokens.push(hub.register(id).await);
+    }
+    let [lister, decomposer, orchestrator, front, back] = tokens.as_slice() else { panic!("five") };
+    say_yaml(&hub, lister, seed!("b1-handoff.yaml")).await.ok(200);
+    let got = one(&hub, decomposer, "orchestrator").await;
+    assert_eq!(got["context"]["key_findings"][1], "Task T2: Create endpoint (complexity: 25)");
+    assert_eq!(
+        (&got["handoff_type"], &got["state_snapshot"]),
+        (&json!("sequential"), &json!("workflow_state.json"))
+    );
+    say_yaml(&hub, orchestrator, seed!("b2-broadcast.yaml")).await.ok(200);
+    for token in [lister, decomposer, front, back] {
+        let got = one(&hub, token, "orchestrator").await;
+        assert_eq!(
+            (&got["to"], &got["message"]["priority"]),
+            (&json!(["all_active_agents"]), &json!("high"))
+        );
+    }
+    // The document has question and answer, which are of two agents: nobody may send both but who runs the hub.
+    say_yaml(&hub, front, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
+    say_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
+    let got = hub.with_headers(back, ("GET", "/v1/dialects/orchestrator/inbox"), &[WANTS_YAML], "").await;
+    assert!(got.text.contains("expected_format: OpenAPI schema\n"), "{}", got.text);
+    assert!(got.text.contains("query_type: request\n"), "{}", got.text);
+    assert_eq!(one(&hub, front, "orchestrator").await["answer"]["additional_info"], "Auth required");
+}
+
+#[tokio::test]
+async fn b9_a_log_line_is_passed_on() {
+    let hub = Hub::new().await;
+    let (lister, decomposer) = (hub.register("task-lister").await, hub.register("task-decomposer").await);
+    let line: Value = serde_json::from_str(seed!("b9-log.json")).expect("JSON");
+    say(&hub, &lister, "orchestrator", &line).await.ok(200);
+    let mut got = one(&hub, &decomposer, "orchestrator").await;
+    let id = got.as_object_mut().expect("an object").remove("id");
+    assert!(id.is_some_and(|id| id.as_str().is_some_and(|id| id.starts_with("msg_"))));
+    assert_eq!(got, line);
+}
+
+#[tokio::test]
+async fn d3_fragments_find_their_way() {
+    let hub = Hub::new().await;
+    let alice = hub.register("agent-coordinator").await;
+    let bob = hub.register_able("bob", &["analyze-document", "get-status"]).await;
+    hub.register("agent-monitor").await;
+    let fragment = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    for text in [seed!("d3-command.json"), seed!("d3-query.json"), seed!("d3-event.json")] {
+        say(&hub, &alice, "native", &fragment(text)).await.ok(200);
+    }
+    let got = inbox(&hub, &bob, "native").await;
+    let seen: Vec<_> = got.iter().map(|one| (&one["message"]["to"], &one["message"]["type"])).collect();
+    for (to, kind) in [("can:analyze-document", "command"), ("can:get-status", "query"), ("*", "event")] {
+        assert!(seen.contains(&(&json!(to), &json!(kind))), "{seen:?}");
+    }
+    let command = got.iter().find(|one| one["message"]["type"] == "command").expect("the command");
+    // An answer that names nobody goes to whoever wanted it.
+    let mut answer = fragment(seed!("d3-response.json"));
+    say(&hub, &bob, "native", &answer).await.refused(400, "INVALID");
+    answer["correlationId"] = command["message"]["id"].clone();
+    say(&hub, &bob, "native", &answer).await.ok(200);
+    let got = inbox(&hub, &alice, "native").await;
+    let answer = got.iter().find(|one| one["message"]["type"] == "response").expect("the answer");
+    assert_eq!(answer["message"]["inReplyTo"], command["message"]["id"]);
+    assert_eq!(answer["message"]["priority"], 1);
+    // Of what somebody else was told, nobody learns anything.
+    let carol = hub.register("carol").await;
+    let nosy = json!({"type": "response", "correlationId": command["message"]["id"], "payload": 1});
+    say(&hub, &carol, "native", &nosy).await.refused(400, "INVALID");
+}
+
+#[tokio::test]
+async fn d3_the_document_s_envelope_goes_there_and_comes_back() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("agent-coordinator").await, hub.register("worker").await);
+    let message: Value = serde_json::from_str(seed!("d3-message.json")).expect("JSON");
+    say(&hub, &alice, "native", &message).await.ok(200);
+    assert_eq!(one(&hub, &bob, "native").await, message);
+}
+
+#[tokio::test]
+async fn c1_dialects_do_not_lead_around_the_policy() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    hub.put(&hub.admin, "/v1/agents/chief", &json!({"role": "coordinator"})).await.ok(201);
+    hub.lay_down(Policy::supervised()).await;
+    let messages = [
+        ("deliberation", json!({"recipients": ["bob"], "messageType": "evidence", "content": "x"})),
+        (
+            "deliberation",
+            json!({"recipients": ["topic:x"], "messageType": "evidence", "content": "x",
+            "metadata": {"quorate": {"to": "bob"}}}),
+        ),
+        ("orchestrator", json!({"to_agent": "bob", "context": {}})),
+        ("orchestrator", json!({"message": {"content": "x"}})),
+        ("coscientist", json!({"header": {"target_agent": "broadcast"}})),
+        (
+            "coscientist",
+            json!({"header": {"target_agent": "chief"}, "payload": {"metadata": {"quorate": {"to": ["bob"]}}}}),
+        ),
+        ("native", json!({"to": "bob"})),
+    ];
+    for (dialect, message) in messages {
+        let refused = say(&hub, &alice, dialect, &message).await;
+        let rule = refused.refused(403, "POLICY_VIOLATION")["rule"].take();
+        assert!(rule == "supervised" || rule == "broadcast", "{rule} for {message}");
+    }
+    assert_eq!(inbox(&hub, &bob, "native").await, Vec::<Value>::new());
+    // What names nobody goes to the coordinators.
+    say(&hub, &alice, "coscientist", &json!({"payload": {"data": 1}})).await.ok(200);
+}
+
+#[tokio::test]
+async fn i3_the_same_key_or_id_says_it_once() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let message = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "x", "timestamp": 1});
+    let first = say(&hub, &alice, "deliberation", &message).await.ok(200);
+    assert_eq!(say(&hub, &alice, "deliberation", &message).await.ok(200), first);
+    let other = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "y"});
+    say(&hub, &alice, "deliberation", &other).await.refused(409, "DUPLICATE");
+    let keyed = json!({"header": {"target_agent": "bob"}, "payload": {"data": 1}});
+    let path = "/v1/dialects/coscientist/messages";
+    let first = hub.keyed(&alice, "k", path, &keyed).await.ok(200);
+    assert_eq!(hub.keyed(&alice, "k", path, &keyed).await.ok(200), first);
+    assert_eq!(inbox(&hub, &bob, "deliberation").await.len(), 2);
+    // The hub's own ids are not for others to give.
+    let forged = json!({"id": "msg_0-1-0", "recipients": ["bob"], "messageType": "evidence", "content": "x"});
+    say(&hub, &alice, "deliberation", &forged).await.refused(400, "INVALID");
+}
+
+#[tokio::test]
+async fn i19_a_dialect_is_no_disguise() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let as_bob = [
+        (
+            "deliberation",
+            json!({"sender": "bob", "recipients": ["alice"], "messageType": "evidence", "content": "x"}),
+        ),
+        ("orchestrator", json!({"from_agent": "bob", "to_agent": "alice", "context": {}})),
+        ("coscientist", json!({"header": {"source_agent": "bob", "target_agent": "alice"}})),
+        ("native", json!({"from": "bob", "to": "alice"})),
+        ("native", json!({"to": "alice", "metadata": {"quorate": {"from": "bob"}}})),
+    ];
+    for (dialect, message) in as_bob {
+        say(&hub, &alice, dialect, &message).await.refused(403, "FORBIDDEN");
+    }
+    hub.get(&alice, "/v1/dialects/native/inbox?agent=bob").await.refused(403, "FORBIDDEN");
+    hub.get("", "/v1/dialects/native/inbox").await.refused(401, "UNAUTHENTICATED");
+    // What a dialect keeps for itself is no place to forge a sender or a content.
+    let forged = json!({"to": "bob", "payload": "true", "metadata": {"deliberation": {
+        "sender": "chief", "content": "false", "round": "two", "messageType": "finding", "timestamp": "now",
+    }}});
+    hub.post(&alice, "/v1/messages", &forged).await.ok(200);
+    let got = one(&hub, &bob, "deliberation").await;
+    assert_eq!(
+        (&got["sender"], &got["content"], &got["round"]),
+        (&json!("alice"), &json!("\"true\""), &json!(1))
+    );
+    assert!(got["timestamp"].is_u64());
+}
+
+#[tokio::test]
+async fn bad_messages_are_refused_with_their_path() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let detail =
+        |answer: Answer| answer.refused(400, "INVALID")["detail"].as_str().expect("a detail").to_owned();
+    let good = json!({"recipients": ["alice"], "messageType": "finding", "content": "x"});
+    let bad = json!({"recipients": ["alice"], "messageType": "finding", "content": "{\"confidence\": 7}"});
+    let refused = say(&hub, &alice, "deliberation", &json!([good, bad])).await;
+    assert_eq!(detail(refused), "[1].content.confidence: 7 is not between 0 and 1");
+    assert_eq!(inbox(&hub, &alice, "deliberation").await.len(), 0, "all or nothing");
+    let refused =
+        say_yaml(&hub, &alice, "- context: {}\n  to_agent: alice\n- query:\n    urgency: low\n").await;
+    assert_eq!(detail(refused), "line 4, column 5: [1].query.question: is missing");
+    let refused = say_yaml(&hub, &alice, "structure:\n  context:\n    summary: [1]\n").await;
+    assert_eq!(detail(refused), "line 3, column 14: structure.context.summary: [1] is no text");
+    let ghost = json!({"messageType": "finding", "content": "x", "replyTo": "ghost"});
+    let refused = detail(say(&hub, &alice, "deliberation", &json!([good, ghost])).await);
+    assert!(refused.starts_with("[1].replyTo: \"ghost\" is no message"), "{refused}");
+    for (field, value) in [("correlationId", "ghost"), ("inReplyTo", "msg_0-99-0")] {
+        let answer = json!({"type": "response", "payload": 1, field: value});
+        let refused = detail(say(&hub, &alice, "native", &answer).await);
+        assert!(refused.starts_with(&format!("{field}: \"{value}\" is no message")), "{refused}");
+    }
+    let nobody = json!({"type": "response", "payload": 1});
+    assert_eq!(detail(say(&hub, &alice, "native", &nobody).await), "does not say to whom it goes");
+    for wrong in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
+        let told = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
+        assert_eq!(told.get("limit"), None, "{told}");
+    }
+    let deep = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
+    let told = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
+    assert_eq!((&told["limit"], &told["retryable"]), (&json!(24), &json!(false)));
+    let yaml = hub.with_headers(&alice, ("POST", "/v1/dialects/native/messages"), &[YAML], "to: alice").await;
+    yaml.refused(400, "INVALID");
+    say(&hub, &alice, "klingon", &good).await.refused(404, "NOT_FOUND");
+    hub.get(&alice, "/v1/dialects/native/inbox?colour=1").await.refused(400, "INVALID");
+    hub.get(&hub.admin, "/v1/dialects/native/inbox").await.refused(400, "INVALID");
+    let key = format!("AKIA{}", "Q3EGRIJ5KJFOQ2LM");
+    let secret = json!({"recipients": ["alice"], "messageType": "finding", "content": key});
+    say(&hub, &alice, "deliberation", &secret).await.refused(422, "SECRET_DETECTED");
+    let escaped = format!(r#"{{"to":"alice","type":"event","payload":"\u201c{key}\u001b[0m"}}"#);
+    let said = hub.send_text(&alice, "POST", "/v1/dialects/native/messages", &escaped).await;
+    said.refused(422, "SECRET_DETECTED");
+}
+
+#[tokio::test]
+async fn a_payload_comes_out_byte_for_byte_in_every_dialect() {
+    const JSON: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    for dialect in ["coscientist", "native"] {
+        let text = format!(r#"{{"to":"alice","payload":{JSON}}}"#);
+        hub.send_text(&alice, "POST", "/v1/messages", &text).await.ok(200);
+        let got = hub.get(&alice, &format!("/v1/dialects/{dialect}/inbox")).await;
+        assert!(got.text.contains(JSON), "{}", got.text);
+    }
+    // From a text in a text to a payload.
+    let content = serde_json::to_string(JSON).expect("JSON");
+    let text = format!(r#"{{"recipients":["alice"],"messageType":"evidence","content":{content}}}"#);
+    hub.send_text(&alice, "POST", "/v1/dialects/deliberation/messages", &text).await.ok(200);
+    let got = hub.post(&alice, "/v1/agents/alice/inbox/claim", &json!({})).await;
+    assert!(got.text.contains(&format!("\"payload\":{JSON}")), "{}", got.text);
+}
+
+#[tokio::test]
+async fn a2_b2_over_real_sockets() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let served = Served::new().await;
+    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let call = async |token: &str, line: &str, kind: &str, body: &str| {
+        let mut stream = tokio::net::TcpStream::connect(served.address()).await.expect("a connection");
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: {kind}\r\n\
+             Accept: {kind}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            served.address(),
+            body.len(),
+        );
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        answer
+    };
+    // Bob waits before anything is there.
+    let waiting = call(&bob, "GET /v1/dialects/deliberation/inbox?waitMs=10000", "application/json", "");
+    let telling = call(
+        &alice,
+        "POST /v1/dialects/orchestrator/messages",
+        "application/yaml",
+        "broadcast_type: abort_signal\nmessage:\n  content: Stop\n  priority: high\n",
+    );
+    let (got, receipt) = tokio::join!(waiting, telling);
+    assert!(
+        receipt.contains("content-type: application/yaml") && receipt.contains("receipts:\n"),
+        "{receipt}"
+    );
+    assert!(got.contains("cache-control: no-store"), "{got}");
+    let (_, body) = got.split_once("\r\n\r\n").expect("a body");
+    let got: Value = serde_json::from_str(body).expect("JSON");
+    let message = &got["deliveries"][0]["message"];
+    assert_eq!((&message["messageType"], &message["sender"]), (&json!("evidence"), &json!("alice")));
+    assert_eq!(message["metadata"]["quorate"]["action"], "abort_signal");
+    assert_eq!(message["metadata"]["quorate"]["priority"], "high");
+}
+
+#[tokio::test]
+async fn c7_a_context_entry_in_its_own_shape() {
+    let hub = Hub::new().await;
+    let (writer, other) = (hub.register("generation").await, hub.register("reflection").await);
+    let mut entry: Value = serde_json::from_str(seed!("c7-entry.json")).expect("JSON");
+    let path = format!("/v1/dialects/coscientist/entries/{}", entry["entry_id"].as_str().expect("an id"));
+    let times = |mut entry: Value, from: &Value| {
+        for name in ["created_at", "updated_at"] {
+            assert!(entry[name].is_string());
+            entry[name] = from[name].clone();
+        }
+        entry
+    };
+    let made = hub.put(&writer, &path, &entry).await.ok(201);
+    assert_eq!(times(made, &entry), entry);
+    // The version is the one it is to have: a second first version is refused, the next one is not.
+    hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
+    hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
+    entry["agent_id"] = json!("reflection");
+    entry["version"] = json!(2);
+    entry["content"] = json!({"text": "Or protein C", "score": 1.50});
+    let changed = hub.put(&other, &path, &entry).await.ok(200);
+    assert_eq!(times(changed.clone(), &entry), entry);
+    assert!(changed["created_at"].as_str() <= changed["updated_at"].as_str());
+    assert_eq!(hub.get(&writer, &path).await.ok(200), changed);
+    // It is the shared memory that everybody has.
+    let key = entry["entry_id"].as_str().expect("an id");
+    let native = hub.get(&writer, &format!("/v1/context/{key}")).await.ok(200);
+    assert_eq!((&native["type"], &native["author"]), (&json!("hypothesis"), &json!("agent:reflection")));
+    entry["colour"] = json!(1);
+    let refused = hub.put(&other, &path, &entry).await.refused(400, "INVALID");
+    assert_eq!(refused["detail"], "colour: is no field of this dialect");
+    hub.get(&writer, "/v1/dialects/coscientist/entries/none").await.refused(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn b4_the_shared_state_of_a_task() {
+    let hub = Hub::new().await;
+    let (back, front) = (hub.register("backend-expert").await, hub.register("frontend-expert").await);
+    let path = "/v1/sessions/task_abc123/state";
+    hub.get(&back, path).await.refused(404, "NOT_FOUND");
+    let mut state: Value = serde_json::from_str(seed!("b4-state.json")).expect("JSON");
+    assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
+    assert_eq!(hub.get(&front, path).await.ok(200), state);
+    // It is a session like any other.
+    let session = hub.get(&front, "/v1/sessions/task_abc123").await.ok(200);
+    assert_eq!(
+        (&session["title"], &session["added"]["decision"]),
+        (&json!("Implement user authentication"), &json!(1))
+    );
+    let note = json!({"kind": "note", "body": "Tokens last an hour"});
+    hub.post(&front, "/v1/sessions/task_abc123/add", &note).await.ok(201);
+    // A change needs the ETag of what was read; what others write is in `shared_state.rs`.
+    state["currentPhase"] = json!("5b");
+    hub.put(&back, path, &state).await.refused(428, "VERSION_CONFLICT");
+    state["currentPhase"] = json!(5);
+    state["sharedContext"]["notes"] = json!(["Tokens last an hour"]);
+    state["sharedContext"]["blockers"] = json!([{"what": "No test data", "by": "backend-expert"}]);
+    state["agentStates"]["frontend-expert"]["note"] = json!("almost there");
+    assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
+    assert_eq!(hub.get(&front, path).await.ok(200), state);
+    let bad = json!({"sharedContext": {"blockers": {}}});
+    let refused = hub.put(&back, path, &bad).await.refused(400, "INVALID");
+    assert_eq!(refused["detail"], "sharedContext.blockers: is no list");
+}

@@ -1,0 +1,324 @@
+//! Conduct flags: for moderators, and for nobody else, not even by a count, an id, a gap or a byte.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quorate_server::Settings;
+use quorate_store::SetClock;
+use serde_json::{Value, json};
+
+use crate::support::described::operations;
+use crate::support::{Answer, Hub};
+
+const NOON: u64 = 1_767_268_800_000;
+const ROLES: [&str; 5] = ["operator", "approver", "viewer", "admin", "moderator"];
+
+fn harassment() -> Value {
+    json!({"severity": "high", "violation_type": "harassment", "location": "issue #123, comment by @x",
+           "confidence": 0.85, "excerpt": "a few words of it"})
+}
+
+async fn raise(hub: &Hub, token: &str, flag: &Value) -> Answer {
+    let told = hub.post(token, "/v1/flags", flag).await;
+    assert_eq!((told.status, told.text.as_str()), (201, r#"{"received":true}"#));
+    told
+}
+
+async fn listed(hub: &Hub, moderator: &str, query: &str) -> Vec<Value> {
+    let told = hub.get(moderator, &format!("/v1/flags{query}")).await.ok(200);
+    told["flags"].as_array().expect("flags").clone()
+}
+
+// Fails under: a deed that leaves a role out; a receipt with an id; `Deed::Read` for the list.
+#[tokio::test]
+async fn i15_anybody_raises_a_flag_and_only_moderators_read_it() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let moderator = hub.token("moderator", "mo").await;
+    raise(&hub, &alice, &harassment()).await;
+    for role in ROLES {
+        let token = hub.token(role, &format!("one-{role}")).await;
+        raise(&hub, &token, &json!({"what": role})).await;
+        if role != "moderator" {
+            for path in ["/v1/flags", "/v1/flags/flg_1", "/v1/flags/checkpoint"] {
+                hub.get(&token, path).await.refused(403, "FORBIDDEN");
+            }
+            hub.post(&token, "/v1/flags/flg_1/resolve", &json!({})).await.refused(403, "FORBIDDEN");
+        }
+    }
+    hub.get(&alice, "/v1/flags").await.refused(403, "FORBIDDEN");
+    let flags = listed(&hub, &moderator, "").await;
+    let by: Vec<_> = flags.iter().map(|flag| flag["raisedBy"].as_str().expect("a name")).collect();
+    let others = ROLES.map(|role| format!("{role}:one-{role}"));
+    let all: Vec<_> = ["agent:alice"].into_iter().chain(others.iter().map(String::as_str)).collect();
+    assert_eq!(BTreeSet::from_iter(by), BTreeSet::from_iter(all));
+    let first = flags.iter().find(|flag| flag["raisedBy"] == "agent:alice").expect("it");
+    assert_eq!((&first["state"], &first["flag"]), (&json!("open"), &harassment()));
+    let id = first["id"].as_str().expect("an id");
+    assert_eq!(&hub.get(&moderator, &format!("/v1/flags/{id}")).await.ok(200), first);
+    hub.get(&moderator, "/v1/flags/flg_none").await.refused(404, "NOT_FOUND");
+}
+
+// Fails under: a resolve that does not expect a version; a key that is not looked at before the state.
+#[tokio::test]
+async fn i15_a_flag_is_resolved_once() {
+    let hub = Hub::new().await;
+    let moderator = hub.token("moderator", "mo").await;
+    raise(&hub, &hub.admin, &harassment()).await;
+    let id = listed(&hub, &moderator, "").await[0]["id"].as_str().expect("an id").to_owned();
+    let path = format!("/v1/flags/{id}/resolve");
+    let note = json!({"note": "spoke to both"});
+    let first = hub.keyed(&moderator, "k1", &path, &note).await.ok(200);
+    let Value::Object(resolution) = &first["resolution"] else { panic!("{first}") };
+    assert_eq!(
+        (&first["state"], &resolution["by"], &resolution["note"]),
+        (&json!("resolved"), &json!("moderator:mo"), &json!("spoke to both"))
+    );
+    assert_eq!(hub.keyed(&moderator, "k1", &path, &note).await.ok(200), first);
+    hub.keyed(&moderator, "k1", &path, &json!({"note": "another"})).await.refused(409, "DUPLICATE");
+    hub.post(&moderator, &path, &note).await.refused(409, "CONFLICT");
+    hub.post(&moderator, "/v1/flags/flg_none/resolve", &note).await.refused(404, "NOT_FOUND");
+    let long = json!({"note": "x".repeat(1001)});
+    hub.post(&moderator, &path, &long).await.refused(413, "TOO_LARGE");
+    assert!(listed(&hub, &moderator, "?state=open").await.is_empty());
+    assert_eq!(listed(&hub, &moderator, "?state=resolved").await, [first]);
+}
+
+// Fails under: keys of the hub instead of the caller's; ids that do not grow with time.
+#[tokio::test]
+async fn i15_a_flag_under_a_key_is_one_and_keys_are_everybodys_own() {
+    let clock = SetClock::at(NOON);
+    let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let moderator = hub.token("moderator", "mo").await;
+    for _ in 0..2 {
+        for token in [&alice, &bob] {
+            clock.advance(std::time::Duration::from_millis(7));
+            let told = hub.keyed(token, "k", "/v1/flags", &harassment()).await;
+            assert_eq!((told.status, told.text.as_str()), (201, r#"{"received":true}"#));
+        }
+    }
+    hub.keyed(&alice, "k", "/v1/flags", &json!({"other": 1})).await.refused(409, "DUPLICATE");
+    let flags = listed(&hub, &moderator, "").await;
+    let by: Vec<_> = flags.iter().map(|flag| &flag["raisedBy"]).collect();
+    assert_eq!(by, ["agent:alice", "agent:bob"], "oldest first");
+    // In pages, too.
+    let page = hub.get(&moderator, "/v1/flags?limit=1").await.ok(200);
+    let rest = format!("?limit=5&cursor={}", page["cursor"].as_str().expect("there is more"));
+    assert_eq!(
+        [page["flags"][0].clone()]
+            .into_iter()
+            .chain(listed(&hub, &moderator, &rest).await)
+            .collect::<Vec<_>>(),
+        flags
+    );
+}
+
+// Fails under: a body that is kept without being looked at.
+#[tokio::test]
+async fn i15_i18_what_is_no_flag_is_refused() {
+    let hub = Hub::new().await;
+    let alice = hub.register("alice").await;
+    let moderator = hub.token("moderator", "mo").await;
+    for wrong in ["", "{}", "[]", "1", "{\"a\":", "nonsense"] {
+        hub.send_text(&alice, "POST", "/v1/flags", wrong).await.refused(400, "INVALID");
+    }
+    let deep = format!("{}1{}", "{\"a\":".repeat(70), "}".repeat(70));
+    hub.send_text(&alice, "POST", "/v1/flags", &deep).await.refused(429, "LIMIT_EXCEEDED");
+    let large = json!({"excerpt": "x".repeat(64 * 1024)});
+    let told = hub.post(&alice, "/v1/flags", &large).await.refused(413, "TOO_LARGE");
+    assert_eq!(told["limit"], 64 * 1024);
+    let secret = json!({"excerpt": format!("my key is AKIA{}", "IOSFODNN7QRTZWX2")});
+    hub.post(&alice, "/v1/flags", &secret).await.refused(422, "SECRET_DETECTED");
+    let escaped = format!(r#"{{"excerpt":"\u201cAKIA{}\u201d"}}"#, "IOSFODNN7QRTZWX2");
+    hub.send_text(&alice, "POST", "/v1/flags", &escaped).await.refused(422, "SECRET_DETECTED");
+    assert!(listed(&hub, &moderator, "").await.is_empty());
+}
+
+// Fails under: one box for all spaces.
+#[tokio::test]
+async fn i15_i16_flags_of_another_space_are_not_there() {
+    let hub = Hub::new().await;
+    hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
+    let there = hub.register_in("other", "alice").await;
+    let moderator = hub.token("moderator", "mo").await;
+    raise(&hub, &there, &harassment()).await;
+    assert!(listed(&hub, &moderator, "").await.is_empty());
+    let made = hub.with_headers(
+        &hub.admin,
+        ("POST", "/v1/tokens"),
+        &[("quorate-space", "other")],
+        r#"{"role":"moderator","name":"theirs"}"#,
+    );
+    let theirs = made.await.ok(201)["token"].as_str().expect("a token").to_owned();
+    assert_eq!(listed(&hub, &theirs, "").await.len(), 1);
+}
+
+/// Every look there is; ids are those of [`story`].
+const LOOKS: &[(&str, &str)] = &[
+    ("hub.info", "/v1/info"),
+    ("hub.stats", "/v1/admin/stats"),
+    ("hub.health", "/healthz"),
+    ("hub.ready", "/readyz"),
+    ("hub.openapi", "/v1/openapi.json"),
+    ("agents.list", "/v1/agents"),
+    ("agents.get", "/v1/agents/alice"),
+    ("inbox.list", "/v1/agents/bob/inbox"),
+    ("outbox.list", "/v1/agents/alice/outbox"),
+    ("messages.list", "/v1/messages"),
+    ("messages.get", "/v1/messages/m1"),
+    ("messages.why", "/v1/messages/m1/why"),
+    ("requests.list", "/v1/requests"),
+    ("requests.get", "/v1/requests/q1"),
+    ("requests.answers", "/v1/requests/q1/answers"),
+    ("subscriptions.list", "/v1/agents/bob/subscriptions"),
+    ("dead-letters.list", "/v1/dead-letters"),
+    ("dead-letters.get", "/v1/dead-letters/dlv_0-1"),
+    ("context.list", "/v1/context"),
+    ("context.get", "/v1/context/plan"),
+    ("context.history", "/v1/context/plan/history"),
+    ("context.check", "/v1/context:check"),
+    ("snapshots.list", "/v1/context:snapshot"),
+    ("snapshots.get", "/v1/context:snapshot/before"),
+    ("tasks.list", "/v1/tasks"),
+    ("tasks.get", "/v1/tasks/t1"),
+    ("tasks.why", "/v1/tasks/t1/why"),
+    ("locks.list", "/v1/locks"),
+    ("locks.get", "/v1/locks/door"),
+    ("sessions.list", "/v1/sessions"),
+    ("sessions.get", "/v1/sessions/s1"),
+    ("sessions.timeline", "/v1/sessions/s1/timeline"),
+    ("sessions.state", "/v1/sessions/s1/state"),
+    ("procedures.list", "/v1/procedures"),
+    ("procedures.get", "/v1/procedures/p1"),
+    ("procedures.why", "/v1/procedures/p1/why"),
+    ("approvals.list", "/v1/approvals"),
+    ("approvals.get", "/v1/approvals/a1"),
+    ("approvals.why", "/v1/approvals/a1/why"),
+    ("tokens.list", "/v1/tokens"),
+    ("tokens.get", "/v1/tokens/tok_0-1-0"),
+    ("spaces.list", "/v1/spaces"),
+    ("spaces.get", "/v1/spaces/default"),
+    ("violations.list", "/v1/violations"),
+    ("policy.get", "/v1/policy"),
+    ("budgets.list", "/v1/budgets"),
+    ("budgets.get", "/v1/budgets/b1"),
+    ("state.get", "/v1/state"),
+    ("dialects.inbox", "/v1/dialects/native/inbox?agent=bob"),
+    ("dialects.entry", "/v1/dialects/coscientist/entries/plan"),
+    ("audit.export", "/v1/audit"),
+    ("audit.verify", "/v1/audit/verify"),
+    ("audit.checkpoint", "/v1/audit/checkpoint"),
+    ("traces.get", "/v1/traces/4bf92f3577b34da6a3ce929d0e0e4736"),
+    ("hub.metrics", "/metrics"),
+    // Flags themselves: refused alike.
+    ("flags.list", "/v1/flags"),
+    ("flags.get", "/v1/flags/flg_0"),
+    ("flags.checkpoint", "/v1/flags/checkpoint"),
+    // Streams have no end; what they say is in the log.
+    ("events.follow", ""),
+    ("ws.connect", ""),
+];
+
+// Fails under: a look that is added and not compared below.
+#[test]
+fn i15_everything_that_can_be_looked_at_is_compared() {
+    let described: BTreeSet<_> = operations()
+        .filter(|(method, _, _)| *method == "get")
+        .map(|(_, _, told)| told["operationId"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(LOOKS.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>(), described);
+}
+
+/// Whether anybody raises flags meanwhile.
+#[derive(Clone, Copy, PartialEq)]
+enum Flags {
+    None,
+    Many,
+}
+
+struct Story {
+    hub: Hub,
+    moderator: String,
+    flags: Flags,
+}
+
+impl Story {
+    /// Things happen between flags: whatever a flag could move is looked at after it.
+    async fn flag(&self, token: &str) {
+        if self.flags == Flags::Many {
+            for _ in 0..3 {
+                raise(&self.hub, token, &harassment()).await;
+            }
+            let open = listed(&self.hub, &self.moderator, "?state=open").await;
+            let id = open[0]["id"].as_str().expect("an id");
+            self.hub.post(&self.moderator, &format!("/v1/flags/{id}/resolve"), &json!({})).await.ok(200);
+            self.hub.send_text(token, "POST", "/v1/flags", "nonsense").await.refused(400, "INVALID");
+        }
+    }
+}
+
+/// The same story with and without flags: what everybody but moderators can see at its end.
+async fn story(flags: Flags) -> Vec<(String, String)> {
+    let clock = SetClock::at(NOON);
+    let hub = Hub::seeded(Arc::clone(&clock) as _, 7).await;
+    let moderator = hub.token("moderator", "mo").await;
+    let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
+    let mut people = Vec::new();
+    for role in ["operator", "approver", "viewer"] {
+        people.push((role, hub.token(role, role).await));
+    }
+    let story = Story { hub, moderator, flags };
+    let hub = &story.hub;
+    story.flag(&alice).await;
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let message = json!({"id": "m1", "to": "bob", "payload": {"a": 1}, "traceparent": trace});
+    hub.post(&alice, "/v1/messages", &message).await.ok(200);
+    story.flag(&people[2].1).await;
+    let ops = json!({"ops": [
+        {"op": "put", "key": "plan", "content": 1}, {"op": "snapshot.make", "name": "before"},
+        {"op": "subscribe", "topic": "news"}, {"op": "task.create", "id": "t1", "type": "sum"},
+        {"op": "session.open", "id": "s1", "title": "S", "coordinator": "bob"},
+        {"op": "procedure.start", "id": "p1", "kind": "own", "driver": "bob"},
+        {"op": "approval.request", "id": "a1", "action": "mail", "payload": 1},
+        {"op": "lock.acquire", "names": ["door"]},
+    ]});
+    hub.post(&bob, "/v1/commit", &ops).await.ok(200);
+    hub.put(&bob, "/v1/budgets/b1", &json!({"messagesMax": 9})).await.ok(200);
+    story.flag(&bob).await;
+    clock.advance(std::time::Duration::from_secs(2));
+    hub.post(&alice, "/v1/requests", &json!({"id": "q1", "to": "bob", "type": "query"})).await.ok(201);
+    hub.post(&alice, "/v1/messages", &json!({"to": "nobody"})).await.refused(404, "UNKNOWN_RECIPIENT");
+    story.flag(&hub.admin).await;
+    hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
+    let after = hub.register("carol").await;
+    let mut seen = vec![("carol".to_owned(), after)];
+    people.extend([("admin", hub.admin.clone()), ("alice", alice), ("bob", bob)]);
+    for (who, token) in &people {
+        for (_, path) in LOOKS.iter().filter(|(_, path)| !path.is_empty()) {
+            seen.push((format!("{who} {path}"), hub.get(token, path).await.text));
+        }
+    }
+    seen
+}
+
+/// What takes real time, or real disk, whatever happens.
+fn is_measured(line: &str) -> bool {
+    line.contains("_seconds") || line.contains("wal") || line.contains("memory") || line.contains("uptime")
+}
+
+// Fails under: flags in the hub's own store; one source of chance for both; requests for flags that are counted.
+#[tokio::test]
+async fn i15_two_runs_that_differ_only_in_flags_are_the_same_for_everybody_else() {
+    let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
+    assert_eq!(without.len(), with.len());
+    let mut lines = 0;
+    for ((place, expected), (_, told)) in without.iter().zip(&with) {
+        let comparable = |text: &str| {
+            text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        lines += comparable(expected).len();
+        assert_eq!(comparable(expected), comparable(told), "{place}");
+    }
+    assert!(lines > 1_000, "there is something to compare: {lines}");
+}

@@ -1,0 +1,350 @@
+//! Conduct flags that arrive as messages, on every way in: raised for moderators, and public nowhere, not even by a count,
+//! a salt or a line of the journal.
+
+use std::sync::Arc;
+
+use quorate_server::{Settings, Webhook, Webhooks};
+use quorate_store::{Chance, SetClock};
+use serde_json::{Value, json};
+
+use crate::support::Hub;
+use crate::support::socket::{Served, Socket};
+
+const NOON: u64 = 1_767_268_800_000;
+const SEED: &str = include_str!("../seeds/e4-flag.json");
+const SECRET: &[u8] = b"It's a Secret to Everybody";
+
+fn seed() -> Value {
+    serde_json::from_str(SEED).expect("JSON")
+}
+
+async fn flags(hub: &Hub, moderator: &str) -> Vec<Value> {
+    let told = hub.get(moderator, "/v1/flags?limit=1000").await.ok(200);
+    told["flags"].as_array().expect("flags").iter().map(|flag| flag["flag"].clone()).collect()
+}
+
+/// What is not public, in each shape in which it may be sent.
+fn messages() -> Vec<Value> {
+    vec![
+        json!({"to": "bob", "action": "coc_violation_flag", "payload": {"what": "harassment"}}),
+        json!({"to": "bob", "action": "report", "payload": seed()}),
+        json!({"to": "bob", "type": "event", "payload": {"context": {"privacy_level": "PRIVATE_TO_MODERATORS"}}}),
+        json!({"to": "*", "payload": seed().to_string(), "rationale": "it was rude"}),
+        json!({"to": "topic:news", "payload": 1, "metadata": {"privacyLevel": "PRIVATE_TO_MODERATORS"}}),
+        json!({"to": "can:sum", "payload": seed(), "durability": "ephemeral"}),
+        json!({"to": "nobody", "payload": seed()}),
+        seed(),
+    ]
+}
+
+// Fails under: a way in that does not pass the door; an answer that tells more than that it is on disk.
+#[tokio::test]
+async fn m5_i15_a_flag_that_is_sent_as_a_message_is_a_flag() {
+    let hub = Hub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
+    hub.register_able("bob", &["sum"]).await;
+    let before = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].clone();
+    for message in messages() {
+        let told = hub.post(&alice, "/v1/messages", &message).await.ok(200);
+        assert_eq!(told, json!({"receipts": [{"received": true}]}), "{message}");
+    }
+    let told = flags(&hub, &moderator).await;
+    assert_eq!(told.len(), messages().len());
+    assert_eq!(
+        told[0],
+        json!({"from": "alice", "to": "bob", "action": "coc_violation_flag", "payload": {"what": "harassment"}})
+    );
+    assert_eq!(told[1]["payload"], seed());
+    assert_eq!(
+        (&told[3]["payload"], &told[3]["rationale"]),
+        (&json!(seed().to_string()), &json!("it was rude"))
+    );
+    assert_eq!(told[7], seed());
+    let by = hub.get(&moderator, "/v1/flags").await.ok(200);
+    assert_eq!(by["flags"][0]["raisedBy"], "agent:alice");
+    assert_eq!(hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"], before, "nothing was recorded");
+    // Under an id or a key it is one.
+    let mut named = messages()[0].clone();
+    named["id"] = json!("f1");
+    for _ in 0..2 {
+        hub.post(&alice, "/v1/messages", &named).await.ok(200);
+        hub.keyed(&alice, "k", "/v1/messages", &messages()[1]).await.ok(200);
+        hub.keyed(&alice, "k2", "/v1/messages", &seed()).await.ok(200);
+    }
+    assert_eq!(flags(&hub, &moderator).await.len(), messages().len() + 3);
+    // What is too large or holds a secret is refused as POST /v1/flags refuses it.
+    let large = json!({"to": "bob", "action": "coc_violation_flag", "payload": "x".repeat(64 * 1024)});
+    hub.post(&alice, "/v1/messages", &large).await.refused(413, "TOO_LARGE");
+    let secret = json!({"to": "bob", "action": "coc_violation_flag", "payload": format!("AKIA{}", "IOSFODNN7QRTZWX2")});
+    hub.post(&alice, "/v1/messages", &secret).await.refused(422, "SECRET_DETECTED");
+    let violations = hub.get(&hub.admin, "/v1/violations").await.ok(200);
+    assert_eq!(violations["violations"], json!([]));
+}
+
+// Fails under: a commit that is public as a whole, or refused as a whole; numbers that are those of the rest.
+#[tokio::test]
+async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
+    let hub = Hub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
+    let bob = hub.register("bob").await;
+    let flag = json!({"op": "send", "to": "bob", "payload": seed()});
+    let put = json!({"op": "put", "key": "plan", "content": 1});
+    let send = json!({"op": "send", "to": "bob", "payload": "hello"});
+    let told = hub.post(&alice, "/v1/commit", &json!({"ops": [flag, put, flag, send]})).await.ok(200);
+    let results = &told["results"];
+    assert_eq!((&results[0], &results[2]), (&json!({"received": true}), &json!({"received": true})));
+    assert_eq!((&results[1]["version"], results[3]["id"].is_string()), (&json!(1), true), "{told}");
+    assert_eq!(hub.get(&bob, "/v1/messages").await.ok(200)["messages"].as_array().map(Vec::len), Some(1));
+    // A refusal of the rest names the caller's operations. The flag stays, and is not raised twice by a repetition.
+    let stale = json!({"op": "put", "key": "plan", "content": 2, "expect": 9});
+    for _ in 0..2 {
+        let refused = hub.post(&alice, "/v1/commit", &json!({"ops": [flag, stale]})).await;
+        assert_eq!(refused.refused(409, "VERSION_CONFLICT")["op"], 1);
+    }
+    let key = json!({"ops": [flag, put], "idempotencyKey": "k"});
+    let first = hub.post(&alice, "/v1/commit", &key).await.ok(200);
+    assert_eq!(hub.post(&alice, "/v1/commit", &key).await.ok(200), first);
+    assert_eq!(flags(&hub, &moderator).await.len(), 4);
+    let only = hub.post(&alice, "/v1/commit", &json!({"ops": [flag]})).await.ok(200);
+    assert_eq!(only, json!({"seq": null, "results": [{"received": true}]}));
+}
+
+// Fails under: a question that waits for an answer that nobody can give.
+#[tokio::test]
+async fn m5_a_flag_that_is_asked_is_raised_and_nobody_answers() {
+    let hub = Hub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
+    hub.register("bob").await;
+    let question = json!({"to": "bob", "type": "query", "payload": seed()});
+    let ephemeral = json!({"to": "bob", "type": "query", "payload": seed(), "durability": "ephemeral"});
+    let ways = [
+        ("/v1/request", &question),
+        ("/v1/requests", &question),
+        ("/v1/request", &ephemeral),
+        ("/v1/request", &seed()),
+    ];
+    for (path, body) in ways {
+        let told = hub.post(&alice, path, body).await.refused(409, "CANCELLED");
+        assert_eq!((&told["applied"], &told["retryable"]), (&json!("yes"), &json!(false)), "{told}");
+    }
+    hub.keyed(&alice, "k", "/v1/request", &question).await.refused(409, "CANCELLED");
+    assert_eq!(flags(&hub, &moderator).await.len(), 5);
+    assert_eq!(hub.get(&alice, "/v1/requests").await.ok(200)["requests"], json!([]));
+}
+
+// Fails under: marks that are looked for in messages only.
+#[tokio::test]
+async fn m5_what_is_no_message_is_refused_or_withheld() {
+    let hub = Hub::new().await;
+    let (alice, moderator) = (hub.register_able("alice", &["sum"]).await, hub.token("moderator", "mo").await);
+    let refused = [
+        ("PUT", "/v1/context/k", json!({"content": seed()})),
+        ("PUT", "/v1/sessions/s/state", json!({"sharedContext": {"notes": [seed()]}})),
+        ("POST", "/v1/tasks", json!({"type": "sum", "input": seed()})),
+        ("POST", "/v1/sessions", json!({"task": seed()})),
+        ("POST", "/v1/approvals", json!({"action": "mail", "payload": seed()})),
+        (
+            "POST",
+            "/v1/approvals",
+            json!({"action": "mail", "payload": 1, "then": [{"to": "alice", "action": "coc_violation_flag"}]}),
+        ),
+        ("POST", "/v1/procedures", json!({"kind": "own", "driver": "alice", "spec": seed()})),
+        ("POST", "/v1/commit", json!({"ops": [{"op": "put", "key": "k", "content": seed()}]})),
+        ("POST", "/v1/commit", json!({"ops": [{"op": "send", "message": seed()}]})),
+    ];
+    for (method, path, body) in refused {
+        let told = hub.send_text(&alice, method, path, &body.to_string()).await.refused(400, "INVALID");
+        assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")), "{path}: {told}");
+    }
+    assert!(flags(&hub, &moderator).await.is_empty());
+    // A result that is private is withheld; a concern is taken out of it.
+    hub.post(
+        &hub.admin,
+        "/v1/tasks",
+        &json!({"tasks": [{"id": "t1", "type": "sum"}, {"id": "t2", "type": "sum"}]}),
+    )
+    .await
+    .ok(201);
+    let claimed = hub.post(&alice, "/v1/tasks/claim", &json!({"types": ["sum"], "max": 2})).await.ok(200);
+    let token = |n: usize| claimed["tasks"][n]["leaseToken"].clone();
+    let done = json!({"leaseToken": token(0), "result": seed(), "confidence": 0.9});
+    let told = hub.post(&alice, "/v1/tasks/t1/complete", &done).await.ok(200);
+    assert!(told["result"].is_null() && told["status"] == "done", "{told}");
+    let result = json!({"status": "success", "flags": {"documentation_gap": "x", "coc_concern": true}});
+    let done = json!({"leaseToken": token(1), "result": result});
+    let told = hub.post(&alice, "/v1/tasks/t2/complete", &done).await.ok(200);
+    assert_eq!(told["result"]["flags"], json!({"documentation_gap": "x", "coc_concern": false}));
+    let told = flags(&hub, &moderator).await;
+    assert_eq!(
+        told,
+        [json!({"task": "t1", "result": seed(), "confidence": 0.9}), json!({"task": "t2", "result": result})]
+    );
+    let audit = hub.get(&hub.admin, "/v1/audit?format=text").await.text;
+    assert!(!audit.contains("coc_violation") && !audit.contains("MODERATORS"), "{audit}");
+}
+
+/// Whether anybody raises flags meanwhile.
+#[derive(Clone, Copy, PartialEq)]
+enum Flags {
+    None,
+    Many,
+}
+
+/// What everybody but moderators can look at.
+const LOOKS: &[&str] = &[
+    "/v1/info",
+    "/v1/admin/stats",
+    "/v1/agents",
+    "/v1/agents/alice",
+    "/v1/agents/bob/inbox",
+    "/v1/agents/alice/outbox",
+    "/v1/messages",
+    "/v1/requests",
+    "/v1/dead-letters",
+    "/v1/context",
+    "/v1/tasks",
+    "/v1/tasks/t1",
+    "/v1/sessions",
+    "/v1/approvals",
+    "/v1/procedures",
+    "/v1/violations",
+    "/v1/state",
+    "/v1/audit",
+    "/v1/audit?format=text",
+    "/v1/audit?format=decisions",
+    "/v1/audit/checkpoint",
+    "/v1/dialects/native/inbox?agent=bob",
+    "/metrics",
+    "/v1/flags",
+];
+
+fn hooks() -> Settings {
+    let hook = Webhook::new("hub", "bob".parse().expect("an agent"), SECRET.to_vec()).expect("a webhook");
+    Settings { webhooks: Webhooks::new(vec![hook]).expect("webhooks"), ..Settings::default() }
+}
+
+fn signature(body: &[u8]) -> String {
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET).expect("a key");
+    mac.update(body);
+    let code: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={code}")
+}
+
+async fn say(socket: &mut Socket, what: &str, how: Value) -> Value {
+    let n = socket.ask(what, how).await;
+    socket.answer(n).await
+}
+
+/// Raises flags by every way in of HTTP; says how many.
+async fn raise_over_http(hub: &Hub, alice: &str) -> usize {
+    for message in messages() {
+        hub.post(alice, "/v1/messages", &message).await.ok(200);
+    }
+    for dialect in ["native", "orchestrator", "coscientist", "deliberation"] {
+        let path = format!("/v1/dialects/{dialect}/messages");
+        assert_eq!(hub.post(alice, &path, &seed()).await.ok(200)["receipts"][0]["received"], true);
+    }
+    let question = json!({"to": "bob", "type": "query", "payload": seed(), "timeoutMs": 1000});
+    hub.post(alice, "/v1/request", &question).await.refused(409, "CANCELLED");
+    hub.post(alice, "/v1/requests", &question).await.refused(409, "CANCELLED");
+    hub.post(alice, "/v1/messages", &json!([{"to": "bob"}, seed()])).await.refused(400, "INVALID");
+    hub.put(alice, "/v1/context/k", &json!({"content": seed()})).await.refused(400, "INVALID");
+    let signed = signature(SEED.as_bytes());
+    let told =
+        hub.with_headers("", ("POST", "/v1/webhooks/hub"), &[("x-hub-signature-256", &signed)], SEED).await;
+    assert_eq!(told.ok(202), json!({"received": true}));
+    messages().len() + 4 + 2 + 1
+}
+
+/// Raises flags by every frame of the WebSocket that takes a message; says how many.
+async fn raise_over_socket(socket: &mut Socket, flag: &Value) -> usize {
+    let told = say(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
+    assert_eq!(told["ok"], json!({"seq": null, "results": [{"received": true}]}));
+    let told = say(socket, "send", json!({"to": "bob", "payload": seed(), "durability": "ephemeral"})).await;
+    assert_eq!(told["ok"], json!({"received": true}));
+    let told = say(socket, "send", json!({"to": "bob", "payload": seed()})).await;
+    assert_eq!(told["ok"], json!({"received": true}));
+    let told = say(socket, "request", json!({"to": "bob", "type": "query", "payload": seed()})).await;
+    assert_eq!(told["problem"]["code"], "CANCELLED", "{told}");
+    let told = say(socket, "send", seed()).await;
+    assert_eq!(told["problem"]["code"], "INVALID", "{told}");
+    assert!(told["problem"]["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")), "{told}");
+    4
+}
+
+/// The same story with and without flags: what everybody but moderators can see at its end.
+async fn story(flags_too: Flags) -> Vec<(String, String)> {
+    let clock = SetClock::at(NOON);
+    let hub = Hub::made([Chance::seeded(7), Chance::system()], Arc::clone(&clock) as _, hooks()).await;
+    let moderator = hub.token("moderator", "mo").await;
+    let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
+    let viewer = hub.token("viewer", "v").await;
+    let served = Served::of(hub).await;
+    let hub = &served.hub;
+    let mut socket = served.open(&alice).await;
+    let many = flags_too == Flags::Many;
+    let flag = json!({"op": "send", "to": "bob", "payload": seed()});
+    let mut raised = 0;
+    if many {
+        raised += raise_over_http(hub, &alice).await;
+    }
+    hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": {"a": 1}})).await.ok(200);
+    // With a flag among its operations a commit is the one without.
+    let ops = [
+        json!({"op": "put", "key": "plan", "content": 1}),
+        json!({"op": "task.create", "id": "t1", "type": "sum"}),
+    ];
+    let ops: Vec<_> =
+        ops.into_iter().flat_map(|op| if many { vec![flag.clone(), op] } else { vec![op] }).collect();
+    hub.post(&alice, "/v1/commit", &json!({"ops": ops, "idempotencyKey": "k"})).await.ok(200);
+    let claimed = hub.post(&bob, "/v1/tasks/claim", &json!({"types": ["sum"]})).await.ok(200);
+    let result = json!({"ok": 1, "flags": {"coc_concern": many}});
+    let done = json!({"leaseToken": claimed["tasks"][0]["leaseToken"], "result": result});
+    hub.post(&bob, "/v1/tasks/t1/complete", &done).await.ok(200);
+    clock.advance(std::time::Duration::from_secs(2));
+    if many {
+        raised += raise_over_socket(&mut socket, &flag).await;
+    }
+    let told = say(
+        &mut socket,
+        "commit",
+        json!({"ops": [{"op": "send", "to": "bob", "payload": 2}], "idempotencyKey": "w2"}),
+    )
+    .await;
+    assert!(told["ok"]["seq"].is_u64(), "{told}");
+    if many {
+        // Two more are in the commit, and one is a concern in a result.
+        assert_eq!(flags(hub, &moderator).await.len(), raised + 2 + 1);
+    }
+    let mut seen = Vec::new();
+    for (who, token) in [("alice", &alice), ("bob", &bob), ("viewer", &viewer), ("admin", &hub.admin)] {
+        for path in LOOKS {
+            seen.push((format!("{who} {path}"), hub.get(token, path).await.text));
+        }
+    }
+    seen
+}
+
+/// What takes real time, or real disk, whatever happens.
+fn is_measured(line: &str) -> bool {
+    ["_seconds", "wal", "memory", "uptime"].iter().any(|word| line.contains(word))
+}
+
+// Fails under: a way in that records, counts, or draws a random number for a flag.
+#[tokio::test]
+async fn m5_i15_two_runs_that_differ_only_in_flags_as_messages_are_the_same_for_everybody_else() {
+    let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
+    let mut lines = 0;
+    for ((place, expected), (_, told)) in without.iter().zip(&with) {
+        let comparable = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect()
+        };
+        lines += comparable(expected).len();
+        for (expected, told) in comparable(expected).iter().zip(&comparable(told)) {
+            assert_eq!(expected, told, "{place}");
+        }
+        assert_eq!(comparable(expected).len(), comparable(told).len(), "{place}");
+    }
+    assert!(lines > 400, "there is something to compare: {lines}");
+}

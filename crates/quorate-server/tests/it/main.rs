@@ -1,0 +1,27 @@
+//! The integration tests of quorate-server as one target: every further target would link the whole workspace again.
+
+mod after_a_break;
+mod answers;
+mod approvals;
+mod as_written;
+mod bulk;
+mod chains;
+mod commit;
+mod dialects;
+mod events;
+mod every_key;
+mod flags;
+mod flags_as_messages;
+mod guide;
+mod keys;
+mod lists;
+mod observe;
+mod openapi;
+mod procedures;
+mod rights;
+mod shared_state;
+mod support;
+mod transcripts;
+mod wall;
+mod webhooks;
+mod websocket;

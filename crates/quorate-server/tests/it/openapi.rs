@@ -1,0 +1,145 @@
+//! The description of the interface: checked in as it is made, complete, and in one style.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::Hub;
+use crate::support::described::{description, operations};
+
+// Fails under: a route, a field or a limit that changed without `cargo xtask openapi`.
+#[test]
+fn the_description_is_checked_in_as_it_is_made() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi/quorate.json");
+    let made = quorate_server::openapi();
+    if std::env::var_os("QUORATE_WRITE_OPENAPI").is_some() {
+        std::fs::write(&file, made).expect("openapi/quorate.json can be written");
+    }
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(stored == made, "openapi/quorate.json is not what the code says: run `cargo xtask openapi`");
+}
+
+// Fails under: an operation without a name, a word about it, or an answer; a parameter of a path that is not described.
+#[test]
+fn every_operation_is_described_in_full() {
+    let mut ids = BTreeSet::new();
+    for (_, path, told) in operations() {
+        let id = told["operationId"].as_str().expect("a name");
+        assert!(ids.insert(id), "two operations are called {id}");
+        assert!(id.split_once('.').is_some_and(|(noun, verb)| !noun.is_empty() && !verb.is_empty()), "{id}");
+        let about = told["summary"].as_str().expect("a summary");
+        assert!(about.ends_with('.') && about.len() < 120, "{id}: {about}");
+        let answers = told["responses"].as_object().expect("answers");
+        assert!(
+            answers.keys().any(|status| status.starts_with('2') || status == "101"),
+            "{id} never ends well"
+        );
+        let parameters: Vec<_> = told["parameters"].as_array().expect("parameters").iter().collect();
+        for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+            assert!(parameters.iter().any(|one| one["in"] == "path" && one["name"] == name), "{id}: {name}");
+        }
+        let is_open = told["security"].as_array().is_some_and(Vec::is_empty);
+        let roles = told["x-quorate-roles"].as_array().map_or(0, Vec::len);
+        assert!(is_open != (roles > 0), "{id} says who may, or that everybody may");
+    }
+}
+
+// Fails under: a noun that can be shown and not listed, or the other way round.
+#[test]
+fn every_noun_has_list_and_get() {
+    // One of a kind; a view of something else; or no list, since there is no end to it.
+    const ALONE: &[&str] = &["policy", "state", "inbox", "outbox", "violations", "subscriptions", "traces"];
+    let ids: BTreeSet<_> = operations().filter_map(|(_, _, told)| told["operationId"].as_str()).collect();
+    for id in &ids {
+        let (noun, verb) = id.split_once('.').expect("noun.verb");
+        let other = match verb {
+            "get" => "list",
+            "list" => "get",
+            _ => continue,
+        };
+        assert_ne!(ids.contains(format!("{noun}.{other}").as_str()), ALONE.contains(&noun), "{id}");
+    }
+    for noun in [
+        "agents",
+        "messages",
+        "requests",
+        "dead-letters",
+        "context",
+        "snapshots",
+        "tasks",
+        "locks",
+        "sessions",
+        "procedures",
+        "approvals",
+        "budgets",
+        "tokens",
+        "spaces",
+    ] {
+        assert!(ids.contains(format!("{noun}.get").as_str()), "{noun}");
+    }
+}
+
+// Fails under: two types of one name (the second gets a number), a reference to nothing.
+#[test]
+fn every_name_means_one_thing() {
+    let schemas = description()["components"]["schemas"].as_object().expect("schemas");
+    for name in schemas.keys() {
+        assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
+    }
+    let mut missing = Vec::new();
+    look(description(), &mut |place| {
+        if description().pointer(place.trim_start_matches('#')).is_none() {
+            missing.push(place.to_owned());
+        }
+    });
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn look(value: &Value, found: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(place)) = fields.get("$ref") {
+                found(place);
+            }
+            fields.values().for_each(|value| look(value, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| look(value, found)),
+        _ => {}
+    }
+}
+
+// Fails under: a list without a limit on its pages, unless what it lists is bounded itself.
+#[test]
+fn i21_every_list_has_pages_or_is_bounded() {
+    let bounded = [
+        "inbox.claim",
+        "messages.send",
+        "tasks.claim",
+        "violations.list",
+        "subscriptions.list",
+        "dialects.send",
+        "dialects.inbox",
+    ];
+    for (_, _, told) in operations() {
+        let id = told["operationId"].as_str().expect("a name");
+        let schema = &told["responses"]["200"]["content"]["application/json"]["schema"];
+        let lists = schema["properties"]
+            .as_object()
+            .is_some_and(|all| all.values().any(|one| one["type"] == "array"));
+        let has_limit = told["parameters"]
+            .as_array()
+            .expect("parameters")
+            .iter()
+            .any(|one| one["name"] == "limit" && one["schema"]["maximum"] == 1000);
+        assert!(!lists || has_limit || bounded.contains(&id), "{id} has no limit");
+    }
+}
+
+#[tokio::test]
+async fn everybody_who_reaches_the_hub_may_read_the_description() {
+    let hub = Hub::new().await;
+    let answer = hub.get("", "/v1/openapi.json").await.ok(200);
+    assert_eq!(answer["openapi"], "3.1.0");
+    assert_eq!(&answer, description());
+}

@@ -1,0 +1,288 @@
+//! The shared state of a task under several writers: what they change in different places is merged, what they change in
+//! the same place is a conflict, and no acknowledged change is lost.
+
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use crate::support::Hub;
+use crate::support::raw::{Reply, bearer, call, plain, request};
+use crate::support::socket::Served;
+
+const PATH: &str = "/v1/sessions/work/state";
+
+/// A caller with a connection of its own.
+struct Writer {
+    wire: TcpStream,
+    token: String,
+}
+
+impl Writer {
+    async fn get(&mut self) -> (Value, String) {
+        let reply = call(&mut self.wire, &request("GET", PATH, &bearer(&self.token), "")).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        (reply.json(), etag(&reply))
+    }
+
+    async fn send(&mut self, headers: &str, state: &Value) -> Reply {
+        let headers = format!("{}{headers}", bearer(&self.token));
+        call(&mut self.wire, &request("PUT", PATH, &headers, &state.to_string())).await
+    }
+
+    async fn put(&mut self, etag: &str, state: &Value) -> Reply {
+        self.send(&format!("if-match: {etag}\r\n"), state).await
+    }
+}
+
+#[track_caller]
+fn etag(reply: &Reply) -> String {
+    reply.header("etag").unwrap_or_else(|| panic!("an ETag: {reply:?}")).trim().to_owned()
+}
+
+/// A hub that listens, and agents that take part in the session `work`.
+async fn begun(agents: &[&str]) -> (Served, Vec<Writer>) {
+    let served = Served::of(Hub::new().await).await;
+    let hub = &served.hub;
+    let mut writers = Vec::new();
+    for agent in agents {
+        let token = hub.register(agent).await;
+        writers.push(Writer { wire: plain(served.address()).await, token });
+    }
+    let session = json!({"id": "work", "coordinator": agents[0], "participants": agents, "title": "Work"});
+    hub.post(&hub.admin, "/v1/sessions", &session).await.ok(201);
+    (served, writers)
+}
+
+fn state(phase: u64, agents: Value) -> Value {
+    let lists =
+        json!({"objective": "Work", "keyDecisions": [], "artifacts": [], "blockers": [], "notes": []});
+    json!({"taskId": "work", "currentPhase": phase, "sharedContext": lists, "agentStates": agents})
+}
+
+// Fails under: PUT that writes what it was given over what is there.
+#[tokio::test]
+async fn m2_two_agents_change_their_own_states_and_both_are_there() {
+    let (_served, mut writers) = begun(&["a", "b"]).await;
+    let [one, two] = &mut writers[..] else { panic!("two") };
+    one.send("", &state(1, json!({"a": {"status": "idle"}, "b": {"status": "idle"}}))).await;
+    let ((mut first, tag), (mut second, same)) = (one.get().await, two.get().await);
+    assert_eq!(tag, same);
+    first["agentStates"]["a"]["status"] = json!("done");
+    first["sharedContext"]["notes"] = json!(["from a"]);
+    second["agentStates"]["b"]["status"] = json!("working");
+    second["sharedContext"]["notes"] = json!(["from b"]);
+    second["currentPhase"] = json!(2);
+    assert_eq!(one.put(&tag, &first).await.status, 200);
+    let reply = two.put(&tag, &second).await;
+    let expected = state(2, json!({"a": {"status": "done"}, "b": {"status": "working"}}));
+    let mut merged = expected.clone();
+    merged["sharedContext"]["notes"] = json!(["from a", "from b"]);
+    assert_eq!((reply.status, reply.json()), (200, merged.clone()));
+    assert_eq!(one.get().await, (merged.clone(), etag(&reply)));
+    // The same request again changes nothing.
+    let again = two.put(&tag, &second).await;
+    assert_eq!((again.json(), etag(&again)), (merged, etag(&reply)));
+}
+
+// Fails under: the last writer wins; a conflict that does not say what it is about.
+#[tokio::test]
+async fn m2_the_same_part_changed_differently_is_a_conflict_with_both_values() {
+    let (_served, mut writers) = begun(&["a", "b"]).await;
+    let [one, two] = &mut writers[..] else { panic!("two") };
+    one.send("", &state(1, json!({"a": {"status": "idle"}}))).await;
+    let (before, tag) = one.get().await;
+    let with = |phase: u64, status: &str| {
+        let mut changed = before.clone();
+        changed["currentPhase"] = json!(phase);
+        changed["agentStates"]["a"]["status"] = json!(status);
+        changed
+    };
+    let current = one.put(&tag, &with(2, "done")).await;
+    let refused = two.put(&tag, &with(3, "done")).await.refused(409, "CONFLICT");
+    let conflict = json!([{"pointer": "/currentPhase", "base": 1, "current": 2, "yours": 3}]);
+    assert_eq!((&refused["conflicts"], &refused["applied"]), (&conflict, &json!("no")));
+    let mut without = before.clone();
+    without["agentStates"] = json!({});
+    let refused = two.put(&tag, &without).await.refused(409, "CONFLICT");
+    let conflict =
+        json!([{"pointer": "/agentStates/a", "base": {"status": "idle"}, "current": {"status": "done"}}]);
+    assert_eq!(refused["conflicts"], conflict);
+    assert_eq!(two.get().await, (with(2, "done"), etag(&current)));
+}
+
+// Fails under: an unconditional PUT that changes something; a 428 that does not say how to do it.
+#[tokio::test]
+async fn m2_without_if_match_only_additions_are_accepted() {
+    let (_served, mut writers) = begun(&["a", "b"]).await;
+    let [one, two] = &mut writers[..] else { panic!("two") };
+    assert_eq!(one.send("", &state(1, json!({"a": {"status": "idle"}}))).await.status, 200);
+    let mut more = state(1, json!({"a": {"status": "idle", "task": "x"}, "b": {"status": "idle"}}));
+    more["sharedContext"]["blockers"] = json!([{"id": "b1", "what": "no key"}]);
+    let added = two.send("", &more).await;
+    assert_eq!((added.status, added.json()), (200, more.clone()));
+    let changes = [
+        ("/currentPhase", json!(2)),
+        ("/sharedContext/objective", json!("Other")),
+        ("/sharedContext/blockers", json!([])),
+        ("/agentStates/a/status", json!("done")),
+        ("/agentStates/b", json!({})),
+    ];
+    for (pointer, value) in changes {
+        let mut changed = more.clone();
+        *changed.pointer_mut(pointer).expect("a place") = value;
+        let refused = one.send("", &changed).await.refused(428, "VERSION_CONFLICT");
+        assert!(refused["detail"].as_str().is_some_and(|detail| detail.starts_with(pointer)), "{refused}");
+        assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("If-Match")), "{refused}");
+    }
+    // What is omitted keeps its value.
+    let some = json!({"sharedContext": {"notes": ["n"]}});
+    more["sharedContext"]["notes"] = json!(["n"]);
+    assert_eq!(one.send("", &some).await.json(), more);
+}
+
+// Fails under: additions that stay for ever; a removal that takes the wrong entry along.
+#[tokio::test]
+async fn m13_blockers_are_resolved_and_removed() {
+    let (served, mut writers) = begun(&["a", "b"]).await;
+    let hub = &served.hub;
+    let one = &mut writers[0];
+    let mut with = state(1, json!({"a": {"status": "idle"}}));
+    with["sharedContext"]["blockers"] =
+        json!([{"id": "b1", "what": "no key"}, "no data", {"id": "b2", "what": "no time"}]);
+    let tag = etag(&one.send("", &with).await);
+    let blocker = json!({"kind": "blocker", "body": "no sleep"});
+    hub.post(&writers[1].token, "/v1/sessions/work/add", &blocker).await.ok(201);
+    let one = &mut writers[0];
+    with["sharedContext"]["blockers"] =
+        json!([{"id": "b1", "what": "no key", "status": "resolved"}, "no tests"]);
+    let merged = json!([{"id": "b1", "what": "no key", "status": "resolved"}, "no tests", "no sleep"]);
+    let reply = one.put(&tag, &with).await;
+    let mut shown = reply.json()["sharedContext"]["blockers"].as_array().expect("a list").clone();
+    shown.sort_by_key(ToString::to_string);
+    let mut expected = merged.as_array().expect("a list").clone();
+    expected.sort_by_key(ToString::to_string);
+    assert_eq!(shown, expected, "{reply:?}");
+    with["sharedContext"]["blockers"] = json!([]);
+    let gone = one.put(&etag(&reply), &with).await;
+    assert_eq!(gone.json()["sharedContext"]["blockers"], json!([]));
+    // What was is still on record, and an old state can be read and named.
+    let lines = hub.get(&hub.admin, "/v1/sessions/work/timeline?kind=blocker").await.ok(200);
+    assert_eq!(lines["timeline"].as_array().map(Vec::len), Some(5), "{lines}");
+    let (_, seq) = tag.trim_matches('"').split_once('-').expect("generation and record");
+    let before = hub.get(&hub.admin, &format!("{PATH}?at={seq}")).await.ok(200);
+    assert_eq!(before["sharedContext"]["blockers"].as_array().map(Vec::len), Some(3));
+}
+
+// Fails under: rights of the first writer only; a PUT by anybody.
+#[tokio::test]
+async fn m2_s12_participants_and_coordinators_write_and_nobody_else() {
+    let (served, mut writers) = begun(&["a"]).await;
+    let hub = &served.hub;
+    let token = hub.register("stranger").await;
+    let mut stranger = Writer { wire: plain(served.address()).await, token };
+    let some = json!({"sharedContext": {}, "agentStates": {"a": {"status": "idle"}}});
+    assert_eq!(writers[0].send("", &some).await.status, 200);
+    let (current, tag) = stranger.get().await;
+    stranger.put(&tag, &current).await.refused(403, "FORBIDDEN");
+    stranger.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.refused(403, "FORBIDDEN");
+    hub.put(&hub.admin, "/v1/agents/stranger", &json!({"role": "coordinator"})).await.ok(200);
+    assert_eq!(stranger.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.status, 200);
+    hub.post(&hub.admin, "/v1/sessions/work/complete", &json!({})).await.ok(200);
+    writers[0].send("", &some).await.refused(409, "SESSION_CLOSED");
+}
+
+// Fails under: an ETag that any commit changes; one that names nothing; a weak one that passes.
+#[tokio::test]
+async fn m2_an_etag_names_a_state() {
+    let (served, mut writers) = begun(&["a", "b"]).await;
+    let hub = &served.hub;
+    let [one, two] = &mut writers[..] else { panic!("two") };
+    let first = state(1, json!({"a": {"status": "idle"}}));
+    let tag = etag(&one.send("", &first).await);
+    hub.post(&hub.admin, "/v1/sessions", &json!({"title": "another"})).await.ok(201);
+    assert_eq!(two.get().await, (first.clone(), tag.clone()));
+    let known = |tag: &str| format!("{}if-none-match: {tag}\r\n", bearer(&two.token));
+    let headers = [known(&tag), known(&format!("\"0-1\", W/{tag}")), known("\"0-1\"")];
+    for (headers, status) in headers.iter().zip([304, 304, 200]) {
+        let reply = call(&mut two.wire, &request("GET", PATH, headers, "")).await;
+        assert_eq!((reply.status, etag(&reply)), (status, tag.clone()), "{headers}");
+    }
+    let weak = format!("W/{tag}");
+    for unknown in ["\"0-999999\"", "\"7-3\"", "\"0-0\"", "\"0-1\"", "\"x\"", "0-3", weak.as_str(), ""] {
+        let refused = one.put(unknown, &first).await.refused(412, "VERSION_CONFLICT");
+        assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("GET")), "{refused}");
+    }
+    one.put(&format!("{tag}, \"0-1\""), &first).await.refused(400, "INVALID");
+    // `*` replaces whatever is there.
+    let other = state(9, json!({"b": {"status": "done"}}));
+    assert_eq!(two.put("*", &other).await.json(), other);
+    let none = request(
+        "PUT",
+        "/v1/sessions/none/state",
+        &format!("{}if-match: *\r\n", bearer(&one.token)),
+        "{\"sharedContext\":{}}",
+    );
+    call(&mut one.wire, &none).await.refused(412, "VERSION_CONFLICT");
+    // Under a key the same request has the same answer, whatever happened since.
+    let more = json!({"sharedContext": {"notes": ["once"]}});
+    let keyed = one.send("idempotency-key: k1\r\n", &more).await;
+    two.put("*", &first).await;
+    let again = one.send("idempotency-key: k1\r\n", &more).await;
+    assert_eq!((again.status, again.body, again.head.contains(&etag(&keyed))), (200, keyed.body, true));
+}
+
+// Fails under: a write that is not bound to what was read; a retry that is not merged anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn m2_concurrent_writers_lose_nothing() {
+    const WRITERS: usize = 8;
+    const TIMES: u64 = 20;
+    let names: Vec<_> = (0..WRITERS).map(|n| format!("w{n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let (_served, writers) = begun(&names).await;
+    let tasks = writers.into_iter().enumerate().map(|(number, mut writer)| {
+        tokio::spawn(async move {
+            let name = format!("w{number}");
+            for time in 1..=TIMES {
+                let (mut state, tag) = writer.get().await;
+                let count = state["agentStates"][&name]["count"].as_u64().unwrap_or(0);
+                assert_eq!(count, time - 1, "{name} finds what it wrote");
+                state["agentStates"][&name] = json!({"status": "working", "count": count + 1});
+                let lists = &mut state["sharedContext"];
+                lists["notes"].as_array_mut().expect("a list").push(json!(format!("{name} {time}")));
+                let entry = json!({"id": format!("{name}-{time}"), "by": name});
+                lists["blockers"].as_array_mut().expect("a list").push(entry);
+                // The blocker before is resolved.
+                lists["blockers"]
+                    .as_array_mut()
+                    .expect("a list")
+                    .retain(|one| one["by"] != name.as_str() || one["id"] == format!("{name}-{time}"));
+                let reply = writer.put(&tag, &state).await;
+                assert_eq!(reply.status, 200, "{reply:?}");
+            }
+            writer
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut last = None;
+    for task in tasks {
+        last = Some(task.await.expect("a writer"));
+    }
+    let (state, _) = last.expect("a writer").get().await;
+    let notes = state["sharedContext"]["notes"].as_array().expect("a list");
+    assert_eq!(notes.len(), WRITERS * TIMES as usize);
+    assert_eq!(state["sharedContext"]["blockers"].as_array().map(Vec::len), Some(WRITERS));
+    for name in &names {
+        assert_eq!(state["agentStates"][name]["count"], TIMES, "{name}");
+        for time in 1..=TIMES {
+            assert!(notes.contains(&json!(format!("{name} {time}"))), "{name} {time}");
+        }
+        assert_eq!(
+            state["sharedContext"]["blockers"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .filter(|one| one["by"] == *name)
+                .count(),
+            1
+        );
+    }
+}

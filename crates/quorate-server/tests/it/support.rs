@@ -1,0 +1,203 @@
+//! A hub on a new data directory, and people who talk to it.
+
+pub(crate) mod described;
+pub(crate) mod raw;
+pub(crate) mod socket;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt as _;
+use quorate::Hub as Library;
+use quorate_core::{Bearer, Commit, Op, Policy, Principal, TokenName, TokenRole};
+use quorate_engine::Space;
+use quorate_server::{App, Settings};
+use quorate_store::{Chance, Clock, SystemClock};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) struct Hub {
+    pub(crate) app: App,
+    pub(crate) admin: String,
+    space: Space,
+    _directory: TempDir,
+}
+
+/// An answer, as it came.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    /// The answer, if all is well.
+    #[track_caller]
+    pub(crate) fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        serde_json::from_str(&self.text).expect("JSON")
+    }
+
+    /// The problem, if it was refused like this.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
+        let told: Value = serde_json::from_str(&self.text).expect("a problem in JSON");
+        assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert!(told["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", self.text);
+        told
+    }
+}
+
+async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Library {
+    let opening = quorate::Settings { clock, chance, ..quorate::Settings::default() };
+    Library::open_with(directory, opening).await.expect("a hub")
+}
+
+impl Hub {
+    pub(crate) async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    pub(crate) async fn with(settings: Settings) -> Self {
+        Self::at(SystemClock::new(), settings).await
+    }
+
+    /// A hub whose time is told by a clock.
+    pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self::opened([Chance::system(), Chance::system()], clock, settings).await
+    }
+
+    /// A hub that does the same each time, if the same is asked of it.
+    pub(crate) async fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self::opened([Chance::seeded(seed), Chance::system()], clock, Settings::default()).await
+    }
+
+    /// A hub with its own sources of chance: of the public store, and of the private one.
+    pub(crate) async fn made(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self::opened(chances, clock, settings).await
+    }
+
+    async fn opened(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [chance, private] = chances;
+        let library = opened(&directory.path().join("data"), Arc::clone(&clock), chance).await;
+        let private = opened(&directory.path().join("private"), clock, private).await;
+        let space = library.space().expect("a hub in this process");
+        let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
+        let made = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = made.expect("a token");
+        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let app = App::new(Arc::clone(space.engine()), private, settings).await.expect("an app");
+        Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
+    }
+
+    pub(crate) async fn register(&self, id: &str) -> String {
+        self.register_able(id, &[]).await
+    }
+
+    pub(crate) async fn register_able(&self, id: &str, capabilities: &[&str]) -> String {
+        let body = json!({"capabilities": capabilities});
+        let made = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    pub(crate) async fn register_in(&self, space: &str, id: &str) -> String {
+        let request = self.request(&self.admin, "PUT", &format!("/v1/agents/{id}"));
+        let made = self.send(request.header("quorate-space", space), "{}").await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    pub(crate) async fn in_space(&self, token: &str, space: &str, path: &str) -> Answer {
+        self.send(self.request(token, "GET", path).header("quorate-space", space), "").await
+    }
+
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+        self.send_text(token, "GET", path, "").await
+    }
+
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.send_text(token, "DELETE", path, "").await
+    }
+
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send_text(token, "POST", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
+        self.send_text(token, "PUT", path, &body.to_string()).await
+    }
+
+    /// Makes a token.
+    pub(crate) async fn token(&self, role: &str, name: &str) -> String {
+        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// The id of the first token that is like this.
+    pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
+        let tokens = self.get(&self.admin, "/v1/tokens").await.ok(200);
+        let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
+        found.expect("such a token")["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Revokes the first token that is like this.
+    pub(crate) async fn revoke(&self, field: &str, value: &str) {
+        let id = self.token_id(field, value).await;
+        self.delete(&self.admin, &format!("/v1/tokens/{id}")).await.ok(200);
+    }
+
+    pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(token, "POST", path).header("idempotency-key", key);
+        self.send(request, &body.to_string()).await
+    }
+
+    pub(crate) async fn keyed_put(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(token, "PUT", path).header("idempotency-key", key);
+        self.send(request, &body.to_string()).await
+    }
+
+    pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
+        self.send(self.request(token, method, path), body).await
+    }
+
+    /// A call with headers of its own.
+    pub(crate) async fn with_headers(
+        &self,
+        token: &str,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let request = self.request(token, method, path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        self.send(request, body).await
+    }
+
+    /// Lays down rules for everybody.
+    pub(crate) async fn lay_down(&self, policy: Policy) {
+        let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
+        self.space.commit(commit).await.expect("a policy");
+    }
+
+    pub(crate) fn request(&self, token: &str, method: &str, path: &str) -> axum::http::request::Builder {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        if token.is_empty() { request } else { request.header("authorization", format!("Bearer {token}")) }
+    }
+
+    pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
+        let request = request.body(Body::from(body.to_owned())).expect("a request");
+        let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
+        let response = self.app.answer(request).await;
+        let status = response.status().as_u16();
+        let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
+        if kind.as_deref() == Some("text/event-stream") {
+            // It has no end.
+            return Answer { status, text: String::new() };
+        }
+        let bytes = response.into_body().collect().await.expect("a body").to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        described::check(&method, &path, status, kind.as_deref(), &text);
+        Answer { status, text }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a client reads of a hub's answers: something else may stand at that address, so an answer is taken or is an error
+//! with words, and never more.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quorate::{Error, Hub as Library};
+use quorate_client::{Settings, connect_with};
+use quorate_core::AgentFilter;
+use quorate_sim::data_directory;
+use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+
+use super::hub::Hub;
+
+/// What is asked for; the last one is answered with a problem.
+const PATHS: &[&str] = &[
+    "/v1/agents/bob",
+    "/v1/agents",
+    "/v1/agents/bob/inbox",
+    "/v1/messages/MESSAGE",
+    "/v1/context/k",
+    "/v1/sessions",
+    "/v1/policy",
+    "/v1/messages/MESSAGE/why",
+    "/v1/messages/msg_0-999-0",
+];
+
+type Told = Arc<Mutex<(u16, Vec<u8>)>>;
+
+/// Answers every request on a connection with what is told now.
+fn answer(mut stream: TcpStream, told: &Told) -> std::io::Result<()> {
+    loop {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let (status, body) = match head.starts_with(b"GET /v1/info") {
+            true => (200, br#"{"you":{"role":"admin","name":"test"}}"#.to_vec()),
+            false => told.lock().unwrap().clone(),
+        };
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), &body].concat())?;
+    }
+}
+
+async fn ask(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
+    match which {
+        0 => drop(hub.agent_state("bob").await?),
+        1 => drop(hub.agents(AgentFilter::default()).await?),
+        2 => drop(hub.inbox("bob", 10).await?),
+        4 => drop(hub.memory().get("k").await?),
+        5 => drop(hub.sessions(None, 10).await?),
+        6 => hub.policy().await.map(|_| ())?,
+        7 => drop(hub.why(message).await?),
+        _ => drop(hub.message(message).await?),
+    }
+    Ok(())
+}
+
+// Fails under: a reader of answers that panics, or an error without a word.
+#[test]
+fn i21_answers_of_whatever_stands_at_the_address() {
+    let seed = seed_of_run();
+    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::answers::i21_answers");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hub = Hub::new(data_directory()).await;
+        hub.prepare().await;
+        let (_, sent) = hub
+            .ask(&hub.admin, b"POST /v1/messages {\"from\":\"alice\",\"to\":\"bob\",\"payload\":1}")
+            .await
+            .unwrap();
+        let sent: serde_json::Value = serde_json::from_str(&sent).unwrap();
+        let message = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
+        hub.ask(&hub.admin, b"PUT /v1/context/k {\"content\":{\"a\":1}}").await.unwrap();
+        hub.ask(&hub.admin, b"POST /v1/sessions {\"id\":\"s1\",\"title\":\"S\"}").await.unwrap();
+        let mut corpus = Vec::new();
+        for path in PATHS {
+            let line = format!("GET {}", path.replace("MESSAGE", &message));
+            corpus.push(hub.ask(&hub.admin, line.as_bytes()).await.unwrap());
+        }
+        let told: Told = Arc::new(Mutex::new((200, Vec::new())));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let shown = Arc::clone(&told);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let shown = Arc::clone(&shown);
+                // Whoever hangs up is done.
+                std::thread::spawn(move || drop(answer(stream, &shown)));
+            }
+        });
+        let settings = Settings { keep_trying: Duration::ZERO, ..Settings::default() };
+        let client = connect_with(&url, &hub.admin, settings).await.unwrap();
+        // As they are, they are understood: what is broken below is close to what is read.
+        for (which, (status, text)) in corpus.iter().enumerate() {
+            *told.lock().unwrap() = (*status, text.as_bytes().to_vec());
+            assert_eq!(ask(&client, which, &message).await.is_ok(), *status == 200, "{text}");
+        }
+        let bodies = corpus.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
+        let mut cases = Mutator::new("answers", seed, Extent::of_run(2_000), bodies);
+        while let Some((which, case)) = cases.next_case() {
+            *told.lock().unwrap() = (corpus[which].0, case.clone());
+            if let Err(error) = ask(&client, which, &message).await {
+                assert!(!error.to_string().is_empty(), "{}", String::from_utf8_lossy(&case));
+            }
+        }
+    });
+}

@@ -1,0 +1,85 @@
+//! Messages in the shapes of the dialects, as JSON and as YAML: they are sent, or refused with a reason, and whatever was
+//! sent can be told in every dialect.
+
+use quorate_sim::data_directory;
+use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use serde_json::Value;
+
+use super::hub::{Hub, check};
+
+macro_rules! seed {
+    ($dialect:literal, $kind:literal, $name:literal) => {
+        ($dialect, $kind, include_str!(concat!("../../../../quorate-server/tests/seeds/", $name)))
+    };
+}
+
+/// The dialect, what the body is said to be, and the body.
+const MESSAGES: &[(&str, &str, &str)] = &[
+    seed!("deliberation", "application/json", "a2-finding.json"),
+    seed!("deliberation", "application/json", "a2-discussion.json"),
+    seed!("orchestrator", "application/yaml", "b1-handoff.yaml"),
+    seed!("orchestrator", "application/yaml", "b2-broadcast.yaml"),
+    seed!("orchestrator", "application/yaml", "b3-query.yaml"),
+    seed!("coscientist", "application/json", "c7-message.json"),
+    seed!("coscientist", "application/json", "c7-broadcast.json"),
+    seed!("native", "application/json", "d3-message.json"),
+    seed!("native", "application/json", "d3-command.json"),
+    seed!("native", "application/json", "d3-event.json"),
+    seed!("native", "application/json", "d3-query.json"),
+];
+/// Who is named in them.
+const AGENTS: &[&str] = &[
+    "agent-coordinator",
+    "backend-expert",
+    "clause_extractor",
+    "coordinator",
+    "frontend-expert",
+    "generation",
+    "orchestrator",
+    "risk_assessor",
+    "supervisor",
+    "task-decomposer",
+    "task-lister",
+    "worker",
+];
+const DIALECTS: [&str; 4] = ["deliberation", "orchestrator", "coscientist", "native"];
+
+// Fails under: a reader of JSON or YAML that panics, or answers with a failure of the hub's own.
+#[test]
+fn i21_dialects_from_outside() {
+    let seed = seed_of_run();
+    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::dialects::i21_dialects");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let hub = Hub::new(data_directory()).await;
+        hub.prepare().await;
+        let mut tokens = Vec::new();
+        for agent in AGENTS {
+            let (_, made) =
+                hub.ask(&hub.admin, format!("PUT /v1/agents/{agent} {{}}").as_bytes()).await.unwrap();
+            let made: Value = serde_json::from_str(&made).unwrap();
+            tokens.push(made["token"].as_str().unwrap().to_owned());
+        }
+        let corpus = MESSAGES.iter().map(|(_, _, body)| body.as_bytes().to_vec()).collect();
+        let mut cases = Mutator::new("dialects", seed, Extent::of_run(1_000), corpus);
+        let (mut sent, mut told) = (0_u64, 0_u64);
+        while let Some((from, case)) = cases.next_case() {
+            let (dialect, kind, _) = MESSAGES[from];
+            let line = [format!("POST /v1/dialects/{dialect}/messages ").as_bytes(), &case].concat();
+            let (status, text) = hub.ask_as(&hub.admin, kind, &line).await.unwrap();
+            check(&case, status, &text);
+            sent += u64::from(status < 300);
+            let spoken = DIALECTS[(cases.done() % 4) as usize];
+            let token = &tokens[cases.done() as usize / 4 % tokens.len()];
+            let line = format!("GET /v1/dialects/{spoken}/inbox?max=4&leaseMs=60000");
+            let (status, text) = hub.ask(token, line.as_bytes()).await.unwrap();
+            check(&case, status, &text);
+            told += text.matches("\"deliveryId\"").count() as u64;
+        }
+        println!("{} messages, {sent} of them sent, {told} told", cases.done());
+        // What is refused at the first byte shows little.
+        assert!(sent >= 10 && told >= 10, "{sent} sent, {told} told");
+        let (status, text) = hub.ask(&hub.admin, b"GET /v1/agents/bob").await.unwrap();
+        assert_eq!(status, 200, "{text}");
+    });
+}

@@ -1,0 +1,17 @@
+//! The integration tests of quorate-sim as one target: every further target would link the whole workspace again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may panic, and prints how to reproduce a run"
+)]
+
+mod crash;
+mod damaged;
+mod deliberation;
+mod disk;
+mod fuzz;
+mod gone;
+mod model;
+mod power;
+mod sabotage;
+mod scripts;

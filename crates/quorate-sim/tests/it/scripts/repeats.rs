@@ -1,0 +1,128 @@
+//! The same again has one effect and one answer.
+
+use expect_test::expect;
+
+use super::check;
+
+// Fails under: `answered` not looked up, or the key not stored.
+#[test]
+fn a_key_makes_one_effect() {
+    check(
+        "alice sends m1 to bob with key k1; +5s; alice sends m1 to bob with key k1; bob claims 9",
+        expect![[r#"
+            #3 m1 goes to bob
+            the same answer as #3
+            bob takes m1 (try 1, token 1)"#]],
+    );
+}
+
+// Fails under: the fingerprint of a key not compared.
+#[test]
+fn a_key_is_for_one_content() {
+    check(
+        "alice puts plan=1 with key k1; alice puts plan=2 with key k1; read plan",
+        expect![[r#"
+        #3 plan is at v1
+        refused DUPLICATE
+        plan v1 = 1, by agent:alice at 0s"#]],
+    );
+}
+
+// Fails under: keys looked up without the principal.
+#[test]
+fn a_key_is_of_one_principal() {
+    check(
+        "alice puts plan=1 with key k1; bob puts plan=2 with key k1; read plan",
+        expect![[r#"
+        #3 plan is at v1
+        #4 plan is at v2
+        plan v2 = 2, by agent:bob at 0s"#]],
+    );
+}
+
+// Fails under: a key stored for a refusal.
+#[test]
+fn a_refusal_keeps_no_key() {
+    check(
+        "alice puts plan=1 expecting 1 with key k1; bob puts plan=0; \
+         alice puts plan=1 expecting 1 with key k1; read plan",
+        expect![[r#"
+            refused VERSION_CONFLICT, now at v0
+            #3 plan is at v1
+            #4 plan is at v2
+            plan v2 = 1, by agent:alice at 0s"#]],
+    );
+}
+
+// Fails under: a key stored for a commit without effect.
+#[test]
+fn an_empty_claim_keeps_no_key() {
+    check(
+        "bob claims with key k1; alice sends m1 to bob; bob claims with key k1; \
+         bob claims with key k1; counts",
+        expect![[r#"
+            bob: nothing to claim
+            #3 m1 goes to bob
+            bob takes m1 (try 1, token 1)
+            the same answer as #4
+            bob takes m1 (try 1, token 1)
+            1 leased"#]],
+    );
+}
+
+// Fails under: `sent_before` not looked up, or answered with a new message.
+#[test]
+fn a_client_id_is_one_message() {
+    check(
+        "alice sends m1 to bob id x saying hi; alice sends again to bob id x saying hi; \
+         bob claims 9",
+        expect![[r#"
+            #3 m1 goes to bob
+            sent already by #3
+            bob takes m1 (try 1, token 1)"#]],
+    );
+}
+
+// Fails under: the fingerprint of a client id not compared.
+#[test]
+fn a_client_id_is_for_one_content() {
+    check(
+        "alice sends m1 to bob id x saying hi; alice sends m2 to bob id x saying ho; \
+         alice sends m3 to carol id x saying hi; bob sends m4 to bob id x saying hi; counts",
+        expect![[r#"
+            #3 m1 goes to bob
+            refused DUPLICATE
+            refused DUPLICATE
+            refused DUPLICATE
+            1 ready"#]],
+    );
+}
+
+// Fails under: `sent_here` not looked up.
+#[test]
+fn a_client_id_twice_in_a_commit() {
+    check(
+        "alice sends m1 to bob id x & sends m2 to bob id x; bob claims 9; \
+         alice sends m3 to bob id y saying 1 & sends m4 to bob id y saying 2",
+        expect![[r#"
+            #3 m1 goes to bob
+            bob takes m1 (try 1, token 1)
+            refused DUPLICATE"#]],
+    );
+}
+
+// Fails under: the epoch checked before the key: a retry over a restart of the agent would be refused though
+// it happened.
+#[test]
+fn a_repeat_is_answered_to_a_zombie_too() {
+    check(
+        "alice puts plan=1 with key k1; alice starts; old alice puts plan=1 with key k1; \
+         old alice puts plan=2; read plan",
+        expect![[r#"
+            #3 plan is at v1
+            #4 alice starts epoch 5
+            the same answer as #3
+            refused STALE_EPOCH
+            plan v1 = 1, by agent:alice at 0s"#]],
+    );
+}

@@ -1,0 +1,258 @@
+//! What failures of tasks lead to: another try, another agent, a message, or the end.
+
+use expect_test::expect;
+
+use super::check;
+
+// Fails under: no backoff, or the same one each time.
+#[test]
+fn c9_a_failed_try_is_repeated_after_1_2_and_4_seconds() {
+    check(
+        "bob can x; alice makes a of x; bob takes; bob flunks a because busy; +999ms; bob takes; +1ms; bob takes; bob flunks a; task a; +2s; bob takes; \
+         bob flunks a; task a; +4s; bob takes; bob flunks a because still_busy; task a; tasks",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a failed (busy): due at 1s
+            bob: no task to take
+            #7 a ready
+            bob takes a (try 2, token 2)
+            #9 a failed: due at 3s
+            a due at 3s, tried 2, last failed by bob
+            #10 a ready
+            bob takes a (try 3, token 3)
+            #12 a failed: due at 7s
+            a due at 7s, tried 3, last failed by bob
+            #13 a ready
+            bob takes a (try 4, token 4)
+            #15 a failed, tried 4, last failed by bob
+            a failed, tried 4, last failed by bob
+            1 failed"#]],
+    );
+}
+
+// Fails under: the wait growing for ever, or not after the fifth.
+#[test]
+fn c9_the_wait_doubles_up_to_16_times() {
+    check(
+        "bob can x; alice makes a of x tries 7 backoff 10s; bob takes; bob flunks a; +10s; bob takes; bob flunks a; +20s; bob takes; bob flunks a; \
+         +40s; bob takes; bob flunks a; +80s; bob takes; bob flunks a; task a; +160s; bob takes; bob flunks a; task a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a failed: due at 10s
+            #7 a ready
+            bob takes a (try 2, token 2)
+            #9 a failed: due at 30s
+            #10 a ready
+            bob takes a (try 3, token 3)
+            #12 a failed: due at 70s
+            #13 a ready
+            bob takes a (try 4, token 4)
+            #15 a failed: due at 150s
+            #16 a ready
+            bob takes a (try 5, token 5)
+            #18 a failed: due at 310s
+            a due at 310s, tried 5, last failed by bob
+            #19 a ready
+            bob takes a (try 6, token 6)
+            #21 a failed: due at 470s
+            a due at 470s, tried 6, last failed by bob"#]],
+    );
+}
+
+// Fails under: a hopeless failure tried again.
+#[test]
+fn c9_what_is_not_recoverable_is_not_tried_again() {
+    check(
+        "bob can x; alice makes a of x; bob takes; bob flunks a hopelessly leaving 7 because no_such_file; task a; +1h; bob takes",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a failed, tried 1, last hopeless by bob
+            a failed, tried 1, last hopeless by bob
+            bob: no task to take"#]],
+    );
+}
+
+// Fails under: the next try going to the one who failed while another waits.
+#[test]
+fn c9_another_agent_has_the_next_try() {
+    check(
+        "bob can x; carol can x; alice makes a of x backoff 0s; bob takes; bob serves 1 as b1; carol serves 1 as c1; bob flunks a; carol flunks a; bob flunks a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 carol starts epoch 4
+            #5 a made: ready
+            bob takes a (try 1, token 1)
+            bob: no task to take
+            carol: no task to take
+            #7 a failed: ready
+            c1 gets a (try 2, token 2)
+            #8 a failed: ready
+            b1 gets a (try 3, token 3)
+            #9 a failed: ready"#]],
+    );
+}
+
+// Fails under: nobody else: the task never tried again.
+#[test]
+fn c9_the_same_agent_tries_again_if_there_is_nobody_else() {
+    check(
+        "bob can x; alice makes a of x; bob serves 1 as b1; bob flunks a; bob grants 1 to b1; +1s",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a failed: due at 1s
+            bob: nothing to write
+            #7 a ready
+            b1 gets a (try 2, token 2)"#]],
+    );
+}
+
+// Fails under: a given-up task that nobody hears of.
+#[test]
+fn c9_a_task_that_is_given_up_is_escalated_to_the_coordinators() {
+    check(
+        "bob can x; alice leads; carol leads; alice makes a of x tries 1; bob takes; bob flunks a because out_of_paper; task a; where !a; text !a; \
+         alice claims; tasks; counts",
+        expect![[r##"
+            #3 bob starts epoch 3
+            #4 alice starts epoch 2
+            #5 carol starts epoch 4
+            #6 a made: ready
+            bob takes a (try 1, token 1)
+            #8 !a goes to alice carol
+            #8 a failed (out of paper): escalated
+            a escalated by msg_0-8-0, tried 1, last failed by bob
+            !a of alice: ready since 0s, tried 0
+            !a of carol: ready since 0s, tried 0
+            !a from the hub: {"task":"a","type":"x","attempts":1,"cause":"failed","reason":"out of paper"}
+            alice takes !a (try 1, token 2)
+            1 escalated
+            1 ready, 1 leased"##]],
+    );
+}
+
+// Fails under: an escalation that ignores who was named.
+#[test]
+fn c9_a_task_is_escalated_to_whom_it_names() {
+    check(
+        "bob can x; alice leads; alice makes a of x tries 1 tells carol; bob takes; bob flunks a; where !a; carol claims",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 alice starts epoch 2
+            #5 a made: ready
+            bob takes a (try 1, token 1)
+            #7 !a goes to carol
+            #7 a failed: escalated
+            !a of carol: ready since 0s, tried 0
+            carol takes !a (try 1, token 2)"#]],
+    );
+}
+
+// Fails under: a task that says nobody escalated anyway.
+#[test]
+fn c9_a_task_may_name_nobody() {
+    check(
+        "bob can x; alice leads; alice makes a of x tries 1 tells nobody; bob takes; bob flunks a; task a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 alice starts epoch 2
+            #5 a made: ready
+            bob takes a (try 1, token 1)
+            #7 a failed, tried 1, last failed by bob
+            a failed, tried 1, last failed by bob"#]],
+    );
+}
+
+// Fails under: a task that cannot be escalated staying open.
+#[test]
+fn c9_without_a_coordinator_it_just_fails() {
+    check(
+        "bob can x; alice makes a of x tries 1; alice makes b of x tries 1 tells carol; bob takes 2; carol leaves; bob flunks a; bob flunks b; task a; task b",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            #5 b made: ready
+            bob takes a (try 1, token 1), b (try 1, token 2)
+            #7 agent 3 leaves
+            #8 a failed, tried 1, last failed by bob
+            #9 b failed, tried 1, last failed by bob
+            a failed, tried 1, last failed by bob
+            b failed, tried 1, last failed by bob"#]],
+    );
+}
+
+// Fails under: an escalation outside the commit of the failure.
+#[test]
+fn c9_an_escalation_is_handed_over_at_once() {
+    check(
+        "bob can x; carol leads; carol stands 1 as c1; alice makes a of x tries 1 + b of x needs a; bob takes; bob flunks a; task b",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 carol starts epoch 4
+            carol: nothing to claim
+            #5 a made: ready
+            #5 b made: blocked
+            bob takes a (try 1, token 1)
+            #7 !a goes to carol (leased at once)
+            #7 a failed: escalated
+            #7 b failed because of a
+            c1 gets !a (try 1, token 2)
+            b failed because of a"#]],
+    );
+}
+
+// Fails under: a repeated failure counted twice, or answered alike once the task was given out again.
+#[test]
+fn i3_a_repeated_failure_has_the_same_answer() {
+    check(
+        "bob can x; alice makes a of x; bob takes; bob flunks a; bob flunks a; task a; +1s; bob takes; bob flunks a#1; task a; bob flunks a twice; task a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a failed: due at 1s
+            accepted already by #6
+            a due at 1s, tried 1, last failed by bob
+            #7 a ready
+            bob takes a (try 2, token 2)
+            refused STALE_LEASE
+            a leased by bob under token 2, tried 2, last failed by bob
+            #9 a failed: due at 3s
+            a due at 3s, tried 2, last failed by bob"#]],
+    );
+}
+
+// Fails under: a release that counts as a try, or that is delayed.
+#[test]
+fn c9_what_was_not_tried_does_not_count() {
+    check(
+        "bob can x; alice makes a of x tries 1; bob takes; bob returns a; task a; bob takes; bob flunks a; task a",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 a made: ready
+            bob takes a (try 1, token 1)
+            #6 a released: ready
+            a ready since 0s
+            bob takes a (try 1, token 2)
+            #8 a failed, tried 1, last failed by bob
+            a failed, tried 1, last failed by bob"#]],
+    );
+}
+
+// Fails under: an unknown agent to escalate to accepted.
+#[test]
+fn c9_whom_it_tells_must_be_known() {
+    check(
+        "alice makes a of x tells nobody_else; alice makes a for nobody_else",
+        expect![[r#"
+        refused NOT_FOUND
+        refused NOT_FOUND"#]],
+    );
+}

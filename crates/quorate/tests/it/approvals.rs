@@ -1,0 +1,44 @@
+//! Approvals as users of the library have them: a real data directory, a set clock.
+
+use std::time::Duration;
+
+use quorate::{ApprovalDraft, Code, Hub, SetClock, Settings};
+use serde_json::{Value, json};
+
+const NOON: u64 = 1_800_000_000_000;
+
+// Fails under: a decision whose delivery is lost with the process that asked; a patch that is not applied here.
+#[tokio::test]
+async fn e3_a_decision_reaches_whoever_asked_also_after_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = async || {
+        let settings = Settings { clock: SetClock::at(NOON), ..Settings::default() };
+        Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
+    };
+    let hub = open().await;
+    let alice = hub.agent("alice").join().await.expect("joins");
+    let draft = ApprovalDraft::new("letter.send", json!({"to": "b@x"})).because("it is due", 0.9);
+    let id = alice.request_approval(draft).await.expect("asks");
+    hub.close().await;
+
+    let hub = open().await;
+    let pending = hub.pending_approvals(None, 10).await.expect("reads").approvals;
+    assert_eq!((pending.len(), &pending[0].id), (1, &id));
+    let anna = hub.approver("anna").expect("a name");
+    let patch = json!([{"op": "replace", "path": "/to", "value": "legal@x"}]);
+    anna.modify(&id, pending[0].digest, &patch, "wrong address").await.expect("decides");
+    hub.close().await;
+
+    let hub = open().await;
+    let alice = hub.agent("alice").join().await.expect("joins");
+    let told = alice.receive(Duration::ZERO).await.expect("works").expect("it is there");
+    let said: Value = told.payload().expect("JSON");
+    assert_eq!(said["action"], json!({"action": "letter.send", "payload": {"to": "legal@x"}}));
+    let view = hub.approval(id.as_str()).await.expect("it is there");
+    let digest = view.approval().approved_digest.expect("it is approved");
+    assert_eq!(said["digest"], digest.to_string());
+    let anna = hub.approver("anna").expect("a name");
+    let again = anna.reject(&id, pending[0].digest, "no").await.expect_err("it is decided");
+    assert_eq!(again.code(), Code::Conflict);
+    hub.close().await;
+}

@@ -1,0 +1,123 @@
+//! Deliberations in a hub: the driver, agents with handlers, and what ends how.
+
+use std::time::Duration;
+
+use quorate::deliberation::{Member, Spec};
+use quorate::{Failure, Hub, ProcedureDraft, ProcedureInfo, Running, Work};
+use serde_json::{Value, json};
+
+/// Nothing here takes that long.
+const SOON: Duration = Duration::from_secs(30);
+
+fn spec(agents: &[&str]) -> Spec {
+    let members = agents.iter().map(|id| Member { id: (*id).to_owned(), provider: None }).collect();
+    Spec::new("Shall we?", json!({"text": "what to look at"}), members)
+}
+
+/// Recommends this, and keeps to it.
+async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> Running {
+    let analyse = move |_: Work<Value>| async move {
+        let summary = format!("{name} looked.");
+        Ok::<_, Failure>(json!({"summary": summary, "confidence": 0.7, "recommendation": recommendation}))
+    };
+    let discuss = move |work: Work<Value>| async move {
+        let position = &work.payload["your_position"]["position"];
+        Ok::<_, Failure>(
+            json!({"revised_position": position, "agrees_with_peer": false, "reasoning": "I am sure."}),
+        )
+    };
+    hub.agent(name).on("analyse", analyse).on("discuss", discuss).at_once(8).run().await.expect("it runs")
+}
+
+async fn over(hub: &Hub, id: &str) -> ProcedureInfo {
+    let waiting = async {
+        loop {
+            let procedure = hub.procedure(id).await.expect("it is there");
+            if procedure.procedure().status.is_over() {
+                return procedure;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, waiting).await.expect("in time")
+}
+
+async fn open() -> (tempfile::TempDir, Hub) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = Hub::open(directory.path().join("hub")).await.expect("it opens");
+    (directory, hub)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a1_findings_and_the_discussion_are_messages_that_others_can_follow() {
+    let (_directory, hub) = open().await;
+    let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await);
+    let watcher = hub.agent("watcher").join().await.expect("it joins");
+    watcher.subscribe("deliberation.>").await.expect("it subscribes");
+    let driver = hub.drive_deliberations().await.expect("it drives");
+    let id =
+        hub.start_procedure(ProcedureDraft::deliberation(&spec(&["ada", "ben"]))).await.expect("started");
+    let done = over(&hub, id.as_str()).await;
+    let outcome: Value = done.result().expect("JSON").expect("a result");
+    assert_eq!(outcome["decisions"][0]["how"], "tied");
+    let mut heard = Vec::new();
+    while let Some(received) = watcher.receive(Duration::ZERO).await.expect("it receives") {
+        assert_eq!(received.message().correlation_id.as_deref(), Some(id.as_str()));
+        let message: Value = received.payload().expect("JSON");
+        heard.push(message["messageType"].as_str().expect("a word").to_owned());
+        watcher.step(&received).commit().await.expect("acked");
+    }
+    assert_eq!(&heard[..2], ["finding", "finding"]);
+    assert_eq!(heard.len(), outcome["messages"].as_array().expect("a list").len());
+    driver.stop().await;
+    hub.close().await;
+}
+
+// Fails under: a question to nobody that is waited for; a refusal of one question that ends all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a8_whoever_is_not_there_is_missing_at_once() {
+    let (_directory, hub) = open().await;
+    let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "yes").await);
+    let _driver = hub.drive_deliberations().await.expect("it drives");
+    let asked = spec(&["ada", "ben", "nobody"]);
+    let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
+    let outcome: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+    assert_eq!(outcome["missing"][0]["agent"], "nobody");
+    assert_eq!(outcome["synthesis"]["recommendation"], "yes");
+}
+
+// Fails under: a deliberation whose step is refused and that runs for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_is_refused_ends_it_with_the_reason() {
+    let (_directory, hub) = open().await;
+    let _ada = sure(&hub, "ada", "yes").await;
+    let _driver = hub.drive_deliberations().await.expect("it drives");
+    // As large as a payload may be, and no room for what else a question holds.
+    let asked = Spec { input: json!({"text": "a".repeat(523_500)}), ..spec(&["ada"]) };
+    let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
+    let ended = over(&hub, id.as_str()).await;
+    let result: Value = ended.result().expect("JSON").expect("a result");
+    assert_eq!(ended.procedure().status, quorate::ProcedureStatus::Failed);
+    assert!(result["reason"].as_str().is_some_and(|reason| reason.contains("TOO_LARGE")), "{result}");
+    let wrong = ProcedureDraft::new("deliberation", json!({"subject": 1})).driver("deliberations");
+    let id = hub.start_procedure(wrong).await.expect("started");
+    let result: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+    assert!(result["reason"].as_str().is_some_and(|reason| reason.starts_with("spec: ")), "{result}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_deliberations_at_once_all_come_to_an_end() {
+    let (_directory, hub) = open().await;
+    let _agents =
+        (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await, sure(&hub, "cleo", "yes").await);
+    let _driver = hub.drive_deliberations().await.expect("it drives");
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        let draft = ProcedureDraft::deliberation(&spec(&["ada", "ben", "cleo"]));
+        ids.push(hub.start_procedure(draft).await.expect("started"));
+    }
+    for id in ids {
+        let outcome: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+        assert_eq!(outcome["synthesis"]["recommendation"], "yes");
+    }
+}

@@ -1,0 +1,135 @@
+//! C8, I12: locks through the library.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate::{Agent, Code, Hub, SetClock, Settings};
+use quorate_core::{Commit, Op, Principal};
+use tempfile::TempDir;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = SetClock::at(1_800_000_000_000);
+    let settings = Settings { clock: clock.clone(), ..Settings::default() };
+    let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
+    (directory, hub, clock)
+}
+
+async fn join(hub: &Hub, id: &str) -> Agent {
+    hub.agent(id).join().await.unwrap()
+}
+
+/// Waits until so many records are there: what happens by itself is seen there.
+async fn until_record(hub: &Hub, seq: u64) {
+    let mut follow = hub.space().expect("a hub in this process").follow();
+    let reached = follow.wait_for(|published| published.head.seq.0 >= seq);
+    tokio::time::timeout(Duration::from_secs(20), reached).await.expect("in time").unwrap();
+}
+
+/// Lets those who were just spawned get as far as they can.
+async fn settle(hub: &Hub) {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+        // It comes back after what was asked for before, and writes nothing.
+        hub.space()
+            .expect("a hub in this process")
+            .commit(Commit::new(Principal::System, vec![Op::Sweep]))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c8_a_waiting_agent_gets_the_lock_when_it_is_released() {
+    let (_directory, hub, _clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let held = alice.lock(["plan", "budget"]).await.unwrap();
+    assert_eq!(held.fences().len(), 2);
+    let waiting = tokio::spawn(async move { bob.lock(["plan"]).await });
+    settle(&hub).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    let got = waiting.await.unwrap().unwrap();
+    assert_eq!(got.fence("plan").unwrap().fence.0, 2);
+    assert_eq!(got.fence("budget").unwrap_err().code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn c8_a_lock_not_granted_in_time_is_a_timeout() {
+    let (_directory, hub, clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let held = alice.lock(["plan"]).await.unwrap();
+    let refused = bob.lock(["plan"]).within(Duration::ZERO).await.map(drop).unwrap_err();
+    assert_eq!(refused.code(), Code::Timeout);
+    let waiting = tokio::spawn(async move { bob.lock(["plan"]).within(5 * SECOND).await.map(drop) });
+    settle(&hub).await;
+    clock.advance(5 * SECOND);
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Timeout);
+    held.release().await.unwrap();
+    let lock = hub.space().expect("a hub in this process").locks(None, 9).await.unwrap().remove(0);
+    assert!(lock.is_free(), "whoever gave up is not in line any more");
+}
+
+#[tokio::test]
+async fn c8_a_caller_that_goes_away_leaves_neither_place_nor_lock() {
+    let (_directory, hub, _clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let held = alice.lock(["plan"]).await.unwrap();
+    let waiting = tokio::spawn(async move { bob.lock(["plan"]).await.map(drop) });
+    settle(&hub).await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    settle(&hub).await;
+    held.release().await.unwrap();
+    settle(&hub).await;
+    let carol = join(&hub, "carol").await;
+    let got = carol.lock(["plan"]).within(Duration::ZERO).await.unwrap();
+    assert_eq!(got.fences()[0].1.0, 2, "nobody was given it in between");
+}
+
+#[tokio::test]
+async fn c8_a_dropped_guard_gives_its_locks_back() {
+    let (_directory, hub, _clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let held = alice.lock(["plan"]).await.unwrap();
+    let head = hub.space().expect("a hub in this process").published().head.seq.0;
+    drop(held);
+    until_record(&hub, head + 1).await;
+    assert!(bob.lock(["plan"]).within(Duration::ZERO).await.is_ok());
+}
+
+#[tokio::test]
+async fn i12_a_holder_that_slept_cannot_overwrite_the_next_one() {
+    let (_directory, hub, clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let late = alice.lock(["plan"]).ttl(10 * SECOND).await.unwrap();
+    clock.advance(9 * SECOND);
+    late.renew().await.unwrap();
+    let head = hub.space().expect("a hub in this process").published().head.seq.0;
+    clock.advance(10 * SECOND);
+    until_record(&hub, head + 1).await;
+    let next = bob.lock(["plan"]).within(Duration::ZERO).await.unwrap();
+    bob.memory().under(next.fence("plan").unwrap()).put("plan", "plan", 2).await.unwrap();
+    let fence = late.fence("plan").unwrap();
+    let written = alice.memory().under(fence.clone()).put("plan", "plan", 1).await;
+    assert_eq!(written.unwrap_err().code(), Code::StaleFence);
+    let deleted = alice.memory().under(fence.clone()).delete("plan", None).await;
+    assert_eq!(deleted.unwrap_err().code(), Code::StaleFence);
+    let step = alice.commit().under(fence).put("plan", "plan", 1).commit().await;
+    assert_eq!(step.unwrap_err().code(), Code::StaleFence);
+    assert_eq!(late.renew().await.unwrap_err().code(), Code::StaleFence);
+    assert_eq!(hub.memory().get("plan").await.unwrap().unwrap().content::<u32>().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn c8_an_agent_that_is_started_again_waits_no_longer() {
+    let (_directory, hub, _clock) = hub().await;
+    let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
+    let _held = alice.lock(["plan"]).await.unwrap();
+    let waiting = tokio::spawn(async move { bob.lock(["plan"]).await.map(drop) });
+    settle(&hub).await;
+    join(&hub, "bob").await;
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::StaleEpoch);
+}

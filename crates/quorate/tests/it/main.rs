@@ -1,0 +1,21 @@
+//! The integration tests of quorate as one target: every further target would link the whole workspace again.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod anywhere;
+mod approvals;
+mod chains;
+mod deliberations;
+mod library;
+mod locks;
+mod policy;
+mod procedures;
+mod requests;
+mod rollback;
+mod scenarios;
+mod secrets;
+mod sessions;
+mod spaces;
+mod taking_up;
+mod tasks;
+mod tokens;
+mod topics;

@@ -1,0 +1,341 @@
+//! The rules of a space: the whole matrix of ways, senders and presets.
+
+use std::time::Duration;
+
+use quorate::{Agent, Code, Hub, IfUnavailable, Policy, Preset, Received, Role, Violation};
+use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal};
+use quorate_engine::{Error, MessageRef};
+use tempfile::TempDir;
+
+/// One of each, besides the sender.
+const OTHERS: [(&str, Role); 4] = [
+    ("worker", Role::Worker),
+    ("specialist", Role::Specialist),
+    ("observer", Role::Observer),
+    ("coordinator", Role::Coordinator),
+];
+
+/// Who got a message, or how it was refused.
+type Reached = Result<Vec<String>, Code>;
+
+struct Team {
+    _directory: TempDir,
+    hub: Hub,
+    sender: Agent,
+    others: Vec<Agent>,
+}
+
+impl Team {
+    async fn new(role: Role) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
+        let sender = hub.agent("sender").role(role).join().await.expect("it joins");
+        let mut others = Vec::new();
+        for (name, role) in OTHERS {
+            let agent = hub.agent(name).role(role).can(name).can("all").join().await.expect("it joins");
+            agent.subscribe("a.*").await.expect("subscribed");
+            others.push(agent);
+        }
+        Self { _directory: directory, hub, sender, others }
+    }
+
+    async fn set(&self, preset: Preset) {
+        self.hub.set_policy(Policy { preset, ..Policy::mesh() }).await.expect("set");
+    }
+
+    /// Who holds a message that was just sent: everybody looks into its inbox.
+    async fn reached(&self, sent: Result<(), Error>) -> Reached {
+        sent.map_err(|error| error.code())?;
+        let mut reached = Vec::new();
+        for agent in &self.others {
+            while let Some(received) = take(agent).await {
+                // An ephemeral one needs no ack.
+                if let MessageRef::Durable(_) = received.id() {
+                    agent.step(&received).commit().await.expect("acked");
+                }
+                reached.push(agent.id().to_owned());
+            }
+        }
+        Ok(reached)
+    }
+
+    async fn send(&self, to: &str) -> Reached {
+        let sent = self.sender.send(to, "work", 1).await.map(drop);
+        self.reached(sent).await
+    }
+
+    async fn send_ephemeral(&self, to: &str) -> Reached {
+        let sent = self.sender.send(to, "work", 1).ephemeral().await.map(drop);
+        self.reached(sent).await
+    }
+
+    /// Commits a message in the name of the sender, as a door might.
+    async fn commit(
+        &self,
+        principal: Principal,
+        change: impl FnOnce(&mut Message),
+    ) -> Result<DeliveryId, Error> {
+        let to = Destination::Agent(AgentId::new("coordinator").expect("an id"));
+        let mut message =
+            Message::new(to, "work", self.hub.space().expect("a hub in this process").seal("1"));
+        message.from = Some(AgentId::new("sender").expect("an id"));
+        change(&mut message);
+        let receipt = self
+            .hub
+            .space()
+            .expect("a hub in this process")
+            .commit(Commit::new(principal, vec![Op::send(message)]))
+            .await?;
+        match receipt.results.first() {
+            Some(OpResult::Sent { first, .. }) => {
+                Ok(self.hub.space().expect("a hub in this process").published().eras.delivery_id(*first))
+            }
+            other => panic!("not a send: {other:?}"),
+        }
+    }
+}
+
+async fn take(agent: &Agent) -> Option<Received> {
+    agent.receive(Duration::ZERO).await.expect("an answer")
+}
+
+fn agent(name: &str) -> Destination {
+    name.parse().expect("a destination")
+}
+
+fn names(wanted: impl Fn(Role) -> bool) -> Vec<String> {
+    OTHERS.iter().filter(|(_, role)| wanted(*role)).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// The rule, said once more: whoever leads reaches everybody, everybody reaches whoever leads.
+fn may(preset: Preset, from: Role, to: Role) -> bool {
+    preset == Preset::Mesh || from == Role::Coordinator || to == Role::Coordinator
+}
+
+fn only(name: &str, allowed: bool) -> Reached {
+    if allowed { Ok(vec![name.to_owned()]) } else { Err(Code::PolicyViolation) }
+}
+
+async fn cell(preset: Preset, from: Role) {
+    let what = format!("{} in {}", from.as_str(), preset.as_str());
+    let team = Team::new(from).await;
+    team.set(preset).await;
+    for (name, role) in OTHERS {
+        let allowed = may(preset, from, role);
+        assert_eq!(team.send(name).await, only(name, allowed), "{what}: to {name}");
+        let both = team.sender.send_all([name, "coordinator"], "work", 1).await.map(drop);
+        let expected = match (allowed, name) {
+            (true, "coordinator") => Ok(vec![name.to_owned()]),
+            (true, name) => Ok(vec![name.to_owned(), "coordinator".to_owned()]),
+            (false, _) => Err(Code::PolicyViolation),
+        };
+        assert_eq!(team.reached(both).await, expected, "{what}: a list with {name}");
+        let can = format!("can:{name}");
+        assert_eq!(team.send(&can).await, only(name, allowed), "{what}: {can}");
+        let to_role = format!("role:{}", role.as_str());
+        assert_eq!(team.send(&to_role).await, only(name, allowed), "{what}: {to_role}");
+        assert_eq!(team.send_ephemeral(name).await, only(name, allowed), "{what}: ephemeral to {name}");
+        assert_eq!(team.send_ephemeral(&to_role).await, only(name, allowed), "{what}: ephemeral {to_role}");
+        for principal in [Principal::System, Principal::Agent("sender".parse().expect("an id"))] {
+            let answer = team.commit(principal, |message| {
+                message.to = agent(name);
+                message.kind = MessageType::Response;
+                message.in_reply_to = Some("msg_0-1-0".into());
+            });
+            assert_eq!(
+                team.reached(answer.await.map(drop)).await,
+                only(name, allowed),
+                "{what}: answer {name}"
+            );
+        }
+    }
+    let all = names(|role| may(preset, from, role));
+    assert_eq!(team.send("topic:a.b").await, Ok(all.clone()), "{what}: topic");
+    assert_eq!(team.send_ephemeral("topic:a.b").await, Ok(all), "{what}: ephemeral topic");
+    let everybody = match may(preset, from, Role::Worker) {
+        true => Ok(names(|_| true)),
+        false => Err(Code::PolicyViolation),
+    };
+    assert_eq!(team.send("*").await, everybody, "{what}: everybody");
+    assert_eq!(team.send_ephemeral("*").await, everybody, "{what}: ephemeral everybody");
+    let shared = team.sender.send("can:all", "work", 1).await.map(drop);
+    assert_eq!(team.reached(shared).await.map(|names| names.len()), Ok(1), "{what}: can:all");
+    team.hub.close().await;
+}
+
+// Fails under: any one way that does not ask the policy, or asks it about somebody else.
+#[tokio::test]
+async fn c1_the_whole_matrix_of_ways_senders_and_presets() {
+    for preset in [Preset::Mesh, Preset::Supervised] {
+        for role in Role::ALL {
+            cell(preset, role).await;
+        }
+    }
+}
+
+/// What was sent before the policy came: it waits, or is a dead letter that is redriven.
+async fn cell_of_before(preset: Preset, from: Role) {
+    let what = format!("{} in {}", from.as_str(), preset.as_str());
+    let team = Team::new(from).await;
+    let mut dead = Vec::new();
+    for (other, (name, _)) in team.others.iter().zip(OTHERS) {
+        let sent = team.commit(Principal::System, |message| {
+            message.to = agent(name);
+            message.attempts_max = 1;
+        });
+        dead.push(sent.await.expect("sent"));
+        let received = take(other).await.expect("it is there");
+        other.give_back(&received, Duration::ZERO, "no use").await.expect("given back");
+        team.commit(Principal::System, |message| message.to = agent(name)).await.expect("sent");
+    }
+    team.set(preset).await;
+    for ((other, (name, role)), delivery) in team.others.iter().zip(OTHERS).zip(dead) {
+        let allowed = may(preset, from, role);
+        assert_eq!(take(other).await.is_some(), allowed, "{what}: what waits for {name}");
+        let redrive = Commit::new(Principal::System, vec![Op::Redrive { delivery }]);
+        let redriven = team
+            .hub
+            .space()
+            .expect("a hub in this process")
+            .commit(redrive)
+            .await
+            .map(drop)
+            .map_err(|error| error.code());
+        let expected = if allowed { Ok(()) } else { Err(Code::PolicyViolation) };
+        assert_eq!(redriven, expected, "{what}: redrive for {name}");
+        assert_eq!(take(other).await.is_some(), allowed, "{what}: what was redriven for {name}");
+    }
+    team.hub.close().await;
+}
+
+/// A coordinator that does not answer, and somebody else who can do the same.
+async fn cell_of_redirect(preset: Preset, from: Role) {
+    let what = format!("{} in {}", from.as_str(), preset.as_str());
+    let team = Team::new(from).await;
+    team.set(preset).await;
+    for (name, role) in OTHERS {
+        let away = format!("away-{name}");
+        team.hub.agent(&away).role(Role::Coordinator).can(name).join().await.expect("it joins");
+        let silence = team.sender.ask(&away, "work", 1).within(Duration::from_millis(1)).await;
+        assert_eq!(silence.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
+        let sent = team.sender.send(&away, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
+        let expected = match may(preset, from, role) {
+            true => Ok(vec![name.to_owned()]),
+            false => Err(Code::Unavailable),
+        };
+        assert_eq!(team.reached(sent.map(drop)).await, expected, "{what}: redirect to {name}");
+    }
+    team.hub.close().await;
+}
+
+// Fails under: a redirect that goes to whoever can do it, whatever the policy says.
+#[tokio::test]
+async fn c1_a_redirect_goes_to_nobody_whom_the_sender_may_not_reach() {
+    for preset in [Preset::Mesh, Preset::Supervised] {
+        for role in Role::ALL {
+            cell_of_redirect(preset, role).await;
+        }
+    }
+}
+
+// Fails under: deliveries that go out by the rules of yesterday, and redrives that do not ask.
+#[tokio::test]
+async fn c1_what_was_sent_before_is_looked_at_again() {
+    for preset in [Preset::Mesh, Preset::Supervised] {
+        for role in Role::ALL {
+            cell_of_before(preset, role).await;
+        }
+    }
+}
+
+// Fails under: refusals that are not noted, notes that hold content, or that a rule did not make.
+#[tokio::test]
+async fn e6_violations_are_noted_without_content() {
+    let team = Team::new(Role::Worker).await;
+    let rules = Policy { payload_bytes_max: 64, broadcasts_per_minute: 1, ..Policy::supervised() };
+    team.hub.set_policy(rules).await.expect("set");
+    let secret = "x".repeat(60);
+    let records = team.hub.space().expect("a hub in this process").published().head.seq;
+    let _ = team.sender.send("worker", "work", &secret).await.expect_err("out of reach");
+    let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
+    let _ =
+        team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");
+    let _ = team.sender.send("nobody", "work", 1).await.expect_err("unknown, but no violation");
+    let many = serde_json::json!({ "actions_taken": vec![0; 51] });
+    let refused = {
+        let rules = Policy { payload_bytes_max: 4096, ..Policy::supervised() };
+        team.hub.set_policy(rules).await.expect("set");
+        team.sender.send("coordinator", "work", many).await.expect_err("too many actions")
+    };
+    assert_eq!(refused.code(), Code::LimitExceeded);
+    let noted = team.hub.violations().await.expect("read");
+    let found: Vec<_> = noted.iter().map(|one| (one.rule.as_str(), one.place.as_str(), one.code)).collect();
+    assert_eq!(
+        found,
+        [
+            ("supervised", "to", Code::PolicyViolation),
+            ("broadcast", "to", Code::PolicyViolation),
+            ("payloadBytesMax", "payload", Code::TooLarge),
+            ("actionsMax", "payload", Code::LimitExceeded),
+        ]
+    );
+    assert!(noted.iter().all(|one: &Violation| one.principal == "agent:sender"));
+    assert!(!format!("{noted:?}").contains("xxxx"), "never any content");
+    assert_eq!(
+        team.hub.space().expect("a hub in this process").published().head.seq.0,
+        records.0 + 1,
+        "only the policy is in the log"
+    );
+    team.hub.close().await;
+}
+
+// Fails under: actions that are not counted, counted in one spelling only, or counted where nobody asked for it.
+#[tokio::test]
+async fn e7_a_message_lists_at_most_50_actions() {
+    let team = Team::new(Role::Worker).await;
+    let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
+    team.sender.send("coordinator", "work", report("actions", 51)).await.expect("nobody counts in a mesh");
+    team.hub.set_policy(Policy::supervised()).await.expect("set");
+    for word in ["actions_taken", "actionsTaken", "actions"] {
+        team.sender.send("coordinator", "work", report(word, 50)).await.expect("50 are fine");
+        let refused = team.sender.send("coordinator", "work", report(word, 51)).await.expect_err("too many");
+        assert_eq!(refused.code(), Code::LimitExceeded, "{word}");
+    }
+    team.hub.close().await;
+}
+
+// Fails under: limits of a policy beyond what the hub can do.
+#[tokio::test]
+async fn e7_a_policy_has_limits_of_its_own() {
+    let team = Team::new(Role::Worker).await;
+    for rules in [
+        Policy { payload_bytes_max: 0, ..Policy::mesh() },
+        Policy { payload_bytes_max: 512 * 1024 + 1, ..Policy::mesh() },
+        Policy { rationale_chars_max: 1001, ..Policy::mesh() },
+        Policy { open_tasks_max: 0, ..Policy::mesh() },
+    ] {
+        let refused = team.hub.set_policy(rules).await.expect_err("beyond the limits");
+        assert_eq!(refused.code(), Code::Invalid);
+    }
+    let supervised = Policy::supervised();
+    assert_eq!(
+        (supervised.payload_bytes_max, supervised.rationale_chars_max, supervised.actions_max),
+        (100 * 1024, 1000, Some(50))
+    );
+    team.hub.set_policy(supervised.clone()).await.expect("set");
+    assert_eq!(team.hub.policy().await.expect("read"), supervised);
+    team.hub.close().await;
+}
+
+// Fails under: an ephemeral quota that is not counted, or counted for everybody together.
+#[tokio::test]
+async fn d4_ephemeral_broadcasts_cost_quota_too() {
+    let team = Team::new(Role::Worker).await;
+    team.hub.set_policy(Policy { broadcasts_per_minute: 1, ..Policy::mesh() }).await.expect("set");
+    let all = names(|_| true);
+    assert_eq!(team.send_ephemeral("*").await, Ok(all.clone()));
+    assert_eq!(team.send_ephemeral("*").await, Err(Code::LimitExceeded));
+    let other = team.others[0].send("*", "work", 1).ephemeral().await;
+    assert!(other.is_ok(), "each has its own");
+    team.hub.close().await;
+}

@@ -1,0 +1,104 @@
+//! Procedures as users of the library have them: a real data directory, a set clock.
+
+use std::time::Duration;
+
+use quorate::{Code, Hub, ProcedureDraft, ProcedureStatus, ProcedureStep, SetClock, Settings, Version};
+use tempfile::TempDir;
+
+const NOON: u64 = 1_800_000_000_000;
+
+async fn open(directory: &TempDir) -> Hub {
+    let clock = SetClock::at(NOON);
+    let settings = Settings { clock, ..Settings::default() };
+    Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
+}
+
+/// One turn of a driver: takes a message in, goes on, and sends the next one, in one commit.
+#[tokio::test]
+async fn a_driver_acks_steps_and_sends_in_one_commit() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = open(&directory).await;
+    let driver = hub.agent("driver").join().await.expect("joins");
+    let analyst = hub.agent("analyst").join().await.expect("joins");
+    let draft = ProcedureDraft::new("deliberation", "is it risky?").driver("driver");
+    let id = hub.start_procedure(draft).await.expect("starts").to_string();
+    let why = hub.why(&id).await.expect("it is there");
+    let begun = "deliberation, started at 08:00:00 and not begun; driver is to take the first step";
+    assert_eq!((&*why.state, why.sentence.as_str()), ("running", begun));
+
+    let told = driver.receive(Duration::ZERO).await.expect("works").expect("whoever shall drive is told");
+    assert_eq!(told.action(), "procedure.started");
+    driver.step(&told).commit().await.expect("commits");
+    analyst.send("driver", "finding", 42).await.expect("sends");
+    let received = driver.receive(Duration::ZERO).await.expect("works").expect("it is there");
+    let info = driver.procedure(&id).await.expect("it is there");
+    assert_eq!(
+        (info.spec::<String>().expect("text"), info.state::<u64>().expect("a number")),
+        ("is it risky?".into(), None)
+    );
+    let step = ProcedureStep::new(&id, info.version(), "discussion")
+        .state(received.payload::<u64>().expect("a number"));
+    let seq = driver.step(&received).procedure(step).send("analyst", "discuss", "why 42?").commit().await;
+    let seq = seq.expect("commits").expect("a record");
+    assert!(analyst.receive(Duration::ZERO).await.expect("works").is_some());
+
+    // Whoever was slower changes nothing, and its message is not sent either.
+    let late = ProcedureStep::new(&id, Version(1), "vote").state(7);
+    let refused = driver.commit().procedure(late).send("analyst", "vote", ()).commit().await;
+    assert_eq!(refused.expect_err("it is refused").code(), Code::VersionConflict);
+    assert!(analyst.receive(Duration::ZERO).await.expect("works").is_none());
+
+    let last = ProcedureStep::new(&id, Version(2), "synthesis").done("sign");
+    driver.commit().procedure(last).commit().await.expect("commits");
+    let then = hub.procedure_at(&id, seq).await.expect("it was there");
+    assert_eq!(
+        (then.state::<u64>().expect("a number"), then.procedure().phase.as_str()),
+        (Some(42), "discussion")
+    );
+    let before = hub.procedure_at(&id, quorate::Seq(1)).await.expect_err("not yet");
+    assert_eq!(before.code(), Code::NotFound);
+    let over = hub.procedure(&id).await.expect("it is there");
+    assert_eq!(over.result::<String>().expect("text").as_deref(), Some("sign"));
+    assert_eq!(hub.why(&id).await.expect("it is there").state, "done");
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn a_driver_finds_what_it_has_to_go_on_with_after_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = open(&directory).await;
+    let driver = hub.agent("driver").join().await.expect("joins");
+    for name in ["a", "b", "c"] {
+        let draft = ProcedureDraft::new("deliberation", name).id(name);
+        driver.start_procedure(draft).await.expect("starts");
+    }
+    let step = ProcedureStep::new("b", Version(1), "findings").failed("no quorum");
+    driver.commit().procedure(step).commit().await.expect("commits");
+    hub.close().await;
+    let hub = open(&directory).await;
+    let running = hub.procedures(Some(ProcedureStatus::Running), None, 10).await.expect("reads");
+    let names: Vec<_> = running.procedures.iter().map(|one| one.id.to_string()).collect();
+    assert_eq!((names, running.cursor), (vec!["a".to_owned(), "c".into()], None));
+    let page = hub.procedures(None, None, 2).await.expect("reads");
+    let rest = hub.procedures(None, page.cursor.as_ref(), 2).await.expect("reads");
+    assert_eq!((page.procedures.len(), rest.procedures.len()), (2, 1));
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn i18_a_secret_in_a_state_or_a_result_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = open(&directory).await;
+    let driver = hub.agent("driver").join().await.expect("joins");
+    driver.start_procedure(ProcedureDraft::new("deliberation", ()).id("p")).await.expect("starts");
+    let secret = ["ghp", "_", "16C7e42F292c6912E7710c838347Ae178B4a"].concat();
+    for step in [
+        ProcedureStep::new("p", Version(1), "findings").state(&secret),
+        ProcedureStep::new("p", Version(1), "findings").done(&secret),
+    ] {
+        let refused = driver.commit().procedure(step).commit().await.expect_err("it is refused");
+        assert_eq!(refused.code(), Code::SecretDetected);
+    }
+    assert_eq!(hub.procedure("p").await.expect("it is there").version(), Version(1));
+    hub.close().await;
+}

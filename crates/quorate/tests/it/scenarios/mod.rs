@@ -1,0 +1,358 @@
+//! What holds wherever the hub is: in this process, or at the other end of a network. The tests of `quorate` and those of
+//! `quorate-client` run every one of these.
+
+mod approvals;
+mod asking;
+mod flags;
+mod going_back;
+mod looking;
+mod procedures;
+mod sessions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
+
+pub(crate) use approvals::*;
+pub(crate) use asking::*;
+pub(crate) use flags::*;
+pub(crate) use going_back::*;
+pub(crate) use looking::*;
+pub(crate) use procedures::*;
+pub(crate) use sessions::*;
+
+/// Nothing here takes that long.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A hub to work with, and the same hub from inside, to look at what came of it.
+pub(crate) struct Stage {
+    pub(crate) hub: Hub,
+    pub(crate) inside: Hub,
+}
+
+/// Makes a test of every scenario: `scenarios!(stage)`, where `stage()` gives a [`Stage`] and what it stands on.
+#[macro_export]
+macro_rules! scenarios {
+    ($stage:ident) => {
+        $crate::scenarios! { $stage:
+            a_handler_answers_whoever_asked
+            a_question_is_answered_or_refused
+            a_failure_is_tried_again_or_a_dead_letter
+            a_step_happens_as_a_whole_or_not_at_all
+            what_is_given_back_comes_again
+            a_newer_start_of_an_agent_ends_the_older
+            memory_has_versions_and_a_history
+            tasks_are_done_in_the_order_of_their_needs
+            topics_and_locks_work
+            an_agent_that_stops_leaves_the_rest
+            a_step_adds_to_a_session
+            agents_and_their_letters_look_the_same
+            dead_letters_and_rules_look_the_same
+            tasks_are_looked_at_and_waited_for
+            several_are_asked_at_once
+            an_answer_has_more_said_about_it
+            a_question_can_be_called_off_and_waited_for_again
+            questions_are_repeated_and_memory_only_messages_arrive
+            a_circle_of_waits_is_broken
+            changes_are_watched_from_any_record
+            what_was_there_can_be_brought_back
+            a_session_tells_what_happened_in_it
+            a_procedure_is_driven_in_commits
+            e3_a_decision_is_looked_at_and_waited_for
+            m5_a_flag_that_is_sent_is_for_moderators_only
+        }
+    };
+    ($stage:ident: $($name:ident)*) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let (stage, _ground) = $stage().await;
+            $crate::scenarios::$name(&stage).await;
+            stage.hub.close().await;
+        })*
+    };
+}
+
+async fn next(agent: &Agent) -> Received {
+    let received = tokio::time::timeout(SOON, agent.receive(SOON));
+    received.await.expect("in time").expect("an answer").expect("a delivery")
+}
+
+/// Waits until so many deliveries were acked.
+pub(crate) async fn until_acked(inside: &Hub, count: u64) {
+    let mut follow = inside.space().expect("a hub in this process").follow();
+    let waited = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.acked >= count));
+    waited.await.expect("in time").expect("the hub is open");
+}
+
+/// Waits until so many deliveries were given up.
+async fn until_dead(inside: &Hub, count: u64) {
+    let mut follow = inside.space().expect("a hub in this process").follow();
+    let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead >= count));
+    dead.await.expect("in time").expect("the hub is open");
+}
+
+// Fails under: a handler whose answer is lost, or sent apart from the end of its work.
+pub(crate) async fn a_handler_answers_whoever_asked(stage: &Stage) {
+    let double = |work: Work<u64>| async move {
+        work.put("doubled/last", "number", work.payload);
+        Ok(work.payload * 2)
+    };
+    let doubler = stage.hub.agent("doubler").on("double", double).run().await.expect("it runs");
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let sent = alice.send("doubler", "double", 21).await.expect("sent");
+    assert_eq!(sent.deliveries, Some(1));
+    let answer = next(&alice).await;
+    assert_eq!((answer.payload::<u64>().expect("a number"), answer.from()), (42, "doubler"));
+    assert_eq!(answer.message().in_reply_to, Some(sent.id.to_string()));
+    assert_eq!(answer.attempt(), 1);
+    alice.step(&answer).commit().await.expect("done");
+    let entry = stage.hub.memory().get("doubled/last").await.expect("read").expect("there");
+    assert_eq!((entry.author.as_str(), entry.content::<u64>().expect("a number")), ("agent:doubler", 21));
+    doubler.stop().await.expect("stopped");
+    assert_eq!(stage.inside.counts().await.expect("read").acked, 2);
+}
+
+// Fails under: answers that come to somebody else; a refusal that loses its code on the way.
+pub(crate) async fn a_question_is_answered_or_refused(stage: &Stage) {
+    let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
+    let doubler = stage.hub.agent("doubler").on("double", double).at_once(4).run().await.expect("it runs");
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let asked = (0..8u64).map(|number| {
+        let alice = alice.clone();
+        tokio::spawn(async move { (number, alice.ask("doubler", "double", number).within(SOON).await) })
+    });
+    for asked in asked.collect::<Vec<_>>() {
+        let (number, reply) = asked.await.expect("a task");
+        let reply = reply.expect("an answer");
+        assert_eq!((reply.payload::<u64>().expect("a number"), reply.from()), (number * 2, "doubler"));
+    }
+    let reply = alice.ask("doubler", "double", 4).ephemeral().await.expect("an answer");
+    assert_eq!(reply.payload::<u64>().expect("a number"), 8);
+    let error = alice.ask("nobody", "double", 1).await.expect_err("nobody is there");
+    assert_eq!(error.code(), Code::UnknownRecipient, "{error}");
+    let silent = stage.hub.agent("silent").join().await.expect("it joins");
+    let error = alice.ask("silent", "double", 1).within(Duration::from_millis(50)).await;
+    assert_eq!(error.expect_err("nobody answers").code(), Code::Timeout);
+    drop(silent);
+    doubler.stop().await.expect("stopped");
+}
+
+// Fails under: a handler that fails and is not tried again, or that is tried again when that would not help.
+pub(crate) async fn a_failure_is_tried_again_or_a_dead_letter(stage: &Stage) {
+    let tries = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&tries);
+    let work = move |work: Work<String>| {
+        let tried = seen.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match (work.payload.as_str(), tried) {
+                ("hopeless", _) => Err(Failure::dead("never")),
+                (_, 0) => Err(Failure::retry("not yet")),
+                _ => Ok("done"),
+            }
+        }
+    };
+    let worker = stage.hub.agent("worker").on("work", work).run().await.expect("it runs");
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    alice.send("worker", "work", "please").await.expect("sent");
+    let answer = next(&alice).await;
+    assert_eq!(answer.payload::<String>().expect("a text"), "done");
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    alice.send("worker", "work", "hopeless").await.expect("sent");
+    until_dead(&stage.inside, 1).await;
+    worker.stop().await.expect("stopped");
+}
+
+// Fails under: a step of which a part is seen; a refusal without the version that there is.
+pub(crate) async fn a_step_happens_as_a_whole_or_not_at_all(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+    alice.memory().put("plan", "plan", "first").await.expect("written");
+    alice.send("bob", "go", 1).await.expect("sent");
+    let received = next(&bob).await;
+    let step = bob.step(&received).put_if("plan", "plan", "second", 0).send("alice", "done", 2);
+    let error = step.commit().await.expect_err("the plan is at version 1");
+    let facts = &error.refused().expect("a refusal").facts;
+    assert_eq!((error.code(), facts.current_version), (Code::VersionConflict, Some(1)));
+    assert!(alice.receive(Duration::ZERO).await.expect("read").is_none(), "nothing was sent");
+    let step = bob.step(&received).put_if("plan", "plan", "second", 1).send("alice", "done", 2);
+    let seq = step.key("the-step").commit().await.expect("done");
+    assert!(seq.is_some());
+    assert_eq!(next(&alice).await.payload::<u32>().expect("a number"), 2);
+    let entry = alice.memory().get("plan").await.expect("read").expect("there");
+    assert_eq!((entry.version, entry.content::<String>().expect("a text").as_str()), (2, "second"));
+    let error = alice.send("nobody", "go", 1).await.expect_err("nobody is there");
+    assert_eq!(error.code(), Code::UnknownRecipient);
+}
+
+// Fails under: a delivery that is given back and does not come again, or comes with the same count.
+pub(crate) async fn what_is_given_back_comes_again(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+    alice.send("bob", "go", "x").await.expect("sent");
+    let first = next(&bob).await;
+    bob.extend(&first, Duration::from_secs(60)).await.expect("kept");
+    bob.give_back(&first, Duration::ZERO, "not now").await.expect("given back");
+    let second = next(&bob).await;
+    assert_eq!((first.id(), first.attempt(), second.attempt()), (second.id(), 1, 2));
+    let error = bob.step(&first).commit().await.expect_err("it is another lease now");
+    assert_eq!(error.code(), Code::StaleLease);
+    bob.step(&second).commit().await.expect("done");
+}
+
+// Fails under: a start of an agent that goes on acting after the next one.
+pub(crate) async fn a_newer_start_of_an_agent_ends_the_older(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    stage.hub.agent("bob").join().await.expect("he joins");
+    let again = stage.hub.agent("alice").join().await.expect("she joins again");
+    again.send("bob", "go", 1).await.expect("sent");
+    let error = alice.send("bob", "go", 2).await.expect_err("that start is over");
+    assert_eq!(error.code(), Code::StaleEpoch);
+    assert_eq!(stage.inside.counts().await.expect("read").ready, 1);
+}
+
+// Fails under: versions, tombstones or authors that differ by where the hub is.
+pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let memory = alice.memory();
+    assert!(memory.get("notes/a b").await.expect("read").is_none());
+    assert_eq!(memory.put_if("notes/a b", "note", ["one"], 0).await.expect("made"), 1);
+    assert_eq!(memory.write("notes/c", "note", 3, None, &["notes/a b"]).await.expect("made"), 1);
+    assert_eq!(memory.put("notes/a b", "note", ["two"]).await.expect("written"), 2);
+    let error = memory.put_if("notes/a b", "note", ["three"], 1).await.expect_err("it is at 2");
+    assert_eq!(error.code(), Code::VersionConflict);
+    let entry = memory.get("notes/c").await.expect("read").expect("there");
+    assert_eq!(entry.depends_on, [("notes/a b".to_owned(), 1)]);
+    assert_eq!((entry.author.as_str(), entry.entry_type.as_str()), ("agent:alice", "note"));
+    assert_eq!(memory.delete("notes/a b", Some(2)).await.expect("deleted"), 3);
+    assert!(memory.get("notes/a b").await.expect("read").is_none());
+    let versions = memory.history("notes/a b", 0, 10).await.expect("read");
+    let told: Vec<_> = versions.iter().map(|one| (one.version, one.is_deleted(), one.bytes())).collect();
+    assert_eq!(told, [(1, false, &br#"["one"]"#[..]), (2, false, br#"["two"]"#), (3, true, b"")]);
+    let list = memory.list("notes/", None, 10).await.expect("read");
+    assert_eq!(list.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(), ["notes/c"]);
+}
+
+// Fails under: a task that is done twice, or before what it needs.
+pub(crate) async fn tasks_are_done_in_the_order_of_their_needs(stage: &Stage) {
+    let add = |work: TaskWork<u64>| async move {
+        work.confidence(0.5);
+        work.put(&format!("sums/{}", work.id()), "sum", work.input + 1);
+        Ok(work.input + 1)
+    };
+    let adder = stage.hub.agent("adder").on_task("add", add).run().await.expect("it runs");
+    let alice = stage.hub.agent("alice").can("check").join().await.expect("she joins");
+    let tasks = [
+        TaskDraft::new("add", 1).id("one").priority(7),
+        TaskDraft::new("check", "by hand").id("two").needs(["one"]),
+    ];
+    let ids = alice.create_tasks(tasks).await.expect("made");
+    assert_eq!(ids.iter().map(ToString::to_string).collect::<Vec<_>>(), ["one", "two"]);
+    let taken = alice.take_task(&["check"], SOON).await.expect("read").expect("a task");
+    assert_eq!((taken.input::<String>().expect("a text").as_str(), taken.attempt()), ("by hand", 1));
+    alice.heartbeat(&taken).await.expect("kept");
+    alice.progress(&taken, "half").await.expect("kept");
+    alice.complete(&taken, "good").await.expect("done");
+    let error = alice.complete(&taken, "better").await.err();
+    assert!(error.is_none_or(|error| error.code() == Code::StaleLease), "one result");
+    let one = stage.inside.task(&ids[0]).await.expect("there");
+    assert_eq!((one.task.status, one.result.as_deref()), (TaskStatus::Done, Some(&b"2"[..])));
+    let two = stage.inside.task(&ids[1]).await.expect("there");
+    assert_eq!((two.task.status, two.result.as_deref()), (TaskStatus::Done, Some(&br#""good""#[..])));
+    adder.stop().await.expect("stopped");
+}
+
+// Fails under: a subscription that hears nothing, or a lock whose fence is not checked.
+pub(crate) async fn topics_and_locks_work(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+    bob.subscribe("findings.*").await.expect("subscribed");
+    assert_eq!(bob.subscriptions().await.expect("read").len(), 1);
+    let sent = alice.publish("findings.high", "found", "x").await.expect("sent");
+    assert_eq!(sent.deliveries, Some(1));
+    let heard = next(&bob).await;
+    assert_eq!(heard.payload::<String>().expect("a text"), "x");
+    bob.step(&heard).commit().await.expect("done");
+    bob.unsubscribe("findings.*").await.expect("ended");
+    let sent = alice.publish("findings.high", "found", "y").await.expect("sent");
+    assert_eq!(sent.deliveries, Some(0));
+
+    let locks = alice.lock(["deploy"]).await.expect("held");
+    let error = bob.lock(["deploy"]).within(Duration::from_millis(20)).await.err().expect("taken");
+    assert_eq!(error.code(), Code::Timeout);
+    let fence = locks.fence("deploy").expect("a fence");
+    alice.memory().under(fence.clone()).put("release", "number", 1).await.expect("written");
+    locks.renew().await.expect("kept");
+    locks.renew_for(Duration::from_secs(60)).await.expect("kept for longer");
+    let error = locks.renew_for(Duration::from_millis(1)).await.expect_err("too short");
+    assert_eq!(error.code(), Code::Invalid);
+    locks.release().await.expect("given back");
+    let other = bob.lock(["deploy"]).await.expect("held");
+    let error = alice.memory().under(fence).put("release", "number", 2).await.expect_err("bob has it");
+    assert_eq!(error.code(), Code::StaleFence);
+    drop(other);
+}
+
+// Fails under: an addition that is made although the rest of its step was refused; a session that is led by somebody else
+// than who opened it.
+pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    stage.hub.agent("bob").join().await.expect("he joins");
+    let led = alice.session("release-7");
+    led.open("Release 7", ["ship it"], &["bob"]).await.expect("open");
+    led.pause("lunch").await.expect("paused");
+    led.resume("").await.expect("resumed");
+    assert_eq!(led.add_finding("a bug", "seen").await.expect("added"), 1);
+    let session = stage.inside.session("release-7");
+    let info = session.info().await.expect("there");
+    assert_eq!(info.coordinator.map(|agent| agent.to_string()).as_deref(), Some("alice"));
+    assert_eq!(session.task::<Vec<String>>().await.expect("read"), ["ship it"]);
+    alice.set_budget("tight", 1).await.expect("set");
+    alice.memory().snapshot("before", "").await.expect("named");
+    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    let error = step.put_if("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
+    assert_eq!(error.code(), Code::VersionConflict);
+    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    step.put("plan", "plan", 1).commit().await.expect("done");
+    let decisions = session.decisions(10).await.expect("read");
+    assert_eq!(decisions.len(), 1);
+    assert_eq!(decisions[0].body::<String>().expect("a text"), "on Monday");
+    assert_eq!(
+        (decisions[0].by.as_str(), decisions[0].rationale.as_str()),
+        ("agent:alice", "no one is away")
+    );
+}
+
+// Fails under: an agent that takes what it does not work on any more.
+pub(crate) async fn an_agent_that_stops_leaves_the_rest(stage: &Stage) {
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    let may = Arc::clone(&go);
+    let work = move |work: Work<u32>| {
+        let (begun, may) = (begun.clone(), Arc::clone(&may));
+        async move {
+            let _ = begun.send(work.payload);
+            may.acquire().await.map_err(|_| Failure::retry("closed"))?.forget();
+            Ok(())
+        }
+    };
+    let worker = stage.hub.agent("worker").on("work", work).run().await.expect("it runs");
+    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    for number in 0..4 {
+        alice.send("worker", "work", number).kind(quorate::MessageType::Event).await.expect("sent");
+    }
+    let first = tokio::time::timeout(SOON, begins.recv()).await.expect("in time").expect("it began");
+    let stopping = tokio::spawn(worker.stop());
+    go.add_permits(1);
+    tokio::time::timeout(SOON, stopping).await.expect("in time").expect("a task").expect("stopped");
+    assert_eq!((first, begins.try_recv().is_err()), (0, true), "one at a time, and none after the end");
+    until_acked(&stage.inside, 1).await;
+    let worker = stage.hub.agent("worker").join().await.expect("it joins again");
+    for number in 1..4 {
+        let received = next(&worker).await;
+        assert_eq!(received.payload::<u32>().expect("a number"), number);
+        worker.step(&received).commit().await.expect("done");
+    }
+    assert_eq!(stage.inside.counts().await.expect("read").acked, 4);
+}

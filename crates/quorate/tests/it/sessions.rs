@@ -1,0 +1,142 @@
+//! Sessions as users of the library have them.
+
+use std::time::Duration;
+
+use quorate::{AddKind, Code, Happening, Hub, Seq, SessionStatus, Work};
+use tempfile::TempDir;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn hub() -> (TempDir, Hub) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
+    (directory, hub)
+}
+
+// Fails under: a decision that loses its author, its reason or its content, or a task that does.
+#[tokio::test]
+async fn d9_what_was_decided_is_on_record_with_its_reason() {
+    let (_directory, hub) = hub().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let bob = hub.agent("bob").join().await.expect("he joins");
+    let session = alice.session("release-7");
+    session.open("Release 7", serde_json::json!({ "goal": 7 }), &["bob"]).await.expect("opened");
+    let his = bob.session("release-7");
+    assert_eq!(his.add_decision("use YAML", "people read it").await.expect("added"), 1);
+    assert_eq!(his.add_finding(42, "").await.expect("added"), 1);
+    session.add_blocker("the build is red", "").await.expect("added");
+    bob.commit()
+        .put("notes/a", "note", 1)
+        .add_to("release-7", AddKind::Artifact, "notes/a", "")
+        .commit()
+        .await
+        .expect("one step");
+    let decisions = session.decisions(10).await.expect("readable");
+    let shown = (&*decisions[0].by, &*decisions[0].rationale, decisions[0].body::<String>().expect("text"));
+    assert_eq!(shown, ("agent:bob", "people read it", "use YAML".to_owned()));
+    assert_eq!(decisions.len(), 1);
+    let task: serde_json::Value = session.task().await.expect("readable");
+    assert_eq!(task["goal"], 7);
+    session.complete("shipped").await.expect("completed");
+    let refused = his.add_note("late").await.expect_err("it is over");
+    assert_eq!(refused.code(), Code::SessionClosed);
+    assert!(!refused.hint().is_empty() && refused.to_string().contains("shipped"), "{refused}");
+    let info = session.info().await.expect("it is there");
+    assert_eq!((info.status, info.added), (SessionStatus::Completed, [1, 1, 1, 1, 0]));
+    assert_eq!(hub.session("nothing").info().await.expect_err("unknown").code(), Code::NotFound);
+    assert_eq!(hub.session("nothing").newest(5).await.expect_err("unknown").code(), Code::NotFound);
+    hub.close().await;
+}
+
+// Fails under: answers that leave the session of their question, or a handler that is given what is held.
+#[tokio::test]
+async fn d9_a_paused_session_gives_its_handlers_nothing() {
+    let (_directory, hub) = hub().await;
+    let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
+    let doubler = hub.agent("doubler").on("double", double).run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let session = alice.session("sums");
+    session.open("Sums", (), &["doubler"]).await.expect("opened");
+    session.pause("lunch").await.expect("paused");
+    alice.send("doubler", "double", 1).session("sums").await.expect("sent");
+    alice.send("doubler", "double", 21).await.expect("sent");
+    let free = alice.receive(SOON).await.expect("an answer").expect("in time");
+    assert_eq!(free.payload::<u64>().expect("a number"), 42, "what is of no session goes on");
+    assert_eq!(
+        (hub.counts().await.expect("read").scheduled, hub.counts().await.expect("read").ready),
+        (1, 0)
+    );
+    session.resume("").await.expect("resumed");
+    let held = alice.receive(SOON).await.expect("an answer").expect("in time");
+    assert_eq!(held.payload::<u64>().expect("a number"), 2);
+    assert_eq!(held.message().session_id.as_deref(), Some("sums"), "an answer stays in the session");
+    let lines = session.timeline(Seq(0), 100).await.expect("readable");
+    let told = lines.iter().map(|line| match &line.what {
+        Happening::Message { message, .. } => message.action.clone(),
+        Happening::Changed { verb, .. } => verb.as_str().to_owned(),
+        Happening::Added { kind, .. } => kind.as_str().to_owned(),
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told, ["session.opened", "session.paused", "double", "session.resumed", "double"]);
+    doubler.stop().await.expect("stopped");
+    hub.close().await;
+}
+
+// Fails under: a handler that tries again and again to answer into a session that is over.
+#[tokio::test]
+async fn d9_work_for_a_session_that_is_over_ends_as_a_dead_letter() {
+    let (_directory, hub) = hub().await;
+    let (closing, asked) = (hub.clone(), hub.agent("alice").join().await.expect("she joins"));
+    let work = move |_: Work<()>| {
+        let session = closing.session("short");
+        async move {
+            session.complete("enough").await?;
+            Ok(())
+        }
+    };
+    let worker = hub.agent("worker").on("work", work).run().await.expect("it runs");
+    hub.session("short").open("Short", (), &[]).await.expect("opened");
+    asked.send("worker", "work", ()).session("short").await.expect("sent");
+    let mut follow = hub.space().expect("a hub in this process").follow();
+    let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead == 1));
+    dead.await.expect("in time").expect("the hub is open");
+    let letters = hub.dead_letters(Some("worker"), 1).await.expect("readable");
+    assert!(letters[0].reason.contains("session short is completed"), "{}", letters[0].reason);
+    assert_eq!(letters[0].attempts, 1);
+    worker.stop().await.expect("stopped");
+    hub.close().await;
+}
+
+// Fails under: a page that scans the whole timeline or log, or repeats and leaves out lines at its borders.
+#[tokio::test]
+async fn d9_a_long_timeline_is_read_page_by_page() {
+    let (_directory, hub) = hub().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let session = alice.session("long");
+    session.open("Long", (), &[]).await.expect("opened");
+    for number in 0..300 {
+        if number % 100 == 0 {
+            session.add_note(number).await.expect("added");
+        }
+        alice.send("alice", "other", number).await.expect("sent");
+        alice.send("alice", "work", number).session("long").await.expect("sent");
+    }
+    let (mut after, mut seen) = (Seq(0), Vec::new());
+    loop {
+        let page = session.timeline(after, 64).await.expect("readable");
+        let Some(last) = page.last() else { break };
+        assert!(page.len() <= 64);
+        after = last.seq;
+        seen.extend(page.into_iter().filter_map(|line| match line.what {
+            Happening::Message { message, .. } => Some(message.payload.bytes.clone()),
+            Happening::Changed { .. } | Happening::Added { .. } => None,
+        }));
+    }
+    let expected: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
+    assert_eq!(seen, expected);
+    let notes = session.added(AddKind::Note, Seq(0), 10).await.expect("readable");
+    assert_eq!(notes.iter().map(|note| note.body().expect("a number")).collect::<Vec<u32>>(), [0, 100, 200]);
+    let newest = session.newest(2).await.expect("readable");
+    assert!(newest[0].seq > newest[1].seq && newest[0].seq == after);
+    hub.close().await;
+}

@@ -1,0 +1,339 @@
+//! Tasks as users of the library have them: a real data directory, a set clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use quorate::{
+    Code, Failure, Hub, OnDependencyFailure, Role, SetClock, Settings, TaskDraft, TaskFilter, TaskId,
+    TaskStatus, TaskWork,
+};
+use tempfile::TempDir;
+use tokio::sync::{mpsc, oneshot};
+
+const NOON: u64 = 1_800_000_000_000;
+const SOON: Duration = Duration::from_secs(20);
+
+async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = SetClock::at(NOON);
+    let settings = Settings { clock: Arc::<SetClock>::clone(&clock), ..Settings::default() };
+    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+    (directory, hub, clock)
+}
+
+/// Waits until so many tasks are in a state.
+async fn until(hub: &Hub, status: TaskStatus, count: u64) {
+    let mut follow = hub.space().expect("a hub in this process").follow();
+    let waited = follow.wait_for(|published| published.tasks.of(status) == count);
+    tokio::time::timeout(SOON, waited).await.expect("in time").expect("the hub is open");
+}
+
+async fn over(hub: &Hub, id: &TaskId) -> quorate::TaskView {
+    let over = tokio::time::timeout(SOON, hub.task_over(id, Duration::from_secs(3600)));
+    over.await.expect("in time").expect("the task is there")
+}
+
+fn number(view: &quorate::TaskView) -> u64 {
+    let result = view.result.as_ref().expect("a result");
+    String::from_utf8_lossy(result).parse().expect("a number")
+}
+
+#[tokio::test]
+async fn c4_handlers_work_through_a_graph() {
+    let (_directory, hub, _clock) = hub().await;
+    let double = |work: TaskWork<u64>| async move {
+        work.confidence(0.9);
+        work.put(&format!("doubled/{}", work.id()), "number", work.input * 2);
+        Ok(work.input * 2)
+    };
+    let total = |work: TaskWork<()>| async move {
+        let mut sum = 0;
+        for id in &work.task().depends_on {
+            let entry = work.agent().memory().get(&format!("doubled/{id}")).await?;
+            sum += entry.map_or(Ok(0), |entry| entry.content::<u64>())?;
+        }
+        Ok(sum)
+    };
+    let _one = hub.agent("one").on_task("double", double).run().await.expect("it runs");
+    let _two = hub.agent("two").on_task("double", double).on_task("total", total).at_once(4).run().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let mut graph: Vec<_> = (1..=5u64).map(|n| TaskDraft::new("double", n).priority(5)).collect();
+    graph.push(TaskDraft::new("total", ()).needs_nth(0..5).id("sum"));
+    let ids = alice.create_tasks(graph).await.expect("made");
+    assert_eq!((ids.len(), ids[5].as_str()), (6, "sum"));
+    let sum = over(&hub, &ids[5]).await;
+    assert_eq!((sum.task.status, number(&sum)), (TaskStatus::Done, 30));
+    let first = hub.task(&ids[0]).await.expect("there").task;
+    assert_eq!((first.status, first.confidence), (TaskStatus::Done, Some(0.9)));
+    assert_eq!(hub.task_counts().await.expect("read").of(TaskStatus::Done), 6);
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c9_a_failing_handler_is_retried_and_then_escalated() {
+    let (_directory, hub, clock) = hub().await;
+    let (tried, mut tries) = mpsc::unbounded_channel();
+    let fail = move |work: TaskWork<()>| {
+        let _ = tried.send(work.task().attempt);
+        async move { Err::<(), _>(Failure::retry("the model is busy")) }
+    };
+    let _worker = hub.agent("worker").on_task("try", fail).run().await.expect("it runs");
+    let lead = hub.agent("lead").role(Role::Coordinator).join().await.expect("it joins");
+    let id = lead.create_task(TaskDraft::new("try", ())).await.expect("made");
+    for (attempt, wait) in [(1, 1), (2, 2), (3, 4)] {
+        assert_eq!(tries.recv().await, Some(attempt));
+        until(&hub, TaskStatus::Scheduled, 1).await;
+        clock.advance(Duration::from_secs(wait));
+    }
+    assert_eq!(tries.recv().await, Some(4));
+    assert_eq!(over(&hub, &id).await.task.status, TaskStatus::Escalated);
+    let told = lead.receive(SOON).await.expect("an answer").expect("a message");
+    assert_eq!((told.action(), told.from()), ("task.escalated", ""));
+    let said: serde_json::Value = told.payload().expect("JSON");
+    assert_eq!(said["task"], id.as_str());
+    assert_eq!((&said["attempts"], &said["reason"]), (&4.into(), &"the model is busy".into()));
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c9_a_failure_of_another_kind_is_the_end() {
+    let (_directory, hub, _clock) = hub().await;
+    let fail = |_: TaskWork<()>| async move { Err::<(), _>(Failure::dead("no such document")) };
+    let _worker = hub.agent("worker").on_task("read", fail).run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let read = TaskDraft::new("read", ()).id("read");
+    let then = TaskDraft::new("read", ()).needs(["read"]).if_a_dependency_fails(OnDependencyFailure::Wait);
+    let ids = alice.create_tasks([read, then]).await.expect("made");
+    let failed = over(&hub, &ids[0]).await.task;
+    assert_eq!((failed.status, failed.attempt), (TaskStatus::Failed, 1));
+    assert_eq!(failed.reason.as_deref(), Some("no such document"));
+    let waits = hub.task(&ids[1]).await.expect("there");
+    assert_eq!((waits.task.status, waits.blocked_on), (TaskStatus::Blocked, vec![ids[0].clone()]));
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c9_a_panic_and_a_wrong_input_are_failures() {
+    let (_directory, hub, _clock) = hub().await;
+    let shaky = |work: TaskWork<u64>| async move {
+        assert!(work.task().attempt > 1, "the first try panics, on purpose");
+        Ok(work.input)
+    };
+    let _worker = hub.agent("worker").on_task("count", shaky).run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let good = TaskDraft::new("count", 7u64).backoff(Duration::ZERO);
+    let bad = TaskDraft::new("count", "seven").backoff(Duration::ZERO);
+    let ids = alice.create_tasks([good, bad]).await.expect("made");
+    let good = over(&hub, &ids[0]).await;
+    assert_eq!((good.task.attempt, number(&good)), (2, 7));
+    let bad = over(&hub, &ids[1]).await.task;
+    assert_eq!((bad.status, bad.attempt), (TaskStatus::Failed, 1), "it would be wrong again");
+    hub.close().await;
+}
+
+/// A handler that says when it begins and when it is called off, and never ends.
+fn endless(
+    began: mpsc::UnboundedSender<u16>,
+    gone: mpsc::UnboundedSender<u16>,
+) -> impl Fn(TaskWork<()>) -> Endless {
+    struct Gone(mpsc::UnboundedSender<u16>, u16);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            let _ = self.0.send(self.1);
+        }
+    }
+    move |work: TaskWork<()>| {
+        let attempt = work.task().attempt;
+        let _ = began.send(attempt);
+        let gone = Gone(gone.clone(), attempt);
+        Box::pin(async move {
+            let _gone = gone;
+            let _ = work.progress("so far").await;
+            std::future::pending::<Result<(), Failure>>().await
+        })
+    }
+}
+
+type Endless = std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
+#[tokio::test]
+async fn c9_cancelling_a_task_stops_its_handler_at_once() {
+    let (_directory, hub, _clock) = hub().await;
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let (gone, mut ends) = mpsc::unbounded_channel();
+    let _worker = hub.agent("worker").on_task("wait", endless(began, gone)).run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let id = alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
+    assert_eq!(begins.recv().await, Some(1));
+    alice.cancel_task(&id, "nobody needs it").await.expect("cancelled");
+    assert_eq!(ends.recv().await, Some(1), "without any time passing");
+    alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
+    assert_eq!(begins.recv().await, Some(1), "the worker goes on with the next");
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() {
+    let (_directory, hub, clock) = hub().await;
+    let (began, mut begins) = mpsc::unbounded_channel();
+    let (gone, mut ends) = mpsc::unbounded_channel();
+    let _worker = hub.agent("worker").on_task("wait", endless(began, gone)).run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let draft =
+        TaskDraft::new("wait", ()).timeout(Duration::from_secs(5)).backoff(Duration::ZERO).attempts(2);
+    let id = alice.create_task(draft).await.expect("made");
+    for attempt in [1, 2] {
+        assert_eq!(begins.recv().await, Some(attempt));
+        let mut follow = hub.space().expect("a hub in this process").follow();
+        // What it had is on disk before the time is up.
+        while hub.task(&id).await.expect("there").partials.len() < usize::from(attempt) {
+            follow.changed().await.expect("the hub is open");
+        }
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(ends.recv().await, Some(attempt));
+    }
+    let view = over(&hub, &id).await;
+    assert_eq!(view.task.status, TaskStatus::Failed);
+    assert_eq!(view.partials.len(), 2);
+    assert_eq!(&view.partials[1][..], b"\"so far\"");
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn i9_a_lease_is_kept_while_its_handler_works() {
+    let (_directory, hub, clock) = hub().await;
+    let (go, mut wait) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+    let slow = move |_: TaskWork<()>| {
+        let (sender, receiver) = oneshot::channel();
+        let _ = go.send(sender);
+        async move {
+            let _ = receiver.await;
+            Ok("done")
+        }
+    };
+    // Nobody looks for signs of life here, so that the lease is all that time can end.
+    let rarely = Duration::from_secs(3600);
+    let worker = hub.agent("worker").heartbeat(rarely).on_task("slow", slow);
+    let _worker = worker.run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let id = alice.create_task(TaskDraft::new("slow", ())).await.expect("made");
+    let finish = wait.recv().await.expect("it began");
+    let head = hub.space().expect("a hub in this process").published().head;
+    for _ in 0..12 {
+        // Every third of the lease the worker says that it is alive. It may look at the clock a little later than it was
+        // moved on, so time goes on in smaller steps until it did.
+        let mut follow = hub.space().expect("a hub in this process").follow();
+        let ends = follow.borrow_and_update().wake.mono;
+        let mut alive = false;
+        for _ in 0..5 {
+            clock.advance(Duration::from_secs(5));
+            let later = follow.wait_for(|published| published.wake.mono > ends);
+            alive = tokio::time::timeout(Duration::from_millis(500), later).await.is_ok();
+            if alive {
+                break;
+            }
+        }
+        assert!(alive, "it said nothing for 25 s");
+        assert_eq!(hub.task(&id).await.expect("there").task.status, TaskStatus::Leased);
+    }
+    assert_eq!(
+        hub.space().expect("a hub in this process").published().head,
+        head,
+        "heartbeats leave no record"
+    );
+    let _ = finish.send(());
+    let view = over(&hub, &id).await.task;
+    assert_eq!((view.status, view.attempt), (TaskStatus::Done, 1));
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c4_tasks_by_hand() {
+    let (_directory, hub, _clock) = hub().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let bob = hub.agent("bob").can("review").join().await.expect("he joins");
+    assert!(bob.take_task(&[], Duration::ZERO).await.expect("an answer").is_none());
+    alice.create_task(TaskDraft::new("review", vec![1, 2]).id("r1")).await.expect("made");
+    let taken = bob.take_task(&[], SOON).await.expect("an answer").expect("a task");
+    assert_eq!((taken.id().as_str(), taken.input::<Vec<u8>>().expect("a list")), ("r1", vec![1, 2]));
+    bob.heartbeat(&taken).await.expect("alive");
+    let seq = bob.commit().complete(&taken, "fine").put("notes/r1", "note", "fine").commit().await;
+    let entry = hub.memory().get("notes/r1").await.expect("read").expect("there");
+    assert_eq!(seq.expect("done"), Some(entry.seq), "one record holds both");
+    bob.complete(&taken, "fine").await.expect("the same answer");
+    let refused = bob.complete(&taken, "again").await.expect_err("another result");
+    assert_eq!(
+        (refused.code(), refused.refused().and_then(|one| one.facts.ended_by)),
+        (Code::StaleLease, Some(entry.seq))
+    );
+    let refused = bob.fail(&taken, Failure::retry("late")).await.expect_err("it is done");
+    assert_eq!(refused.code(), Code::StaleLease);
+    let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
+    let page = hub.tasks(&done, None, 10).await.expect("read");
+    assert_eq!((page.tasks.len(), page.cursor), (1, None));
+    let none = TaskFilter { task_type: Some("other".into()), ..done };
+    assert_eq!(hub.tasks(&none, None, 10).await.expect("read").tasks.len(), 0);
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c4_lists_are_paged_and_filtered() {
+    let (_directory, hub, _clock) = hub().await;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let _bob = hub.agent("bob").join().await.expect("he joins");
+    let odd = |n: u32| if n % 2 == 1 { "odd" } else { "even" };
+    let drafts = (0..1200).map(|n| TaskDraft::new(odd(n), n).id(format!("t{n:04}")));
+    let drafts = drafts.chain([TaskDraft::new("odd", 0).id("u").for_agent("bob")]);
+    alice.create_tasks(drafts).await.expect("made");
+    let filter = TaskFilter { task_type: Some("odd".into()), ..TaskFilter::default() };
+    let (mut found, mut cursor) = (0, None);
+    loop {
+        let page = hub.tasks(&filter, cursor.as_ref(), 250).await.expect("read");
+        found += page.tasks.len();
+        cursor = page.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, 601);
+    let bobs = TaskFilter { agent: Some("bob".parse().expect("a good id")), ..TaskFilter::default() };
+    assert_eq!(hub.tasks(&bobs, None, 10).await.expect("read").tasks.len(), 1);
+    hub.close().await;
+}
+
+#[tokio::test]
+async fn c4_messages_and_tasks_share_the_hands_of_an_agent() {
+    let (_directory, hub, _clock) = hub().await;
+    let at_work = Arc::new(AtomicU32::new(0));
+    let most = Arc::new(AtomicU32::new(0));
+    let count = {
+        let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+        move || {
+            let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+            async move {
+                most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                at_work.fetch_sub(1, Ordering::SeqCst);
+                Ok::<(), Failure>(())
+            }
+        }
+    };
+    let count_too = count.clone();
+    let worker = hub.agent("worker");
+    let worker =
+        worker.on_task("t", move |_: TaskWork<()>| count()).on("m", move |_: quorate::Work<()>| count_too());
+    let worker = worker.run().await.expect("it runs");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    alice.create_tasks((0..10).map(|_| TaskDraft::new("t", ()))).await.expect("made");
+    for _ in 0..10 {
+        alice.send("worker", "m", ()).kind(quorate_core::MessageType::Event).await.expect("sent");
+    }
+    until(&hub, TaskStatus::Done, 10).await;
+    let mut follow = hub.space().expect("a hub in this process").follow();
+    let acked = follow.wait_for(|published| published.counts.acked == 10);
+    tokio::time::timeout(SOON, acked).await.expect("in time").expect("the hub is open");
+    assert_eq!(most.load(Ordering::SeqCst), 1, "one thing at a time");
+    worker.stop().await.expect("stopped");
+    hub.close().await;
+}
