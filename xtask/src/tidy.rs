@@ -12,6 +12,7 @@ mod pages;
 mod places;
 mod shape;
 mod source;
+mod targets;
 mod words;
 
 #[cfg(test)]
@@ -96,6 +97,7 @@ fn check(files: &[File]) -> Vec<Violation> {
     found.extend(pages::errors(files));
     found.extend(pages::architecture(files));
     found.extend(shape::empty_crates(&rust, files));
+    found.extend(targets::check(&rust, files));
     found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     found
 }

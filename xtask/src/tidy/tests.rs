@@ -2,6 +2,7 @@
 
 mod arrows;
 mod code;
+mod targets;
 mod text;
 
 use super::{File, Violation, check};
