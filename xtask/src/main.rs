@@ -8,6 +8,7 @@
 
 mod bench;
 mod dist;
+mod generators;
 mod needs;
 mod openapi;
 mod peers;
@@ -34,6 +35,7 @@ The chores of Quorate.
   cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                               the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
   cargo xtask openapi         writes openapi/quorate.json anew, from the code
+  cargo xtask generators      generates Python and TypeScript clients from that description, and type-checks them
   cargo xtask schemathesis    calls a real hub by nothing but that description, and checks every answer
   cargo xtask help            this text
 ";
@@ -63,6 +65,7 @@ fn run(args: &[String]) -> Result<()> {
         "peers" if rest.is_empty() => peers::run(&root),
         "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
+        "generators" if rest.is_empty() => generators::run(&root),
         "schemathesis" if rest.is_empty() => schemathesis::run(&root, schemathesis::Binary::IsToBeMade),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

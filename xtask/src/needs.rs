@@ -17,6 +17,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         bail!("tidy reads the list of files from git: install git and work in a clone of the repository");
     }
     python()?;
+    node()?;
     curl()
 }
 
@@ -44,6 +45,22 @@ fn python() -> Result<()> {
         "python3 with venv and pip is missing: a test runs the documented Python script that verifies an audit export, \
          and schemathesis checks the HTTP interface.\n\
          Install it (Debian and Ubuntu: `sudo apt-get install python3 python3-venv`; others: python.org) and run this again"
+    )
+}
+
+/// A TypeScript client is generated from the description of the interface, and type-checked.
+fn node() -> Result<()> {
+    let works = |program: &str| step::works(Command::new(program).arg("--version"));
+    if works("node") && works("npm") {
+        return Ok(());
+    }
+    if can_install() {
+        return install(&["nodejs", "npm"])
+            .context("node and npm are missing and could not be installed: install them by hand");
+    }
+    bail!(
+        "node or npm is missing: a TypeScript client is generated from the description of the interface.\n\
+         Install them (Debian and Ubuntu: `sudo apt-get install nodejs npm`; others: nodejs.org) and run this again"
     )
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::step::{self, call, cargo};
-use crate::{needs, schemathesis, tidy};
+use crate::{generators, needs, schemathesis, tidy};
 
 /// How long the repeating tests go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     step::run("tests", || call(cargo(root, &words(runner(root))).envs(scope.variables())))?;
     step::run("doc tests", || call(&mut cargo(root, &words(DOC_TESTS))))?;
     step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::IsThere))?;
+    step::run("generators", || generators::run(root))?;
     licences(root)?;
     if scope == Scope::Fast {
         eprintln!("fast: the repeating tests were shortened; CI runs `cargo xtask test`");

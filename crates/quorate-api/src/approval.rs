@@ -132,7 +132,7 @@ impl NewApproval<'_> {
 
 /// A decision about a proposed action.
 #[derive(Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NewDecision"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decision<'a> {
     /// In a commit, also as `id`. In a call of its own the id is part of the path.

@@ -387,9 +387,9 @@ mod schema {
     use std::borrow::Cow;
 
     use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-    use serde_json::{Value, json};
+    use serde_json::{Map, Value, json};
 
-    use super::{Entry, TABLE};
+    use super::TABLE;
 
     /// One operation of a commit.
     pub(super) struct Operation;
@@ -400,17 +400,63 @@ mod schema {
         }
 
         fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-            let one = |entry: &Entry| -> Value {
-                let mut schema = (entry.schema)(generator).to_value();
-                schema["properties"]["op"] = json!({"const": entry.name});
-                let mut required = schema["required"].as_array().cloned().unwrap_or_default();
-                required.push("op".into());
-                schema["required"] = required.into();
-                schema["title"] = entry.name.into();
-                schema
-            };
-            let all: Vec<Value> = TABLE.iter().map(one).collect();
-            json_schema!({"oneOf": all})
+            let mut names: Vec<&str> = TABLE.iter().map(|entry| entry.name).collect();
+            names.dedup();
+            let path = generator.settings().definitions_path.clone();
+            let references: Vec<(&str, String)> = names
+                .into_iter()
+                .map(|name| {
+                    let component = component(name);
+                    let schema = operation(name, generator);
+                    generator.definitions_mut().insert(component.clone(), schema);
+                    (name, format!("#{path}/{component}"))
+                })
+                .collect();
+            let all: Vec<Value> =
+                references.iter().map(|(_, reference)| json!({"$ref": reference})).collect();
+            let mapping: Map<String, Value> =
+                references.into_iter().map(|(name, reference)| (name.to_owned(), reference.into())).collect();
+            json_schema!({
+                "description": "One operation of a commit. `op` names it; the other fields are those of the call of its own.",
+                "oneOf": all,
+                "discriminator": {"propertyName": "op", "mapping": mapping},
+            })
         }
+    }
+
+    /// `task.create` is `TaskCreateOperation`.
+    fn component(name: &str) -> String {
+        let words = name.split('.').map(|word| {
+            let (first, rest) = word.split_at(1);
+            format!("{}{rest}", first.to_uppercase())
+        });
+        words.collect::<String>() + "Operation"
+    }
+
+    /// The fields of an operation with its name. One that has two forms has the fields of both, so that its name alone
+    /// tells it from the others.
+    fn operation(name: &'static str, generator: &mut SchemaGenerator) -> Value {
+        let forms: Vec<Value> = TABLE
+            .iter()
+            .filter(|entry| entry.name == name)
+            .map(|entry| (entry.schema)(generator).to_value())
+            .collect();
+        let mut forms = forms.into_iter();
+        let mut schema = forms.next().unwrap_or_default();
+        for other in forms {
+            if let (Some(fields), Some(more)) =
+                (schema["properties"].as_object_mut(), other["properties"].as_object())
+            {
+                fields.extend(more.clone());
+            }
+            // Either form has its own.
+            schema["required"] = json!([]);
+        }
+        schema["properties"]["op"] = json!({"type": "string", "const": name});
+        let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+        required.push("op".into());
+        schema["required"] = required.into();
+        schema["title"] = component(name).into();
+        schema
     }
 }

@@ -273,7 +273,7 @@ pub struct SessionTask {
 
 /// An addition that was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SessionAdded"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AddedToSession"))]
 pub struct SessionAdded {
     /// Its number among those of its kind, starting at 1.
     pub n: Option<u64>,

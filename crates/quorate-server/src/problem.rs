@@ -327,7 +327,7 @@ impl From<&Stale> for StaleOut {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "WaitOfOne")]
+#[schemars(rename = "DeadlockedWait")]
 struct WaitOut {
     agent: String,
     waits_for: String,

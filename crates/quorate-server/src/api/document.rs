@@ -59,7 +59,19 @@ impl Shapes {
     fn named(&mut self) -> Map<String, Value> {
         let mut all = self.read.take_definitions(true);
         all.extend(self.written.take_definitions(true));
+        all.values_mut().for_each(without_defaults);
         all
+    }
+}
+
+/// Generators of clients take a field with a default for one that must be given. The descriptions name the defaults.
+fn without_defaults(schema: &mut Value) {
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for field in fields.values_mut() {
+            if let Some(field) = field.as_object_mut() {
+                field.remove("default");
+            }
+        }
     }
 }
 
@@ -146,7 +158,8 @@ fn needs_something(schema: &Value, shapes: &SchemaGenerator) -> bool {
     }
     let any = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
     match any {
-        Some(any) => any.iter().all(|one| needs_something(one, shapes)),
+        // One of several forms: without any, nothing says which.
+        Some(_) => true,
         None => {
             schema["type"] != "object" || schema["required"].as_array().is_some_and(|all| !all.is_empty())
         }

@@ -76,7 +76,7 @@ struct Wanted {
 
 /// Some answers, and where the request stands.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Answers")]
+#[schemars(rename = "RequestAnswers")]
 struct AnswersOut {
     answers: Vec<Message>,
     /// null: nothing more can come.

@@ -76,7 +76,7 @@ struct InfoOut {
 /// How far a log was looked at.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Audited")]
+#[schemars(rename = "AuditProgress")]
 struct AuditedOut {
     /// Up to this record, from the first one on.
     verified_to: u64,
@@ -85,7 +85,7 @@ struct AuditedOut {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "You")]
+#[schemars(rename = "Caller")]
 struct YouOut {
     /// As it stands in the log.
     principal: String,

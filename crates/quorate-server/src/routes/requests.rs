@@ -72,7 +72,7 @@ pub(super) struct AskIn;
 
 impl JsonSchema for AskIn {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Question".into()
+        "NewRequest".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -40,7 +40,7 @@ struct TraceOut {
 
 /// Which records were looked at.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Searched")]
+#[schemars(rename = "SearchedRecords")]
 struct SearchedOut {
     from: u64,
     to: u64,

@@ -1,5 +1,7 @@
 //! Each operation of a commit does what its own call does.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::support::Hub;
@@ -187,13 +189,16 @@ async fn a_question_is_called_off_in_a_commit() {
 
 #[test]
 fn every_operation_is_described() {
-    let described = description()["components"]["schemas"]["Operation"]["oneOf"].as_array().expect("a list");
-    let names: Vec<_> =
-        described.iter().filter_map(|one| one["properties"]["op"]["const"].as_str()).collect();
-    assert_eq!(names.len(), described.len());
-    for noun in
-        ["send", "lock.acquire", "session.add", "token.create", "request.cancel", "budget.set", "policy.set"]
-    {
-        assert!(names.contains(&noun), "{noun}");
+    let schemas = &description()["components"]["schemas"];
+    let operation = &schemas["Operation"];
+    let mapping = operation["discriminator"]["mapping"].as_object().expect("a mapping");
+    let names: BTreeSet<&str> = mapping.keys().map(String::as_str).collect();
+    assert_eq!(names, quorate_api::op::names().collect::<BTreeSet<_>>());
+    assert_eq!(names.len(), operation["oneOf"].as_array().map_or(0, Vec::len));
+    for (name, reference) in mapping {
+        let component = reference.as_str().and_then(|path| path.strip_prefix("#/components/schemas/"));
+        let component = &schemas[component.expect("a component")];
+        assert_eq!(component["properties"]["op"]["const"], name.as_str());
+        assert!(component["required"].as_array().is_some_and(|all| all.contains(&"op".into())), "{name}");
     }
 }

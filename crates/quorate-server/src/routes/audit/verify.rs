@@ -49,7 +49,7 @@ impl Wanted {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Verdict")]
+#[schemars(rename = "LogVerification")]
 pub(super) struct VerdictOut {
     ok: bool,
     spaces: Vec<LookedOut>,
@@ -60,7 +60,7 @@ pub(super) struct VerdictOut {
 
 /// What was looked at.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Looked")]
+#[schemars(rename = "VerifiedRange")]
 struct LookedOut {
     space: String,
     from: u64,
@@ -73,7 +73,7 @@ struct LookedOut {
 
 /// The first record that is not right.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Bad")]
+#[schemars(rename = "DamagedRecord")]
 struct BadOut {
     space: String,
     seq: u64,

@@ -1,0 +1,22 @@
+"""Type-checked against what openapi-python-client generates: operations are types of their own, answers are typed."""
+
+from quorate_client import AuthenticatedClient
+from quorate_client.api.commits import commits_make
+from quorate_client.api.tasks import tasks_list
+from quorate_client.models import AckOperation, Commit, Receipt, SendOperation, TaskCompleteOperation, TasksListStatus
+
+
+def work(client: AuthenticatedClient) -> list[str]:
+    """Commits a few operations, and lists the tasks that are ready."""
+    body = Commit(
+        ops=[
+            SendOperation(op="send", to="alice", action="review"),
+            TaskCompleteOperation(op="task.complete", task="first", lease_token=7),
+            AckOperation(op="ack", delivery_id="dlv_0-1", lease_token=3),
+        ]
+    )
+    receipt = commits_make.sync(client=client, body=body)
+    if not isinstance(receipt, Receipt):
+        raise RuntimeError(receipt)
+    page = tasks_list.sync(client=client, status=TasksListStatus.READY)
+    return [task.id for task in getattr(page, "tasks", [])]

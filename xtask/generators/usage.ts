@@ -1,0 +1,27 @@
+// Type-checked against what openapi-typescript generates: operations are told apart by `op`, answers are typed.
+import type { components, paths } from "./quorate";
+
+type Operation = components["schemas"]["Operation"];
+
+const operations: Operation[] = [
+  { op: "send", to: ["alice", "bob"], action: "review", payload: { any: "JSON" }, priority: "high" },
+  { op: "task.create", type: "review", dependsOn: ["first"] },
+  { op: "task.complete", task: "first", leaseToken: 7, result: [1, 2] },
+  { op: "ack", deliveries: [{ deliveryId: "dlv_0-1", leaseToken: 3 }] },
+];
+
+// @ts-expect-error: a completion has no delivery.
+const wrong: Operation = { op: "task.complete", deliveryId: "dlv_0-1", leaseToken: 3 };
+
+export function leaseTokens(all: Operation[]): number[] {
+  return all.flatMap((one) => (one.op === "task.complete" && one.leaseToken ? [one.leaseToken] : []));
+}
+
+type Tasks = paths["/v1/tasks"]["get"]["responses"][200]["content"]["application/json"];
+
+export function ready(tasks: Tasks): string[] {
+  return tasks.tasks.filter((task) => task.status === "ready").map((task) => task.id);
+}
+
+export const commit: components["schemas"]["Commit"] = { ops: operations };
+export const unused = wrong;
