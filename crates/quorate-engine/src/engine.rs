@@ -1,6 +1,7 @@
 //! The engine of one hub: its spaces over one store.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use quorate_core::{SpaceName, SpaceNo};
@@ -44,9 +45,16 @@ pub struct Engine {
     /// The engine whose spaces keep the conduct flags of this one's.
     private: RwLock<Option<Arc<Engine>>>,
     flags: RwLock<HashMap<SpaceNo, Flags>>,
+    /// The number of the last ephemeral message.
+    ephemeral: AtomicU64,
 }
 
 impl Engine {
+    /// The number of a new ephemeral message. It means nothing beyond this engine.
+    pub(crate) fn next_ephemeral(&self) -> u64 {
+        self.ephemeral.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Starts an engine over the store that `open` makes. The store is wired to the engine's clock, chance and post.
     ///
     /// # Errors
@@ -97,6 +105,7 @@ impl Engine {
             auditor,
             private: RwLock::default(),
             flags: RwLock::default(),
+            ephemeral: AtomicU64::default(),
         }))
     }
 

@@ -4,7 +4,7 @@ mod asked;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quorate_core::{
     AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal,
@@ -17,9 +17,6 @@ use crate::post::{Delivery, MessageRef};
 use crate::space::Space;
 
 pub(crate) use asked::Questions;
-
-/// Numbers of ephemeral messages; they mean nothing beyond this process.
-static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Messages that may lie on one shelf.
 const SHELF_MAX: usize = 1024;
@@ -197,7 +194,7 @@ impl Space {
             Reach::Agents(agents) => To::Any(agents),
             Reach::One { capability, takers } => To::One(able(&published, capability.as_str(), takers)),
         };
-        let number = NUMBERS.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.engine().next_ephemeral();
         Ok(Admitted { from, to, letter: Ephemeral { number, sent_at, message } })
     }
 

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName, SpaceNo};
 use quorate_engine::{Engine, Error, Flags, Space};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tower::ServiceExt as _;
 
 use crate::bulk::Bulk;
@@ -20,6 +20,7 @@ use crate::making::{Made, Making};
 use crate::observe::{self, Observed};
 use crate::otlp::Exporter;
 use crate::rate::Rates;
+use crate::routes::webhooks::UNAUTHENTICATED_MAX;
 use crate::settings::Settings;
 use crate::sign_in::Codes;
 use crate::wire::told::Before;
@@ -53,6 +54,8 @@ struct Inner {
     exclusive: Exclusive,
     /// What drives deliberations.
     drivers: Drivers,
+    /// For webhook events whose sender is not authenticated yet.
+    webhook_permits: Semaphore,
     /// Which spaces were made under a key.
     made: Mutex<Made>,
     /// Whether the hub is about to end.
@@ -69,6 +72,11 @@ impl WeakApp {
 }
 
 impl App {
+    /// Permits for webhook events whose sender is not authenticated yet.
+    pub(crate) fn webhook_permits(&self) -> &Semaphore {
+        &self.0.webhook_permits
+    }
+
     /// Serves the spaces of an engine, and keeps their conduct flags in another. Those that exist are opened: their time goes on, whether anybody asks or not.
     ///
     /// # Errors
@@ -92,6 +100,7 @@ impl App {
             bulk,
             exclusive: Exclusive::default(),
             drivers: Drivers::default(),
+            webhook_permits: Semaphore::new(UNAUTHENTICATED_MAX),
             made: Mutex::default(),
             ends: AtomicBool::new(false),
         }));

@@ -22,7 +22,7 @@ mod flags;
 mod state;
 
 mod sign_in;
-mod webhooks;
+pub(crate) mod webhooks;
 
 mod dialect_memory;
 mod dialects;

@@ -12,7 +12,6 @@ use quorate_engine::Space;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 
 use crate::api::{Route, post, words};
 use crate::app::App;
@@ -74,8 +73,8 @@ struct MessageReceived {
     seq: u64,
 }
 
-/// Events whose sender is not known yet, at once.
-static UNKNOWN: Semaphore = Semaphore::const_new(64);
+/// Events whose sender is not authenticated yet, at a time.
+pub(crate) const UNAUTHENTICATED_MAX: usize = 64;
 
 pub(crate) async fn receive(
     State(app): State<App>,
@@ -89,7 +88,7 @@ pub(crate) async fn receive(
         return Err(counted(&app, peer, unknown()).into());
     }
     // Nobody knows yet who it is: not many at once, and no more than can be a message.
-    let _permit = UNKNOWN.try_acquire().map_err(|_| {
+    let _permit = app.webhook_permits().try_acquire().map_err(|_| {
         Refused::new(Code::Overloaded, "too many events come at once").hint("send it again in a moment")
     })?;
     if body.size_hint().lower() > PAYLOAD_BYTES_MAX as u64 {
