@@ -228,3 +228,15 @@ pub struct Load {
     /// One of the deliveries that it holds.
     pub current_delivery: Option<DeliveryId>,
 }
+
+/// An agent that was registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RegisteredAgent {
+    /// The agent.
+    pub agent: Agent,
+    /// Its epoch.
+    pub epoch: Option<Epoch>,
+    /// The agent's token, shown once; `null` unless this call created the agent.
+    pub token: Option<String>,
+}

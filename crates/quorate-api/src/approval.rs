@@ -4,8 +4,8 @@ use quorate_core::limits::APPROVAL_MS_DEFAULT;
 #[cfg(feature = "schema")]
 use quorate_core::limits::{APPROVAL_MS_MAX, APPROVAL_MS_MIN};
 use quorate_core::{
-    ActionDigest, AgentId, Agents, Approval as CoreApproval, ApprovalId, Code, DecideApproval, Priority,
-    Refused, RequestApproval, Seq, Timestamp, Verdict,
+    ActionDigest, AgentId, Agents, Approval as CoreApproval, ApprovalId, Code, DecideApproval, Payload,
+    Priority, Refused, RequestApproval, Seq, Timestamp, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
@@ -266,6 +266,20 @@ pub enum ApprovalStatus {
     Expired,
 }
 
+impl ApprovalStatus {
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Modified => "modified",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 impl From<&quorate_core::ApprovalState> for ApprovalStatus {
     fn from(state: &quorate_core::ApprovalState) -> Self {
         match state {
@@ -322,6 +336,35 @@ pub struct ApprovalWithAction {
     /// The rest.
     #[serde(flatten)]
     pub more: ApprovalAction,
+}
+
+impl ApprovalWithAction {
+    /// An approval with its payloads, as it is shown. Erased ones are left out.
+    #[must_use]
+    pub fn new(
+        agents: &Agents,
+        approval: &CoreApproval,
+        action: Option<&Payload>,
+        modification: Option<&Payload>,
+        approved: Option<&Payload>,
+    ) -> Self {
+        let more = ApprovalAction {
+            document: payload::stored(action),
+            modification: payload::stored(modification),
+            approved_document: payload::stored(approved),
+        };
+        Self { approval: Approval::new(agents, approval), more }
+    }
+
+    /// The action that may happen, in canonical form; `None` unless it was approved.
+    #[must_use]
+    pub fn approved_document(&self) -> Option<&Raw> {
+        match self.approval.state {
+            ApprovalStatus::Approved => self.more.document.as_ref(),
+            ApprovalStatus::Modified => self.more.approved_document.as_ref(),
+            ApprovalStatus::Pending | ApprovalStatus::Rejected | ApprovalStatus::Expired => None,
+        }
+    }
 }
 
 deserialize_in_two_passes!(ApprovalWithAction { approval, more });

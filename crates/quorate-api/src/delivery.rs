@@ -134,7 +134,7 @@ pub struct List<T> {
 }
 
 /// A delivery that is held by its recipient. `M` is the form of the message, if it is rendered already.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Delivery"))]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery<M = Message> {

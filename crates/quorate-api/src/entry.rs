@@ -1,6 +1,6 @@
 //! Shared memory.
 
-use quorate_core::{DeleteEntry, FenceRef, Key, PutEntry, Refused, Seq, Timestamp, Version};
+use quorate_core::{DeleteEntry, FenceRef, Key, Payload, PutEntry, Refused, Seq, Timestamp, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, Raw};
@@ -108,7 +108,7 @@ impl From<&DeleteEntry> for EntryDeletion {
 }
 
 /// A version of an entry.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -137,6 +137,19 @@ pub struct Entry {
     /// The version that a rollback restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restores: Option<Version>,
+}
+
+impl Entry {
+    /// The content, byte for byte as it was written; `None` if this version is a deletion.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not what its content type promises.
+    pub fn payload(&self) -> Result<Option<Payload>, Refused> {
+        match self.deleted {
+            true => Ok(None),
+            false => payload::received(&self.content, self.content_type.as_deref()).map(Some),
+        }
+    }
 }
 
 /// A version of an entry, by its number.

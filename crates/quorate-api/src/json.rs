@@ -1,6 +1,7 @@
 //! JSON that is passed on byte for byte.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer};
@@ -9,8 +10,15 @@ use serde_json::value::RawValue;
 
 /// Owned JSON. Unlike a `Box<RawValue>` it is neither copied nor parsed again when it is written: its bytes were checked
 /// when they came in.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Raw(pub Bytes);
+
+impl fmt::Debug for Raw {
+    /// Never the content: debug output ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Json({} bytes)", self.0.len())
+    }
+}
 
 impl Raw {
     /// `null`.

@@ -197,7 +197,7 @@ impl NewMessage<'_> {
 }
 
 /// A message that was sent.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
@@ -359,7 +359,7 @@ impl Message {
 }
 
 /// A message with the state of each of its deliveries.
-#[derive(Clone, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageWithDeliveries {
     /// The message.
@@ -371,7 +371,7 @@ pub struct MessageWithDeliveries {
 }
 
 /// The deliveries of a message.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deliveries {
     /// One for each recipient.

@@ -460,3 +460,6 @@ mod schema {
         schema
     }
 }
+
+#[cfg(test)]
+mod tests;

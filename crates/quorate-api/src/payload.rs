@@ -62,6 +62,11 @@ pub fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
     }
 }
 
+/// A stored payload that is JSON; `None` if there is none or it was erased.
+pub(crate) fn stored(payload: Option<&Payload>) -> Option<Raw> {
+    payload.filter(|payload| !payload.is_erased()).map(|payload| shown(payload, None))
+}
+
 /// Stored bytes as JSON, without a seal.
 pub(crate) fn shown_bytes(bytes: &Bytes, content_type: Option<&str>) -> Raw {
     shown(&Payload::unsealed(bytes.clone()), content_type)

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "schema")]
 use quorate_core::limits::{OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
-use quorate_core::{InForce, Policy as CorePolicy, Preset, Seq, Timestamp};
+use quorate_core::{
+    Code, InForce, Policy as CorePolicy, Preset, Refused, Seq, Timestamp, Violation as CoreViolation,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A policy to set: a preset, and what differs from it.
@@ -144,6 +146,33 @@ impl From<Policy> for CorePolicy {
             rationale: policy.rationale,
             open_tasks_max: policy.open_tasks_max,
         }
+    }
+}
+
+impl From<&CoreViolation> for Violation {
+    fn from(violation: &CoreViolation) -> Self {
+        Self {
+            rule: violation.rule.clone(),
+            principal: violation.principal.clone(),
+            place: violation.place.clone(),
+            code: violation.code.as_str().to_owned(),
+            at: violation.at,
+        }
+    }
+}
+
+impl Violation {
+    /// The violation as the core knows it.
+    ///
+    /// # Errors
+    /// `INVALID` for an unknown error code.
+    pub fn read(self) -> Result<CoreViolation, Refused> {
+        let known = Code::ALL.iter().copied().find(|known| known.as_str() == self.code);
+        let code = known.ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("the error code {:?} does not exist", self.code))
+        })?;
+        let Self { rule, principal, place, at, .. } = self;
+        Ok(CoreViolation { rule, principal, place, code, at })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Procedures: protocols of several steps.
 
 use quorate_core::{
-    AgentId, Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Refused, Seq, StartProcedure,
+    AgentId, Payload, Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Refused, Seq, StartProcedure,
     StepProcedure, Timestamp, Version,
 };
 use serde::{Deserialize, Serialize};
@@ -175,6 +175,24 @@ pub struct ProcedureWithState {
     /// The rest.
     #[serde(flatten)]
     pub more: ProcedurePayloads,
+}
+
+impl ProcedureWithState {
+    /// A procedure with its payloads, as it is shown. Erased ones are left out.
+    #[must_use]
+    pub fn new(
+        procedure: &CoreProcedure,
+        spec: Option<&Payload>,
+        state: Option<&Payload>,
+        result: Option<&Payload>,
+    ) -> Self {
+        let more = ProcedurePayloads {
+            spec: payload::stored(spec),
+            state: payload::stored(state),
+            result: payload::stored(result),
+        };
+        Self { procedure: procedure.into(), more }
+    }
 }
 
 deserialize_in_two_passes!(ProcedureWithState { procedure, more });

@@ -133,14 +133,15 @@ pub struct TaskRef {
     pub id: TaskId,
 }
 
+// A client receives the results as `Raw`: only the operation says which form its result has, see `read`.
 /// The receipt of a commit.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Receipt"))]
-pub struct CommitReceipt {
+pub struct CommitReceipt<R = OperationResult> {
     /// Its record; `null` if nothing durable changed.
     pub seq: Option<Seq>,
     /// One for each operation, in order.
-    pub results: Vec<OperationResult>,
+    pub results: Vec<R>,
 }
 
 fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentMessage {

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     Code, Key, MakeSnapshot, Refused, Rollback as CoreRollback, RollbackTo, RollbackWhat, Seq,
-    Snapshot as CoreSnapshot, SnapshotName, TaskId, TaskStatus, Timestamp, Version,
+    Snapshot as CoreSnapshot, SnapshotName, SnapshotState, TaskId, TaskStatus, Timestamp, Version,
 };
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +194,14 @@ impl From<&CoreSnapshot> for Snapshot {
             at: snapshot.at,
             by: snapshot.by.clone(),
         }
+    }
+}
+
+impl From<Snapshot> for CoreSnapshot {
+    fn from(snapshot: Snapshot) -> Self {
+        let Snapshot { name, prefix, seq, at, by } = snapshot;
+        // Others are not shown.
+        Self { name, prefix, seq, at, by, state: SnapshotState::Kept }
     }
 }
 

@@ -214,6 +214,20 @@ pub struct Session {
     pub added: BTreeMap<String, u64>,
 }
 
+impl Session {
+    /// Whether the agent takes part now.
+    #[must_use]
+    pub fn has(&self, agent: &str) -> bool {
+        self.participants.iter().any(|one| one.agent.as_str() == agent && one.left_at.is_none())
+    }
+
+    /// The number of additions of a kind.
+    #[must_use]
+    pub fn count(&self, kind: AddKind) -> u64 {
+        self.added.get(kind.as_str()).copied().unwrap_or(0)
+    }
+}
+
 /// A participant of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -282,7 +296,7 @@ pub struct SessionAdded {
 }
 
 /// A line of the timeline of a session.
-#[derive(Clone, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineLine {
     /// The record, when, and by whom.
@@ -308,7 +322,7 @@ pub struct TimelineRecord {
 }
 
 /// What happened in a session. `kind` tells the forms apart.
-#[derive(Clone, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum TimelineEvent {
@@ -321,7 +335,7 @@ pub enum TimelineEvent {
 }
 
 /// A message of a session.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct TimelineMessage {
     /// `message`.

@@ -626,6 +626,38 @@ impl TaskWithPayloads {
     }
 }
 
+impl TaskWithPayloads {
+    /// The input, byte for byte as it was sent.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not what its content type promises.
+    pub fn input(&self) -> Result<Option<Bytes>, Refused> {
+        decoded(self.more.input.as_ref(), self.more.content_type.as_deref())
+    }
+
+    /// The result, byte for byte as it was sent.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not what its content type promises.
+    pub fn result(&self) -> Result<Option<Bytes>, Refused> {
+        decoded(self.more.result.as_ref(), self.more.result_content_type.as_deref())
+    }
+}
+
+impl TaskLease {
+    /// The input, byte for byte as it was sent; empty if there is none.
+    ///
+    /// # Errors
+    /// `INVALID` if it is not what its content type promises.
+    pub fn input(&self) -> Result<Bytes, Refused> {
+        Ok(decoded(self.input.as_ref(), self.content_type.as_deref())?.unwrap_or_default())
+    }
+}
+
+fn decoded(raw: Option<&Raw>, content_type: Option<&str>) -> Result<Option<Bytes>, Refused> {
+    raw.map(|raw| payload::received(raw, content_type).map(|payload| payload.bytes)).transpose()
+}
+
 fn escalates_to(agents: &Agents, escalate: Escalate) -> String {
     match escalate {
         Escalate::Nobody => "nobody".to_owned(),
