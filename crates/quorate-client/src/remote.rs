@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use quorate::link::Who;
 use quorate::{Chance, Clock, Error, Hub};
-use quorate_core::{AgentId, Principal};
+use quorate_api::token::{CreatedToken, NewToken};
+use quorate_core::{AgentId, Principal, TokenId, TokenName};
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::http::{Http, Options};
 use crate::patience::Patience;
 use crate::socket::Socket;
+use crate::wire;
 
 /// How long to keep trying if nothing is said.
 const KEEP_TRYING: Duration = Duration::from_secs(30);
@@ -85,19 +86,13 @@ struct YouIn {
     role: String,
 }
 
-#[derive(Deserialize)]
-struct MintedIn {
-    id: String,
-    token: String,
-}
-
 /// A hub at the other end.
 struct Connection {
     /// Whoever connected.
     own: Arc<Seat>,
     is_admin: bool,
     /// Tokens that were made for agents that joined here; they end with the connection.
-    minted: Mutex<Vec<String>>,
+    minted: Mutex<Vec<TokenId>>,
     /// Agents that joined here.
     seats: Mutex<HashMap<AgentId, Arc<Seat>>>,
     patience: Patience,
@@ -153,9 +148,15 @@ impl Connection {
         if !self.is_admin {
             return Ok(self.own.token.clone());
         }
-        let body = json!({"role": "agent", "agent": agent.to_string(), "name": "connection"}).to_string();
-        let made = self.own.http.post("/v1/tokens").json(body).send().await?;
-        let MintedIn { id, token } = made.json()?;
+        let body = wire::write(&NewToken {
+            role: "agent".to_owned(),
+            agent: Some(agent.clone()),
+            name: Some(TokenName::new("connection")?),
+            space: None,
+            expires_at: None,
+        })?;
+        let CreatedToken { id, token } = self.own.http.post("/v1/tokens").json(body).send().await?.json()?;
+        let token = token.ok_or_else(|| wire::strange(&"a new token without its secret"))?;
         self.minted.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         Ok(token)
     }

@@ -10,6 +10,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::link::{Delivery, Inbox, Over, Promise, Room};
 use quorate::{Code, Error, Refused};
+use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_core::{LeaseRef, Nack, NackThen, Op};
 use serde::Deserialize;
 use serde_json::json;
@@ -24,7 +25,6 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use crate::dial::{Dial, Stream, passed};
 use crate::patience::{Backoff, Patience};
 use crate::problem::{self, Problem};
-use crate::wire::message::DeliveryIn;
 use crate::wire::{self, op};
 use books::{Books, Frame};
 
@@ -321,8 +321,7 @@ struct FrameIn<'a> {
     #[serde(borrow)]
     ok: Option<&'a RawValue>,
     problem: Option<Problem>,
-    #[serde(borrow)]
-    deliveries: Option<Vec<DeliveryIn<'a>>>,
+    deliveries: Option<Vec<DeliveryJson>>,
     welcome: Option<Welcome>,
 }
 
@@ -369,10 +368,10 @@ fn hear(shared: &Shared, text: &str) -> Option<End> {
     unknown.then_some(End::Broken)
 }
 
-fn take_in(shared: &Shared, deliveries: Vec<DeliveryIn<'_>>) -> Result<(), Error> {
+fn take_in(shared: &Shared, deliveries: Vec<DeliveryJson>) -> Result<(), Error> {
     let mut unwanted = Vec::new();
     for delivery in deliveries {
-        let delivery = delivery.read(shared.hello.lease_ms)?;
+        let delivery = wire::message::delivery(delivery, shared.hello.lease_ms)?;
         unwanted.extend(shared.books().deliver(delivery));
     }
     shared.give_back(unwanted);

@@ -3,15 +3,27 @@
 use quorate_api::agent::{Agent, Load};
 use quorate_api::delivery::{Delivery as HeldDelivery, DeliveryState as ShownState, DeliveryStatus, Held};
 use quorate_api::entry::{Entry as ShownEntry, EntryVersion};
+use quorate_api::inbox::InboxDelivery;
 use quorate_api::message::{Deliveries, Message as ShownMessage, MessageWithDeliveries};
+use quorate_api::rollback::{
+    BuiltOn, Check as ShownCheck, CheckCounts, Finding as ShownFinding, RestoredEntry,
+    RolledBack as ShownRollback,
+};
+use quorate_api::session::{
+    TimelineAddition, TimelineChange, TimelineEvent, TimelineLine as ShownLine, TimelineMessage,
+    TimelineRecord,
+};
 use quorate_api::task::{HeldTask, StoredPayloads, TaskWithPayloads};
 use quorate_api::{Raw, payload};
-use quorate_core::{Agents, Message, OpenState, Timestamp};
+use quorate_core::{Agents, LineKind, Message, OpenState, Timestamp};
 use quorate_store::{DeliveryState, Entry};
 
+use crate::consistency::{Check, Finding};
 use crate::post::{Delivery, MessageRef};
 use crate::reads::{DeliveryView, MessageView};
-use crate::registry::AgentView;
+use crate::registry::{AgentView, Letter};
+use crate::rollback::RolledBack;
+use crate::sessions::{Happening, TimelineLine};
 use crate::space::Space;
 use crate::task::{TaskInHand, TaskView};
 
@@ -153,4 +165,93 @@ pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads 
 #[must_use]
 pub fn held_task(agents: &Agents, held: &TaskInHand, since: Timestamp) -> HeldTask {
     HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
+}
+
+/// A delivery in an inbox.
+#[must_use]
+pub fn inbox_delivery(letter: &Letter) -> InboxDelivery {
+    InboxDelivery {
+        delivery_id: letter.id,
+        message_id: letter.message,
+        attempt: letter.look.open.attempt,
+        lease_until: letter.look.held.map(|(_, until)| until),
+    }
+}
+
+/// A line of the timeline of a session.
+#[must_use]
+pub fn timeline_line(line: &TimelineLine) -> ShownLine {
+    let what = match &line.what {
+        Happening::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
+            kind: LineKind::Message.as_str().to_owned(),
+            message: Box::new(message(*id, line.at, sent)),
+        }),
+        Happening::Changed { verb, session } => TimelineEvent::Changed(TimelineChange {
+            kind: LineKind::Change.as_str().to_owned(),
+            verb: verb.as_str().to_owned(),
+            agent: session.moved_by(*verb).cloned(),
+            status: session.status,
+            reason: session.reason.clone(),
+        }),
+        Happening::Added(added) => TimelineEvent::Added(TimelineAddition {
+            kind: added.kind,
+            n: added.n,
+            body: payload::shown(&added.body, added.content_type.as_deref()),
+            content_type: added.content_type.clone(),
+            rationale: added.rationale.clone(),
+        }),
+    };
+    ShownLine { record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() }, what }
+}
+
+/// What a rollback changed.
+#[must_use]
+pub fn rolled_back(done: RolledBack) -> ShownRollback {
+    let changed = done.changed.into_iter();
+    let built_on = done.built_on.into_iter();
+    ShownRollback {
+        seq: done.seq,
+        to: done.to,
+        changed: changed
+            .map(|one| RestoredEntry { key: one.key, version: one.version, restored: one.restored })
+            .collect(),
+        built_on: built_on
+            .map(|one| BuiltOn { key: one.key, version: one.version, on: one.on, on_version: one.on_version })
+            .collect(),
+        built_on_count: done.built_on_count,
+        complete: done.complete,
+    }
+}
+
+/// The result of a consistency check.
+#[must_use]
+pub fn check(check: &Check) -> ShownCheck {
+    ShownCheck {
+        clean: check.is_clean(),
+        at: check.at,
+        seq: check.seq,
+        complete: check.complete,
+        counts: CheckCounts {
+            entries: check.entries,
+            tasks: check.tasks,
+            dangling: check.dangling,
+            stale: check.stale,
+            cyclic: check.cyclic,
+            resultless: check.resultless,
+        },
+        findings: check.findings.iter().cloned().map(finding).collect(),
+    }
+}
+
+fn finding(finding: Finding) -> ShownFinding {
+    match finding {
+        Finding::Cycle { keys } => ShownFinding::Cycle { keys },
+        Finding::Dangling { key, version, on, on_version } => {
+            ShownFinding::Dangling { key, version, on, on_version }
+        }
+        Finding::Stale { key, version, on, on_version, now } => {
+            ShownFinding::Stale { key, version, on, on_version, current_version: now }
+        }
+        Finding::Resultless { task, status } => ShownFinding::Resultless { task, status },
+    }
 }

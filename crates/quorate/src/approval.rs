@@ -20,7 +20,7 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::step::Step;
 
-pub use view::{ApprovalHead, ApprovalInfo, ApprovalPage, ApprovalStatus};
+pub use view::{Approval, ApprovalInfo, ApprovalPage, ApprovalStatus};
 
 /// One wait for a decision. Longer ones are several.
 const WAIT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -5,7 +5,7 @@ use quorate_engine::Error;
 
 use crate::agent::Agent;
 use crate::hub::Hub;
-use crate::view::BudgetInfo;
+use crate::view::Budget;
 
 fn set(id: &str, messages: u64) -> Result<Op, Error> {
     let id = BudgetId::new(id)?;
@@ -37,7 +37,7 @@ impl Hub {
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn budget(&self, id: &str) -> Result<Option<BudgetInfo>, Error> {
+    pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
         self.link.budget(BudgetId::new(id)?).await
     }
 }

@@ -1,27 +1,27 @@
 //! A hub in this process, as the library sees it.
 
 mod reads;
+mod views;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_api::rollback::RolledBack;
 use quorate_core::{
     AcquireLocks, Agents, Ask, Code, Commit, Epoch, Health, History, Locked, Message, MessageId, Op,
     OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq, Status, TaskId,
     TaskLeaseRef,
 };
-use quorate_engine::{
-    Change, Consumer, RolledBack, Space, TaskConsumer, TaskEvent as Event, TaskInHand, Watch,
-};
+use quorate_engine::{Change, Consumer, Space, TaskConsumer, TaskEvent as Event, TaskInHand, Watch};
 use quorate_store::Clock;
 
 use crate::link::{
     Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, Room, TaskClaim, TaskEvent,
     TaskInbox, Who,
 };
-use crate::task::{TaskInfo, TaskView};
+use crate::task::{Task, TaskWithPayloads};
 
 impl Link for Space {
     fn space(&self) -> Option<&Space> {
@@ -126,10 +126,10 @@ impl Link for Space {
         })
     }
 
-    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
         Box::pin(async move {
             let view = Self::await_task(self, &who.agent, Some(who.epoch), &task, None, wait).await?;
-            Ok(TaskView::of(self, view))
+            Ok(views::task(self, &view))
         })
     }
 
@@ -139,7 +139,11 @@ impl Link for Space {
         epoch: Option<Epoch>,
         rollback: Rollback,
     ) -> Promise<'_, RolledBack> {
-        Box::pin(async move { Self::rollback(self, &principal, epoch, None, rollback).await })
+        Box::pin(async move {
+            Ok(quorate_engine::views::rolled_back(
+                Self::rollback(self, &principal, epoch, None, rollback).await?,
+            ))
+        })
     }
 
     fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes> {
@@ -195,7 +199,7 @@ struct Tasks {
 
 fn held_task(agents: &Agents, held: TaskInHand) -> HeldTask {
     let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
-    let task = TaskInfo::of(agents, held.task);
+    let task = Task::new(agents, &held.task);
     HeldTask { lease: held.lease, lease_ms, task, input: held.input }
 }
 

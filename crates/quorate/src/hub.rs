@@ -21,7 +21,7 @@ use crate::agent::AgentBuilder;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::session::{Session, SessionInfo};
-use crate::view::{AgentInfo, DeadLetter, Letter, MessageInfo};
+use crate::view::{AgentInfo, DeadLetter, InboxDelivery, MessageWithDeliveries};
 
 /// How often the shared memory is looked through.
 #[cfg(feature = "embedded")]
@@ -217,7 +217,7 @@ impl Hub {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<Letter>, Error> {
+    pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<InboxDelivery>, Error> {
         self.link.inbox(AgentId::new(agent)?, limit).await
     }
 
@@ -238,7 +238,7 @@ impl Hub {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn message(&self, id: &str) -> Result<MessageInfo, Error> {
+    pub async fn message(&self, id: &str) -> Result<MessageWithDeliveries, Error> {
         self.link.message(id.to_owned()).await
     }
 
@@ -269,7 +269,7 @@ impl Hub {
     /// # Errors
     /// `NOT_FOUND` if it is none, or a failure of the storage.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
-        let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.id }]);
+        let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.delivery_id }]);
         self.link.commit(commit).await.map(drop)
     }
 

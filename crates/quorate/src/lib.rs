@@ -48,7 +48,7 @@ mod topics;
 mod view;
 
 pub use agent::{Agent, AgentBuilder, Received};
-pub use approval::{ApprovalDraft, ApprovalHead, ApprovalInfo, ApprovalPage, ApprovalStatus, Approver};
+pub use approval::{Approval, ApprovalDraft, ApprovalInfo, ApprovalPage, ApprovalStatus, Approver};
 pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
@@ -56,25 +56,32 @@ pub use hub::Hub;
 pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
-pub use procedure::{ProcedureDraft, ProcedureHead, ProcedureInfo, ProcedurePage, ProcedureStep};
+pub use procedure::{Procedure, ProcedureDraft, ProcedureInfo, ProcedurePage, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
-pub use session::{Added, Happening, Session, SessionInfo, TimelineLine};
+pub use session::{
+    Added, Session, SessionInfo, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine,
+    TimelineMessage, TimelineRecord,
+};
 pub use step::Step;
-pub use task::{TakenTask, TaskDraft, TaskInfo, TaskPage, TaskView, TaskWork};
+pub use task::{TakenTask, Task, TaskDraft, TaskPage, TaskWithPayloads, TaskWork};
 pub use topics::Subscribing;
-pub use view::{AgentInfo, BudgetInfo, DeadLetter, DeliveryInfo, DeliveryState, Letter, Load, MessageInfo};
+pub use view::{
+    AgentInfo, Budget, DeadLetter, DeliveryState, DeliveryStatus, InboxDelivery, Load, MessageWithDeliveries,
+    Snapshot,
+};
 
+pub use quorate_api::rollback::{BuiltOn, Check, CheckCounts, Finding, RestoredEntry, RolledBack};
+pub use quorate_api::session::Participant;
 pub use quorate_core::{
-    ActionDigest, AddKind, AgentFilter, ApprovalId, Code, Counts, Decision, DeliveryId, EndState, Fence,
-    FenceRef, Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Participant, Pattern,
-    Policy, Preset, Priority, ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus,
-    Snapshot, Status, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version,
-    Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AddKind, AgentFilter, ApprovalId, Code, Counts, DeliveryId, EndState, Fence, FenceRef,
+    Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Preset, Priority,
+    ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Status, TaskCounts, TaskId,
+    TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
 pub use quorate_engine::{
-    Before, BuiltOn, Check, Error, Finding, ListedMessage, MessageFilter, MessageRef, MessagesPage,
-    OutboxPage, Remote, RolledBack, Secrets, TaskFilter, Turned,
+    Before, Error, ListedMessage, MessageFilter, MessageRef, MessagesPage, OutboxPage, Remote, Secrets,
+    TaskFilter,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};

@@ -10,18 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_api::rollback::RolledBack;
 use quorate_core::{
     AcquireLocks, AgentId, Ask, Code, Commit, CreateTasks, Epoch, Health, History, Locked, Message,
     MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq,
     Status, TaskId, TaskLeaseRef,
 };
-use quorate_engine::{Change, Error, RolledBack};
+use quorate_engine::{Change, Error};
 use quorate_store::Clock;
 
-use crate::task::{TaskInfo, TaskView};
+use crate::task::{Task, TaskWithPayloads};
 
+pub use quorate_api::entry::Entry;
 pub use quorate_engine::{Answer, Delivery, MessageRef, Space, TaskClaim};
-pub use quorate_store::{Entry, Page, When};
+pub use quorate_store::{Page, When};
 pub use reads::Reads;
 
 /// What will come of a call.
@@ -52,7 +54,7 @@ pub struct HeldTask {
     /// How long it lasts, and each heartbeat anew.
     pub lease_ms: u64,
     /// The task.
-    pub task: TaskInfo,
+    pub task: Task,
     /// Its input, byte for byte as it was given; empty if it has none.
     pub input: Bytes,
 }
@@ -106,7 +108,7 @@ pub trait Link: Reads {
     /// Takes tasks as they come, within this credit.
     fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>>;
     /// Waits until a task is over; this agent waits meanwhile, which counts in the search for circles.
-    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView>;
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
     /// Brings back what entries were, and lists what was built on what that undid.
     fn rollback(
         &self,

@@ -1,13 +1,14 @@
 //! Shared memory: versioned entries, compare and set, history, watching.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use quorate_api::entry::Entry;
 use quorate_core::{
-    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Timestamp,
-    Version,
+    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Version,
 };
 use quorate_engine::{Change, Error};
-use quorate_store::{Entry, StoreError, When};
+use quorate_store::{StoreError, When};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,63 +24,41 @@ pub struct Memory {
     pub(crate) fence: Option<FenceRef>,
 }
 
-/// One version of an entry.
+/// A version of an entry, with its content as bytes.
 #[derive(Clone, Debug)]
 pub struct MemoryEntry {
-    /// Which entry.
-    pub key: String,
-    /// Its version.
-    pub version: u64,
-    /// What kind of thing it holds.
-    pub entry_type: String,
-    /// Who wrote it: `agent:ID` or `system`.
-    pub author: String,
-    /// When, in milliseconds since 1970.
-    pub at: Timestamp,
-    /// The record that wrote it.
-    pub seq: Seq,
-    /// The entries it was built on, with the versions they had.
-    pub depends_on: Vec<(String, u64)>,
-    /// The earlier version that it brought back, if it was a rollback.
-    pub restores: Option<u64>,
+    entry: Entry,
     content: Option<Payload>,
 }
 
+impl Deref for MemoryEntry {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
 impl MemoryEntry {
-    fn of(entry: Entry) -> Self {
-        let Entry { key, version, content } = entry;
-        Self {
-            key: key.to_string(),
-            version: version.head.version.0,
-            entry_type: version.entry_type,
-            author: version.author,
-            at: version.at,
-            seq: version.head.seq,
-            depends_on: version
-                .depends_on
-                .into_iter()
-                .map(|(key, version)| (key.to_string(), version.0))
-                .collect(),
-            restores: version.restores.map(|version| version.0),
-            content,
-        }
+    fn new(entry: Entry) -> Result<Self, Error> {
+        Ok(Self { content: entry.payload()?, entry })
     }
 
-    /// Whether this version ends the entry.
+    /// Whether this version is a deletion.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
-        self.content.is_none()
+        self.entry.deleted
     }
 
     /// The content, typed.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape, or was erased.
+    /// `INVALID` if it does not fit the type, or was erased.
     pub fn content<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(self.bytes())
     }
 
-    /// The content, byte for byte as it was written; empty for a tombstone.
+    /// The content, byte for byte as it was written; empty for a deletion.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.content.as_ref().map_or(&[], |content| &content.bytes)
@@ -175,7 +154,7 @@ impl Memory {
     /// # Errors
     /// When the storage fails.
     pub async fn at(&self, key: &str, when: When) -> Result<Option<MemoryEntry>, Error> {
-        Ok(self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::of))
+        self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
     }
 
     /// The versions of an entry after this one, oldest first.
@@ -184,7 +163,7 @@ impl Memory {
     /// When the storage fails.
     pub async fn history(&self, key: &str, after: u64, limit: usize) -> Result<Vec<MemoryEntry>, Error> {
         let found = self.link.history(Key::new(key)?, Version(after), limit).await?;
-        Ok(found.into_iter().map(MemoryEntry::of).collect())
+        found.into_iter().map(MemoryEntry::new).collect()
     }
 
     /// The first live entries whose key begins so, by key; to go on, give the last key that came.
@@ -198,13 +177,8 @@ impl Memory {
         limit: usize,
     ) -> Result<Vec<MemoryEntry>, Error> {
         let after = after.map(Key::new).transpose()?;
-        Ok(self
-            .link
-            .entries(prefix.to_owned(), after, limit)
-            .await?
-            .into_iter()
-            .map(MemoryEntry::of)
-            .collect())
+        let found = self.link.entries(prefix.to_owned(), after, limit).await?;
+        found.into_iter().map(MemoryEntry::new).collect()
     }
 
     /// Watches the entries whose key begins so, from a record on; 1 is from the beginning. Nothing is missed.

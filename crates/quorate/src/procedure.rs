@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use quorate_api::procedure::ProcedureWithState;
 use quorate_core::{
-    AgentId, Commit, Op, OpResult, Payload, Principal, Procedure, ProcedureId, ProcedureStatus, Receipt, Seq,
-    StartProcedure, StepProcedure, Timestamp, Version,
+    AgentId, Commit, Op, OpResult, Principal, ProcedureId, ProcedureStatus, Receipt, Seq, StartProcedure,
+    StepProcedure, Version,
 };
 use quorate_engine::Error;
 use quorate_store::StoreError;
@@ -16,6 +17,8 @@ use crate::agent::{Agent, from_json, to_json};
 use crate::hub::Hub;
 use crate::link::Link;
 use crate::step::Step;
+
+pub use quorate_api::procedure::Procedure;
 
 /// A procedure to be started.
 #[must_use = "a procedure starts when somebody starts it"]
@@ -117,120 +120,61 @@ impl Step {
     }
 }
 
-/// Where a procedure is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProcedureHead {
-    /// Its id.
-    pub id: ProcedureId,
-    /// What kind of protocol it is, as a word.
-    pub kind: String,
-    /// The only agent that may step it; `None`: whoever runs the hub.
-    pub driver: Option<AgentId>,
-    /// Who started it, as it stands in the log.
-    pub started_by: String,
-    /// When.
-    pub started_at: Timestamp,
-    /// Its version: 1 when it starts, one more with each step; the first step after a restore jumps.
-    pub version: Version,
-    /// The record that made this version.
-    pub seq: Seq,
-    /// Whether it is over, and how.
-    pub status: ProcedureStatus,
-    /// In which phase, as its driver calls it; empty before the first step.
-    pub phase: String,
-    /// Since when it is in that phase, or over.
-    pub since: Timestamp,
-    /// When it was last stepped, or started.
-    pub stepped_at: Timestamp,
-}
-
-impl From<Procedure> for ProcedureHead {
-    fn from(procedure: Procedure) -> Self {
-        Self {
-            id: procedure.id,
-            kind: procedure.kind,
-            driver: procedure.driver,
-            started_by: procedure.started_by,
-            started_at: procedure.started_at,
-            version: procedure.version,
-            seq: procedure.seq,
-            status: procedure.status,
-            phase: procedure.phase,
-            since: procedure.since,
-            stepped_at: procedure.stepped_at,
-        }
-    }
-}
-
-/// Some procedures, and where to go on.
+/// Some procedures, and the cursor of the next page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcedurePage {
     /// The procedures, by id.
-    pub procedures: Vec<ProcedureHead>,
+    pub procedures: Vec<Procedure>,
     /// Where the next page begins; `None` if there is none.
     pub cursor: Option<ProcedureId>,
 }
 
-/// A procedure with what it is to do, what its driver knows, and what came of it.
+/// A procedure with its spec, state and result.
 #[derive(Clone, Debug)]
-pub struct ProcedureInfo {
-    head: ProcedureHead,
-    spec: Option<Payload>,
-    state: Option<Payload>,
-    result: Option<Payload>,
+pub struct ProcedureInfo(ProcedureWithState);
+
+impl From<ProcedureWithState> for ProcedureInfo {
+    fn from(procedure: ProcedureWithState) -> Self {
+        Self(procedure)
+    }
 }
 
 impl ProcedureInfo {
-    /// Of its parts: for those who make links.
+    /// The procedure without its payloads.
     #[must_use]
-    pub fn new(
-        head: ProcedureHead,
-        spec: Option<Payload>,
-        state: Option<Payload>,
-        result: Option<Payload>,
-    ) -> Self {
-        Self { head, spec, state, result }
+    pub fn procedure(&self) -> &Procedure {
+        &self.0.procedure
     }
 
-    /// Where it is.
-    #[must_use]
-    pub fn procedure(&self) -> &ProcedureHead {
-        &self.head
-    }
-
-    /// The version that the next step has to expect.
+    /// The version that the next step must expect.
     #[must_use]
     pub fn version(&self) -> Version {
-        self.head.version
+        self.0.procedure.version
     }
 
-    /// What it is to do, typed.
+    /// Its spec, typed.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape, or was erased.
+    /// `INVALID` if it does not fit the type, or was erased.
     pub fn spec<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        typed(self.spec.as_ref())
+        from_json(self.0.more.spec.as_ref().map_or(b"null", |spec| &spec.0))
     }
 
-    /// What its driver knows, typed; `None` before the first state.
+    /// The state of its driver, typed; `None` before the first state.
     ///
     /// # Errors
     /// As [`ProcedureInfo::spec`].
     pub fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.state.as_ref().map(|state| typed(Some(state))).transpose()
+        self.0.more.state.as_ref().map(|state| from_json(&state.0)).transpose()
     }
 
-    /// What came of it, typed; `None` if there is nothing.
+    /// Its result, typed; `None` if there is none.
     ///
     /// # Errors
     /// As [`ProcedureInfo::spec`].
     pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        self.result.as_ref().map(|result| typed(Some(result))).transpose()
+        self.0.more.result.as_ref().map(|result| from_json(&result.0)).transpose()
     }
-}
-
-fn typed<T: DeserializeOwned>(payload: Option<&Payload>) -> Result<T, Error> {
-    from_json(payload.map_or(b"null", |payload| &payload.bytes[..]))
 }
 
 fn started(receipt: &Receipt) -> Result<ProcedureId, Error> {

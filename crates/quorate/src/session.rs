@@ -5,6 +5,7 @@ mod view;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quorate_api::payload;
 use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession,
     Principal, Receipt, Seq, SessionChange, SessionId, Timestamp,
@@ -17,7 +18,10 @@ use serde::de::DeserializeOwned;
 use crate::agent::{from_json, to_json};
 use crate::link::Link;
 
-pub use view::{Happening, SessionInfo, TimelineLine};
+pub use view::{
+    SessionInfo, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine, TimelineMessage,
+    TimelineRecord,
+};
 
 /// A session, led or added to in somebody's name. It need not be open yet.
 #[derive(Clone)]
@@ -261,7 +265,7 @@ impl Session {
         let (mut lines, mut records) = (Vec::new(), 0);
         loop {
             let (more, rest) = self.link.timeline(self.named()?, kind, page, limit - records).await?;
-            records += more.iter().map(|line| line.seq).collect::<BTreeSet<_>>().len();
+            records += more.iter().map(|line| line.record.seq).collect::<BTreeSet<_>>().len();
             lines.extend(more);
             page = match (rest, page) {
                 (Some(seq), Page::After(_)) if records < limit => Page::After(seq),
@@ -274,12 +278,13 @@ impl Session {
 
 impl Added {
     fn of(line: TimelineLine) -> Option<Self> {
-        let TimelineLine { seq, at, by, what } = line;
-        match what {
-            Happening::Added { n, body, rationale, .. } => {
-                Some(Self { n, by, at, seq, rationale, body: body.bytes.to_vec() })
+        let TimelineRecord { seq, at, by } = line.record;
+        match line.what {
+            TimelineEvent::Added(TimelineAddition { n, body, content_type, rationale, .. }) => {
+                let body = payload::received(&body, content_type.as_deref()).ok()?.bytes.to_vec();
+                Some(Self { n, by, at, seq, rationale, body })
             }
-            Happening::Message { .. } | Happening::Changed { .. } => None,
+            TimelineEvent::Message(_) | TimelineEvent::Changed(_) => None,
         }
     }
 }

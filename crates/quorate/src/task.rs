@@ -20,7 +20,7 @@ use crate::step::Step;
 
 pub use draft::TaskDraft;
 pub(crate) use run::work_on_tasks;
-pub use view::{TaskInfo, TaskPage, TaskView};
+pub use view::{Task, TaskPage, TaskWithPayloads};
 pub use work::TaskWork;
 pub(crate) use work::{TaskHandler, task_handler};
 
@@ -51,7 +51,7 @@ impl TakenTask {
 
     /// The task with all that is known of it.
     #[must_use]
-    pub fn task(&self) -> &TaskInfo {
+    pub fn task(&self) -> &Task {
         &self.0.task
     }
 
@@ -168,7 +168,7 @@ impl Agent {
     ///
     /// # Errors
     /// `TIMEOUT`, `DEADLOCK` with the circle, `NOT_FOUND`, or a failure of the storage.
-    pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskView, Error> {
+    pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
         self.link.await_task(self.who(), task.clone(), wait).await
     }
 
@@ -204,7 +204,7 @@ impl Hub {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
+    pub async fn task(&self, id: &TaskId) -> Result<TaskWithPayloads, Error> {
         self.link.task(id.clone()).await
     }
 
@@ -212,7 +212,7 @@ impl Hub {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
+    pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
         self.link.task_over(id.clone(), wait).await
     }
 

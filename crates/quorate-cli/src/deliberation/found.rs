@@ -1,7 +1,7 @@
 //! Which deliberations there are, and what is known of one.
 
 use quorate::deliberation::{Failure, Outcome, Spec, State};
-use quorate::{Hub, ProcedureHead, ProcedureInfo, ProcedureStatus};
+use quorate::{Hub, Procedure, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::KIND;
 use quorate_procedures::count::Agreement;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
 }
 
 /// All of them, the newest first, and whether that is all.
-async fn all(hub: &Hub) -> anyhow::Result<(Vec<ProcedureHead>, bool)> {
+async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
     let (mut found, mut after) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
         let page = hub.procedures(None, after.as_ref(), PAGE).await?;

@@ -99,10 +99,10 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Found> {
     loop {
         let page = hub.memory().list("words/", after.as_deref(), 500).await?;
         let Some(last) = page.last() else { break };
-        after = Some(last.key.clone());
+        after = Some(last.key.to_string());
         for entry in &page {
             results += 1;
-            twice += usize::from(entry.version != 1);
+            twice += usize::from(entry.version.0 != 1);
             words += entry.content::<u64>()?;
         }
     }

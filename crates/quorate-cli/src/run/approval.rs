@@ -149,15 +149,13 @@ impl Pending {
         };
         if let Some(decided) = self.decided(hub, how, elsewhere).await? {
             let approval = decided.approval();
-            settled.state = approval.status.as_str().to_owned();
+            settled.state = approval.state.as_str().to_owned();
             settled.approved_digest = approval
                 .approved_digest
                 .filter(|other| *other != self.digest)
                 .map(|digest| digest.to_string());
-            if let Some(decision) = approval.status.decision() {
-                settled.decided_by = Some(decision.by.clone());
-                settled.reason = Some(decision.reason.clone()).filter(|reason| !reason.is_empty());
-            }
+            settled.decided_by.clone_from(&approval.decided_by);
+            settled.reason = approval.reason.clone().filter(|reason| !reason.is_empty());
             if approval.approved_digest.is_some() {
                 settled.file = Some(self.sent(hub).await?);
             }

@@ -76,7 +76,7 @@ async fn i3_a_hub_killed_with_9_under_a_running_client_loses_nothing_and_does_no
     alice.stop().await.expect("stopped");
     let done = hub.memory().list("done/", None, 1_000).await.expect("read");
     assert_eq!(done.len() as u64, KILLS as u64 * EACH, "nothing was lost");
-    assert!(done.iter().all(|entry| entry.version == 1), "each was done once");
+    assert!(done.iter().all(|entry| entry.version.0 == 1), "each was done once");
     let http =
         quorate_client::Http::new(&format!("http://{}", served.address), &served.admin, Default::default());
     let stats = http.expect("an address").get("/v1/admin/stats").send().await.expect("figures");

@@ -6,40 +6,56 @@ use std::time::Duration;
 
 use quorate::link::{Answer, Asked, Promise, Who};
 use quorate::{Error, Refused};
-use quorate_core::{Ask, Message, MessageId};
+use quorate_api::message::{Message as MessageJson, NewMessage};
+use quorate_api::request::{Answers as AnswersJson, NewRequest};
+use quorate_core::{Ask, ClientId, Message, MessageId};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use super::calls::{GRACE, WAIT, as_of, text};
+use super::calls::{GRACE, WAIT, as_of};
 use super::{Connection, Seat};
 use crate::http::segment;
 use crate::patience::Patience;
 use crate::wire;
-use crate::wire::message::{MessageIn, MessageOut};
-use crate::wire::request::{AnswersIn, BegunIn};
+use crate::wire::message;
 
 /// How long an answer is waited for if nothing is said.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
+/// The answer to a request over the WebSocket.
 #[derive(Deserialize)]
-struct AnsweredIn<'a> {
-    #[serde(borrow)]
-    message: MessageIn<'a>,
+struct Answered {
+    message: MessageJson,
+}
+
+/// A request that was accepted.
+#[derive(Deserialize)]
+struct Accepted {
+    id: MessageId,
+}
+
+/// A request as it is sent.
+fn request(ask: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
+    Ok(NewRequest { message: NewMessage::new(ask)?, timeout_ms, again: None })
 }
 
 impl Connection {
     /// Asks somebody alone, and waits. The question has an id, so that it can be said again and waits for the same answer.
     pub(super) async fn ask_one(&self, who: Who, ask: &Ask) -> Result<Answer, Error> {
         let seat = self.seat_of(&who.agent);
-        let mut out = MessageOut::new(&ask.message, ask.timeout_ms)?;
-        let id = out.id.get_or_insert_with(|| format!("ask-{}", self.key())).clone();
-        let mut unheard = Unheard { seat: Arc::clone(&seat), who: who.clone(), id: Some(id) };
+        let mut out = request(&ask.message, ask.timeout_ms)?;
+        let id = match &out.message.id {
+            Some(id) => id.clone(),
+            None => ClientId::new(format!("ask-{}", self.key()))?,
+        };
+        out.message.id = Some(id.clone());
+        let mut unheard = Unheard { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
         let body = wire::write(&out)?;
         let within = ask.timeout_ms.map_or(ANSWER_WITHIN, Duration::from_millis) + GRACE;
         let answer = match seat.socket() {
             Some(socket) => {
                 let told = socket.ask("request", &body, true).await;
-                told.and_then(|told| wire::read::<AnsweredIn<'_>>(&told)?.message.read())
+                told.and_then(|told| message::answer(wire::read::<Answered>(&told)?.message))
             }
             None => {
                 let call = || {
@@ -47,7 +63,7 @@ impl Connection {
                     as_of(call, who.epoch).send()
                 };
                 let told = self.patience.persist(call).await;
-                told.and_then(|told| wire::read::<MessageIn<'_>>(text(&told.body)?)?.read())
+                told.and_then(|told| message::answer(told.json()?))
             }
         };
         unheard.id = None;
@@ -58,33 +74,32 @@ impl Connection {
     pub(super) async fn ask_in_memory(
         &self,
         who: Who,
-        message: &Message,
+        asked: &Message,
         within: Option<Duration>,
     ) -> Result<Answer, Error> {
         let seat = self.seat_of(&who.agent);
         let timeout_ms = within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let body = wire::write(&MessageOut::new(message, timeout_ms)?)?;
+        let body = wire::write(&request(asked, timeout_ms)?)?;
         if let Some(socket) = seat.socket() {
             let told = socket.ask("request", &body, false).await?;
-            return wire::read::<AnsweredIn<'_>>(&told)?.message.read();
+            return message::answer(wire::read::<Answered>(&told)?.message);
         }
         let call = seat.http.post("/v1/request").json(body).within(within.unwrap_or(ANSWER_WITHIN) + GRACE);
         let told = as_of(call, who.epoch).send().await?;
-        wire::read::<MessageIn<'_>>(text(&told.body)?)?.read()
+        message::answer(told.json()?)
     }
 
     /// Asks, and gives a place to hear the answers at.
     pub(super) async fn begin(&self, who: Who, ask: &Ask) -> Result<Answers, Error> {
         let (seat, key) = (self.seat_of(&who.agent), self.key());
-        let mut out = MessageOut::new(&ask.message, ask.timeout_ms)?;
-        out.again = ask.again.map(|id| id.to_string());
+        let out = NewRequest { again: ask.again, ..request(&ask.message, ask.timeout_ms)? };
         let body = wire::write(&out)?;
         let call = || {
             let call = seat.http.post("/v1/requests").key(&key).json(body.clone());
             as_of(call, who.epoch).send()
         };
-        let begun: BegunIn = self.patience.persist(call).await?.json()?;
-        Ok(self.answers(seat, who, begun.id.0))
+        let begun: Accepted = self.patience.persist(call).await?.json()?;
+        Ok(self.answers(seat, who, begun.id))
     }
 
     /// A place to hear the answers to a question that was asked before. Whether it was shows at once.
@@ -127,15 +142,14 @@ impl Answers {
             let call = self.seat.http.get(&path).query("cursor", &self.cursor);
             as_of(call.query("waitMs", wait.as_millis()).within(wait + GRACE), self.who.epoch).send()
         };
-        let answer = self.patience.persist(call).await?;
-        let page: AnswersIn<'_> = wire::read(text(&answer.body)?)?;
-        match &page.cursor {
-            Some(cursor) => self.cursor.clone_from(cursor),
+        let AnswersJson { page, status } = self.patience.persist(call).await?.json()?;
+        match page.cursor {
+            Some(cursor) => self.cursor = cursor,
             None => self.over = true,
         }
-        let (came, end) = page.read(self.id)?;
+        let came = page.answers.into_iter().map(message::answer).collect::<Result<Vec<_>, _>>()?;
         self.came.extend(came);
-        self.end = end;
+        self.end = status.refusal(self.id);
         Ok(())
     }
 }

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use quorate::Error;
 use quorate::link::{Delivery, HeldTask, TaskClaim, Who};
-use quorate_core::{Commit, Epoch, Mono, Receipt, Seq};
-use serde::Deserialize;
-use serde_json::json;
+use quorate_api::Raw;
+use quorate_api::claim::{ClaimedDeliveries, ClaimedTasks, InboxClaim, TaskClaim as TaskClaimJson};
+use quorate_api::result::CommitReceipt;
+use quorate_core::{Commit, Epoch, Mono, Receipt};
 
 use super::{Connection, Seat};
 use crate::http::{Http, Request};
 use crate::patience::Patience;
-use crate::wire::message::DeliveryIn;
-use crate::wire::op::CommittedIn;
-use crate::wire::task::TakenIn;
+use crate::wire::message::delivery;
+use crate::wire::task::held;
 use crate::wire::{self, op};
 
 /// How long one call waits for something to come. Longer waits are several calls.
@@ -21,18 +21,17 @@ pub(super) const WAIT: Duration = Duration::from_secs(20);
 /// What the hub may take longer than it was asked to wait.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-#[derive(Deserialize)]
-struct DeliveriesIn<'a> {
-    #[serde(borrow)]
-    deliveries: Vec<DeliveryIn<'a>>,
-}
-
 /// A call as this start of an agent.
 pub(super) fn as_of(request: Request, epoch: impl Into<Option<Epoch>>) -> Request {
     match epoch.into() {
         Some(epoch) => request.header("quorate-epoch", &epoch.0.to_string()),
         None => request,
     }
+}
+
+/// A duration as the interface counts it.
+pub(super) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn text(body: &[u8]) -> Result<&str, Error> {
@@ -49,9 +48,9 @@ impl Connection {
             Some(socket) => socket.ask("commit", &body, true).await?,
             None => self.commit_by_http(&seat.http, body).await?,
         };
-        let committed: CommittedIn = wire::read(&told)?;
-        let (seq, at) = (committed.seq.map(Seq), self.clock().now().wall);
-        Ok(Receipt { seq, at, results: committed.read(&commit.ops)? })
+        let receipt: CommitReceipt<Raw> = wire::read(&told)?;
+        let results = op::results(&receipt, &commit.ops)?;
+        Ok(Receipt { seq: receipt.seq, at: self.clock().now().wall, results })
     }
 
     async fn commit_by_http(&self, http: &Http, body: String) -> Result<String, Error> {
@@ -71,8 +70,8 @@ impl Connection {
         loop {
             let rest = self.rest(until);
             let wait = rest.min(WAIT);
-            let body =
-                json!({"max": max, "waitMs": wait.as_millis() as u64, "leaseMs": lease_ms}).to_string();
+            let claim = InboxClaim { max: Some(max), wait_ms: Some(ms(wait)), lease_ms: Some(lease_ms) };
+            let body = wire::write(&claim)?;
             // Said again under the same key, a claim whose answer was lost has the same answer.
             let key = self.key();
             let call = || {
@@ -80,8 +79,8 @@ impl Connection {
                 as_of(call, who.epoch).send()
             };
             let answer = self.patience.persist(call).await?;
-            let came: DeliveriesIn<'_> = wire::read(text(&answer.body)?)?;
-            let came = came.deliveries.into_iter().map(|one| one.read(lease_ms));
+            let came: ClaimedDeliveries = answer.json()?;
+            let came = came.deliveries.into_iter().map(|one| delivery(one, lease_ms));
             let came = came.collect::<Result<Vec<_>, _>>()?;
             if !came.is_empty() || self.rest(until).is_zero() {
                 if let Some(socket) = seat.socket() {
@@ -133,20 +132,19 @@ pub(super) async fn claim_tasks(
     max: u32,
     wait: Duration,
 ) -> Result<Vec<HeldTask>, Error> {
-    let body = json!({
-        "agent": claim.agent.to_string(),
-        "types": claim.types,
-        "max": max,
-        "waitMs": wait.as_millis() as u64,
-        "leaseMs": claim.lease_ms,
-    });
-    let body = body.to_string();
+    let body = wire::write(&TaskClaimJson {
+        agent: Some(claim.agent.clone()),
+        types: claim.types.clone(),
+        max: Some(max),
+        wait_ms: Some(ms(wait)),
+        lease_ms: claim.lease_ms,
+    })?;
     let call = || {
         let call = seat.http.post("/v1/tasks/claim").key(key).json(body.clone()).within(wait + GRACE);
         as_of(call, claim.epoch).send()
     };
     let answer = patience.persist(call).await?;
-    let taken: TakenIn<'_> = wire::read(text(&answer.body)?)?;
+    let taken: ClaimedTasks = answer.json()?;
     let now = patience.clock.now().wall;
-    taken.tasks.into_iter().map(|one| one.read(now, claim.lease_ms)).collect()
+    taken.tasks.into_iter().map(|one| held(one, now, claim.lease_ms)).collect()
 }

@@ -8,71 +8,36 @@ use bytes::Bytes;
 use quorate::link::{
     Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, TaskClaim, TaskInbox, Who,
 };
-use quorate::{Clock, Code, Error, Refused, RolledBack, TaskView};
+use quorate::{Clock, Code, Refused, RolledBack, TaskWithPayloads};
+use quorate_api::agent::{AgentDescription, Heartbeat as HeartbeatJson, RegisteredAgent};
+use quorate_api::claim::CreatedTasks;
+use quorate_api::lock::{AcquiredLocks, LockRequest};
+use quorate_api::message::NewMessage;
+use quorate_api::rollback::Rollback as RollbackJson;
+use quorate_api::subscription::{Subscribed, SubscriptionHistory};
 use quorate_core::{
-    AcquireLocks, Ask, Commit, Epoch, Fence, FenceRef, Health, History, LockName, Locked, Message, MessageId,
-    Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Rollback, Seq, Status, TaskId,
+    AcquireLocks, Ask, Commit, Epoch, Health, Heartbeat, History, Locked, Message, MessageId, Op, Pattern,
+    Payload, Principal, Receipt, RegisterAgent, Rollback, Seq, Status, TaskId,
 };
 use serde::Deserialize;
-use serde_json::json;
 
-use super::calls::{GRACE, as_of};
+use super::calls::{GRACE, as_of, ms};
 use super::tasks::TaskPoll;
 use super::watch::Watching;
 use super::{Connection, Seat};
 use crate::http::segment;
 use crate::socket::{Hello, Socket, SocketInbox, not_here};
-use crate::wire::going_back::{RolledBackIn, rollback_out};
-use crate::wire::message::{MessageOut, ref_of};
-use crate::wire::task::{MadeIn, TasksOut};
-use crate::wire::{self, time_out};
+use crate::wire;
+use crate::wire::message::SendReceipt;
+use crate::wire::task::graph;
 
 /// How long one call waits for a lock. Longer waits are several calls.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
+/// Receipts of messages.
 #[derive(Deserialize)]
-struct JoinedIn {
-    epoch: u64,
-    token: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct LockedIn {
-    locks: Vec<LockIn>,
-}
-
-#[derive(Deserialize)]
-struct LockIn {
-    lock: String,
-    fence: u64,
-}
-
-#[derive(Deserialize)]
-struct SinceIn {
-    since: u64,
-}
-
-#[derive(Deserialize)]
-struct SentIn {
-    id: Option<String>,
-    /// Instead of an id, if it was raised as a conduct flag.
-    #[serde(default)]
-    received: bool,
-}
-
-impl SentIn {
-    fn read(self) -> Result<MessageRef, Error> {
-        match self.id {
-            Some(id) => ref_of(&id),
-            None if self.received => Ok(MessageRef::Flag),
-            None => Err(wire::strange(&"a receipt without an id")),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct ReceiptsIn {
-    receipts: Vec<SentIn>,
+struct Receipts {
+    receipts: Vec<SendReceipt>,
 }
 
 impl Link for Connection {
@@ -96,24 +61,18 @@ impl Link for Connection {
     fn join(&self, _: Principal, agent: RegisterAgent) -> Promise<'_, Epoch> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}", segment(agent.id.as_str()));
-            let body = json!({
-                "name": agent.name,
-                "role": agent.role.as_str(),
-                "capabilities": agent.capabilities,
-                "supportedActions": agent.supported_actions,
-                "heartbeatMs": agent.heartbeat_ms,
-            });
-            let body = body.to_string();
+            let body = wire::write(&AgentDescription::from(&agent))?;
             // A start that was repeated is one more start, which does no harm.
             let answer = self.patience.persist(|| self.own.http.put(&path).json(body.clone()).send()).await?;
-            let joined: JoinedIn = answer.json()?;
+            let joined: RegisteredAgent = answer.json()?;
+            let epoch = joined.epoch.ok_or_else(|| wire::strange(&"a registration without an epoch"))?;
             let token = self.token_for(&agent.id, joined.token).await?;
             let http = self.own.http.bearing(&token)?;
             let seat = Arc::new(Seat { http, token, socket: std::sync::Mutex::default() });
             let before = self.seats().insert(agent.id, seat);
             // An earlier start of the same agent in this program is over.
             drop(before);
-            Ok(Epoch(joined.epoch))
+            Ok(epoch)
         })
     }
 
@@ -154,13 +113,13 @@ impl Link for Connection {
     fn send_ephemeral(&self, who: Who, message: Message) -> Promise<'_, MessageRef> {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
-            let body = wire::write(&MessageOut::new(&message, None)?)?;
+            let body = wire::write(&NewMessage::new(&message)?)?;
             if let Some(socket) = seat.socket() {
                 let told = socket.ask("send", &body, false).await?;
-                return wire::read::<SentIn>(&told)?.read();
+                return wire::read::<SendReceipt>(&told)?.read();
             }
             let answer = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
-            let sent: ReceiptsIn = answer.json()?;
+            let sent: Receipts = answer.json()?;
             let first = sent.receipts.into_iter().next().ok_or_else(|| wire::strange(&"no receipt"))?;
             first.read()
         })
@@ -185,9 +144,10 @@ impl Link for Connection {
     fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()> {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
-            let body = json!({"status": status.as_str(), "health": health.as_str(), "note": health.note()});
+            let beat = Heartbeat { agent: who.agent.clone(), status, health };
+            let body = wire::write(&HeartbeatJson::from(&beat))?;
             let call = as_of(seat.http.post(&Self::of(&who, "/heartbeat")), who.epoch);
-            call.json(body.to_string()).send().await.map(drop)
+            call.json(body).send().await.map(drop)
         })
     }
 
@@ -197,13 +157,13 @@ impl Link for Connection {
                 return Err(not_here("a commit that makes tasks and does something else"));
             };
             let (seat, key) = (self.seat(&commit.principal), self.key());
-            let body = wire::write(&TasksOut::new(create, &key)?)?;
+            let body = wire::write(&graph(create, &key)?)?;
             let call = || {
                 let call = seat.http.post("/v1/tasks").key(&key).json(body.clone());
                 as_of(call, commit.epoch).send()
             };
-            let made: MadeIn = self.patience.persist(call).await?.json()?;
-            Ok(made.tasks.into_iter().map(|one| TaskId::new(one.id)).collect::<Result<_, _>>()?)
+            let created: CreatedTasks = self.patience.persist(call).await?.json()?;
+            Ok(created.tasks.into_iter().map(|task| task.id).collect())
         })
     }
 
@@ -217,7 +177,7 @@ impl Link for Connection {
         Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskInbox>)))
     }
 
-    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+    fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
             let view = self.task_until(&seat.http, Some(who.epoch), &task, wait).await?;
@@ -237,12 +197,13 @@ impl Link for Connection {
         rollback: Rollback,
     ) -> Promise<'_, RolledBack> {
         Box::pin(async move {
-            let (seat, key, body) = (self.seat(&principal), self.key(), rollback_out(&rollback).to_string());
+            let (seat, key) = (self.seat(&principal), self.key());
+            let body = wire::write(&RollbackJson::from(&rollback))?;
             let call = || {
                 let call = seat.http.post("/v1/context:rollback").key(&key).json(body.clone());
                 as_of(call, epoch).send()
             };
-            Ok(self.patience.persist(call).await?.json::<RolledBackIn>()?.read())
+            self.patience.persist(call).await?.json()
         })
     }
 
@@ -252,22 +213,18 @@ impl Link for Connection {
 
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
         Box::pin(async move {
-            let Some((first, rest)) = ask.names.split_first() else { return Err(not_here("no lock at all")) };
+            let Some(first) = ask.names.first() else { return Err(not_here("no lock at all")) };
             let (seat, until) = (self.seat_of(&who.agent), self.clock().now().plus(wait).mono);
             let path = format!("/v1/locks/{}/acquire", segment(first.as_str()));
-            let held: LockedIn = loop {
+            let held: AcquiredLocks = loop {
                 let wait = self.rest(until).min(LOCK_WAIT_MAX);
-                let body = json!({
-                    "agent": who.agent.to_string(),
-                    "names": rest.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                    "ttlMs": ask.ttl_ms,
-                    "waitMs": wait.as_millis() as u64,
-                    "priority": ask.priority.level,
-                    "capacity": ask.capacity,
-                    "within": ask.within.map(|id| id.to_string()),
-                });
-                // Said again under the same key, it has the same place in line, and the same locks.
-                let (body, key) = (body.to_string(), self.key());
+                let mut request = LockRequest::from(&ask);
+                // The first is part of the path.
+                request.names.remove(0);
+                request.agent = Some(who.agent.clone());
+                request.wait_ms = Some(ms(wait));
+                // Repeated under the same key, it has the same place in the queue, and the same locks.
+                let (body, key) = (wire::write(&request)?, self.key());
                 let call = || {
                     let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
                     as_of(call, who.epoch).send()
@@ -277,10 +234,7 @@ impl Link for Connection {
                     answer => break answer?.json()?,
                 }
             };
-            let locks = held.locks.into_iter();
-            let locks =
-                locks.map(|one| Ok(FenceRef { lock: LockName::new(one.lock)?, fence: Fence(one.fence) }));
-            Ok(Locked { locks: locks.collect::<Result<_, Error>>()?, ttl_ms: ask.ttl_ms })
+            Ok(Locked { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
         })
     }
 
@@ -288,16 +242,10 @@ impl Link for Connection {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
             let path = Self::of(&who, &format!("/subscriptions/{}", segment(&pattern.to_string())));
-            let body = match history {
-                None => json!({}),
-                Some(History::Seq(seq)) => json!({"fromSeq": seq.0}),
-                Some(History::Time(time)) => json!({"fromTime": time_out(time)}),
-                Some(History::Last(count)) => json!({"last": count}),
-            };
-            let body = body.to_string();
+            let body = wire::write(&SubscriptionHistory::from(history.as_ref()))?;
             let call = || as_of(seat.http.put(&path), who.epoch).json(body.clone()).send();
-            let made: SinceIn = self.patience.persist(call).await?.json()?;
-            Ok(Seq(made.since))
+            let made: Subscribed = self.patience.persist(call).await?.json()?;
+            Ok(made.since)
         })
     }
 

@@ -4,71 +4,48 @@ use std::time::Duration;
 
 use quorate::link::{Entry, Page, Promise, Reads, When};
 use quorate::{
-    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, Before, BudgetInfo, Check, Code, Counts,
-    DeadLetter, Error, Letter, MessageFilter, MessageInfo, MessagesPage, OutboxPage, Pattern, Policy,
-    ProcedureId, ProcedureInfo, ProcedurePage, ProcedureStatus, Seq, SessionInfo, Snapshot, TaskCounts,
-    TaskFilter, TaskId, TaskPage, TaskView, TimelineLine, Version, Violation, Why,
+    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, Before, Budget, Check, Code, Counts,
+    DeadLetter, Error, InboxDelivery, MessageFilter, MessageWithDeliveries, MessagesPage, OutboxPage,
+    Pattern, Policy, ProcedureId, ProcedureInfo, ProcedurePage, ProcedureStatus, Seq, SessionInfo, Snapshot,
+    TaskCounts, TaskFilter, TaskId, TaskPage, TaskWithPayloads, TimelineLine, Version, Violation, Why,
 };
+use quorate_api::approval::ApprovalWithAction;
+use quorate_api::inbox::OutboxMessage;
+use quorate_api::page::Page as PageJson;
+use quorate_api::policy::{Policy as PolicyJson, Violation as ViolationJson};
+use quorate_api::procedure::ProcedureWithState;
+use quorate_api::session::SessionWithTask;
+use quorate_api::stats::Stats;
+use quorate_api::subscription::Subscription;
+use quorate_api::why::Why as WhyJson;
 use quorate_core::{AgentId, BudgetId, Key, LineKind, Payload, SessionId};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Connection;
-use super::calls::{GRACE, WAIT, as_of, text};
-use crate::http::{Answer, Http, Request, segment};
-use crate::wire::approval::{ApprovalIn, ApprovalsIn};
-use crate::wire::entry::{EntriesIn, EntryIn};
-use crate::wire::going_back::{CheckIn, SnapshotIn, SnapshotsIn};
-use crate::wire::message::MessagesIn;
-use crate::wire::procedure::{ProcedureIn, ProceduresIn};
-use crate::wire::rules::{PolicyIn, StatsIn, ViolationIn, ViolationsIn};
-use crate::wire::session::{LineIn, SessionIn, SessionsIn, TimelineIn};
-use crate::wire::task::{PageIn, WholeIn};
-use crate::wire::view::{
-    AgentIn, AgentsIn, BudgetIn, DeadIn, DeadLettersIn, InboxIn, LetterIn, MessageStateIn, OutboxIn,
-};
-use crate::wire::why::WhyIn;
-use crate::wire::{self, Text, all, time_out};
+use super::calls::{GRACE, WAIT, as_of};
+use crate::http::{Http, Request, segment};
+use crate::wire;
+use crate::wire::message::listed;
 
 /// How many a list shows at most.
 const LIMIT_MAX: usize = 1_000;
 
-/// Some of a list, and where it goes on.
-type Part<T> = (Vec<T>, Option<String>);
-
-#[derive(Deserialize)]
-struct SubscriptionsIn {
-    subscriptions: Vec<TopicIn>,
-    cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct TopicIn {
-    topic: Text<Pattern>,
-}
-
 impl Connection {
-    /// The answer to a look.
-    async fn look(&self, path: &str, ask: impl Fn(Request) -> Request) -> Result<Answer, Error> {
-        let http = &self.own.http;
-        self.patience.persist(|| ask(http.get(path)).send()).await
-    }
-
-    /// The same, read.
-    async fn seen<T: DeserializeOwned>(
+    /// The answer to a GET, repeated while the hub is out of reach.
+    async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
         ask: impl Fn(Request) -> Request,
     ) -> Result<T, Error> {
-        self.look(path, ask).await?.json()
+        let http = &self.own.http;
+        self.patience.persist(|| ask(http.get(path)).send()).await?.json()
     }
 
     /// An approval; waits until it is over, but not for long.
     async fn approval_within(&self, id: &ApprovalId, wait: Duration) -> Result<ApprovalInfo, Error> {
         let path = format!("/v1/approvals/{}", segment(id.as_str()));
         let ask = |call: Request| call.query("waitMs", wait.as_millis()).within(wait + GRACE);
-        let answer = self.look(&path, ask).await?;
-        wire::read::<ApprovalIn<'_>>(text(&answer.body)?)?.read()
+        Ok(self.get::<ApprovalWithAction>(&path, ask).await?.into())
     }
 
     /// A task; waits until it is over, but not for long.
@@ -78,14 +55,13 @@ impl Connection {
         epoch: Option<quorate_core::Epoch>,
         id: &TaskId,
         wait: Duration,
-    ) -> Result<TaskView, Error> {
+    ) -> Result<TaskWithPayloads, Error> {
         let path = format!("/v1/tasks/{}", segment(id.as_str()));
         let call = || {
             let call = http.get(&path).query("waitMs", wait.as_millis()).within(wait + GRACE);
             as_of(call, epoch).send()
         };
-        let answer = self.patience.persist(call).await?;
-        wire::read::<WholeIn<'_>>(text(&answer.body)?)?.read()
+        self.patience.persist(call).await?.json()
     }
 
     /// A task as soon as it is over, or the time is.
@@ -95,7 +71,7 @@ impl Connection {
         epoch: Option<quorate_core::Epoch>,
         id: &TaskId,
         wait: Duration,
-    ) -> Result<TaskView, Error> {
+    ) -> Result<TaskWithPayloads, Error> {
         let until = self.clock().now().plus(wait).mono;
         loop {
             let view = self.task_within(http, epoch, id, self.rest(until).min(WAIT)).await?;
@@ -128,44 +104,26 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 impl Connection {
-    /// As much of a list as is wanted: the hub ends a page when it is full, however few it holds, and says where it goes on.
-    async fn listed<T>(
+    /// As much of a list as is wanted: the hub ends a page when it is full, however few items it holds, and gives a cursor.
+    async fn listed<T: DeserializeOwned>(
         &self,
         path: &str,
         ask: impl Fn(Request) -> Request,
         mut from: Option<String>,
         limit: usize,
-        read: impl Fn(&str) -> Result<Part<T>, Error>,
-    ) -> Result<Part<T>, Error> {
-        let mut all = Vec::new();
+    ) -> Result<PageJson<T>, Error> {
+        let mut items = Vec::new();
         loop {
-            let left = limit - all.len();
+            let left = limit - items.len();
             let ask = |call| with(limited(ask(call), left), "cursor", from.as_ref());
-            let answer = self.look(path, ask).await?;
-            let (came, rest) = read(text(&answer.body)?)?;
-            all.extend(came);
-            // A place that does not move would lead nowhere.
-            if all.len() >= limit || rest.is_none() || rest == from {
-                return Ok((all, rest));
+            let page: PageJson<T> = self.get(path, ask).await?;
+            items.extend(page.items);
+            // A cursor that does not move would lead nowhere.
+            if items.len() >= limit || page.cursor.is_none() || page.cursor == from {
+                return Ok(PageJson { items, cursor: page.cursor });
             }
-            from = rest;
+            from = page.cursor;
         }
-    }
-
-    /// Entries of a list, or versions of one.
-    async fn entries_at(
-        &self,
-        path: &str,
-        prefix: Option<&str>,
-        from: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, Error> {
-        let read = |body: &str| {
-            let found: EntriesIn<'_> = wire::read(body)?;
-            let entries = found.entries.into_iter().map(EntryIn::read).collect::<Result<_, _>>()?;
-            Ok((entries, found.cursor))
-        };
-        Ok(self.listed(path, |call| with(call, "prefix", prefix), from, limit, read).await?.0)
     }
 }
 
@@ -173,44 +131,40 @@ impl Reads for Connection {
     fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}", segment(key.as_str()));
-            let found = self.look(&path, |call| match when {
+            let found = self.get(&path, |call| match when {
                 When::Now => call,
                 When::Version(version) => call.query("version", version.0),
                 When::Seq(seq) => call.query("at", seq.0),
-                When::Time(time) => call.query("time", time_out(time)),
+                When::Time(time) => call.query("time", time),
             });
-            let Some(answer) = there(found.await)? else { return Ok(None) };
-            wire::read::<EntryIn<'_>>(text(&answer.body)?)?.read().map(Some)
+            there(found.await)
         })
     }
 
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}/history", segment(key.as_str()));
-            let found = self.entries_at(&path, None, Some(after.0.to_string()), limit).await;
-            Ok(there(found)?.unwrap_or_default())
+            let found = self.listed(&path, |call| call, Some(after.0.to_string()), limit).await;
+            Ok(there(found)?.map(|page| page.items).unwrap_or_default())
         })
     }
 
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
         Box::pin(async move {
             let after = after.map(|key| key.to_string());
-            self.entries_at("/v1/context", Some(&prefix), after, limit).await
+            let ask = |call: Request| call.query("prefix", &prefix);
+            Ok(self.listed("/v1/context", ask, after, limit).await?.items)
         })
     }
 
     fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
-        Box::pin(async move {
-            let read = |body: &str| {
-                let found: SnapshotsIn = wire::read(body)?;
-                Ok((found.snapshots.into_iter().map(SnapshotIn::read).collect(), found.cursor))
-            };
-            Ok(self.listed("/v1/context:snapshot", |call| call, None, limit, read).await?.0)
-        })
+        Box::pin(
+            async move { Ok(self.listed("/v1/context:snapshot", |call| call, None, limit).await?.items) },
+        )
     }
 
     fn check(&self) -> Promise<'_, Check> {
-        Box::pin(async move { self.seen::<CheckIn>("/v1/context:check", |call| call).await?.read() })
+        Box::pin(self.get("/v1/context:check", |call| call))
     }
 
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
@@ -222,12 +176,7 @@ impl Reads for Connection {
                 let call = with(call, "role", role.map(|role| role.as_str()));
                 with(call, "status", status.map(|status| status.as_str()))
             };
-            let read = |body: &str| {
-                let found: AgentsIn = wire::read(body)?;
-                let agents = found.agents.into_iter().map(AgentIn::read).collect::<Result<_, _>>()?;
-                Ok((agents, found.cursor))
-            };
-            let (mut agents, _) = self.listed("/v1/agents", ask, None, usize::MAX, read).await?;
+            let mut agents = self.listed("/v1/agents", ask, None, usize::MAX).await?.items;
             agents.retain(|agent: &AgentInfo| id.as_ref().is_none_or(|id| *id == agent.id));
             Ok(agents)
         })
@@ -236,58 +185,44 @@ impl Reads for Connection {
     fn agent(&self, id: AgentId) -> Promise<'_, AgentInfo> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}", segment(id.as_str()));
-            self.seen::<AgentIn>(&path, |call| call).await?.read()
+            self.get(&path, |call| call).await
         })
     }
 
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/subscriptions", segment(agent.as_str()));
-            let read = |body: &str| {
-                let found: SubscriptionsIn = wire::read(body)?;
-                Ok((all(found.subscriptions.into_iter().map(|one| one.topic).collect()), found.cursor))
-            };
-            Ok(self.listed(&path, |call| call, None, usize::MAX, read).await?.0)
+            let found = self.listed::<Subscription>(&path, |call| call, None, usize::MAX).await?;
+            Ok(found.items.into_iter().map(|one| one.topic).collect())
         })
     }
 
-    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>> {
+    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/inbox", segment(agent.as_str()));
-            let read = |body: &str| {
-                let found: InboxIn = wire::read(body)?;
-                Ok((found.deliveries.into_iter().map(LetterIn::read).collect(), found.cursor))
-            };
-            Ok(self.listed(&path, |call| call, None, limit, read).await?.0)
+            Ok(self.listed(&path, |call| call, None, limit).await?.items)
         })
     }
 
     fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
-            let found: OutboxIn =
-                self.seen(&path, |call| with(limited(call, limit), "cursor", before)).await?;
-            let messages = all(found.messages.into_iter().map(|one| one.message_id).collect());
-            Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.0) })
+            let ask = |call| with(limited(call, limit), "cursor", before);
+            let found: PageJson<OutboxMessage> = self.get(&path, ask).await?;
+            let messages = found.items.into_iter().map(|one| one.message_id).collect();
+            Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.parse()).transpose()? })
         })
     }
 
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>> {
         Box::pin(async move {
             let ask = |call| with(call, "agent", agent.as_ref());
-            let read = |body: &str| {
-                let found: DeadLettersIn = wire::read(body)?;
-                Ok((found.dead_letters.into_iter().map(DeadIn::read).collect(), found.cursor))
-            };
-            Ok(self.listed("/v1/dead-letters", ask, None, limit, read).await?.0)
+            Ok(self.listed("/v1/dead-letters", ask, None, limit).await?.items)
         })
     }
 
-    fn message(&self, id: String) -> Promise<'_, MessageInfo> {
-        Box::pin(async move {
-            let answer = self.look(&format!("/v1/messages/{}", segment(&id)), |call| call).await?;
-            MessageStateIn::read(text(&answer.body)?)
-        })
+    fn message(&self, id: String) -> Promise<'_, MessageWithDeliveries> {
+        Box::pin(async move { self.get(&format!("/v1/messages/{}", segment(&id)), |call| call).await })
     }
 
     fn messages(
@@ -306,8 +241,7 @@ impl Reads for Connection {
                 let call = with(call, "session", session.as_ref());
                 with(call, "agent", of.as_ref())
             };
-            let answer = self.look("/v1/messages", ask).await?;
-            wire::read::<MessagesIn<'_>>(text(&answer.body)?)?.read()
+            listed(self.get("/v1/messages", ask).await?)
         })
     }
 
@@ -315,15 +249,15 @@ impl Reads for Connection {
         Box::pin(async move {
             // The hub tells of a task under this address, too.
             let path = format!("/v1/messages/{}/why", segment(&id));
-            self.seen::<WhyIn>(&path, |call| call).await?.read()
+            Ok(self.get::<WhyJson>(&path, |call| call).await?.into())
         })
     }
 
-    fn task(&self, id: TaskId) -> Promise<'_, TaskView> {
+    fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads> {
         Box::pin(async move { self.task_within(&self.own.http, None, &id, Duration::ZERO).await })
     }
 
-    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskView> {
+    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
         Box::pin(async move { self.task_until(&self.own.http, None, &id, wait).await })
     }
 
@@ -334,39 +268,29 @@ impl Reads for Connection {
                 let call = with(call, "type", filter.task_type.as_ref());
                 with(call, "agent", filter.agent.as_ref())
             };
-            let read = |body: &str| {
-                let page = wire::read::<PageIn>(body)?.read()?;
-                Ok((page.tasks, page.cursor.map(|id| id.to_string())))
-            };
             let after = after.map(|id| id.to_string());
-            let (tasks, rest) = self.listed("/v1/tasks", ask, after, limit, read).await?;
-            Ok(TaskPage { tasks, cursor: rest.map(TaskId::new).transpose()? })
+            let page = self.listed("/v1/tasks", ask, after, limit).await?;
+            Ok(TaskPage { tasks: page.items, cursor: page.cursor.map(TaskId::new).transpose()? })
         })
     }
 
     fn session(&self, id: SessionId) -> Promise<'_, SessionInfo> {
         Box::pin(async move {
-            let answer = self.look(&session_path(&id, ""), |call| call).await?;
-            wire::read::<SessionIn<'_>>(text(&answer.body)?)?.read()
+            Ok(self.get::<SessionWithTask>(&session_path(&id, ""), |call| call).await?.session)
         })
     }
 
     fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>> {
         Box::pin(async move {
-            let answer = self.look(&session_path(&id, ""), |call| call).await?;
-            wire::read::<SessionIn<'_>>(text(&answer.body)?)?.task()
+            let found: SessionWithTask = self.get(&session_path(&id, ""), |call| call).await?;
+            Ok(found.more.task.map(|task| Payload::unsealed(task.0)))
         })
     }
 
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
         Box::pin(async move {
-            let read = |body: &str| {
-                let found: SessionsIn<'_> = wire::read(body)?;
-                let sessions = found.sessions.into_iter().map(SessionIn::read).collect::<Result<_, _>>()?;
-                Ok((sessions, found.cursor))
-            };
             let after = after.map(|id| id.to_string());
-            Ok(self.listed("/v1/sessions", |call| call, after, limit, read).await?.0)
+            Ok(self.listed("/v1/sessions", |call| call, after, limit).await?.items)
         })
     }
 
@@ -386,18 +310,16 @@ impl Reads for Connection {
                     Page::Before(seq) => call.query("newest", true).query("cursor", seq.0),
                 }
             };
-            let answer = self.look(&session_path(&id, "/timeline"), ask).await?;
-            let found: TimelineIn<'_> = wire::read(text(&answer.body)?)?;
-            let rest = found.cursor.map(|seq| Seq(seq.0));
-            Ok((found.timeline.into_iter().map(LineIn::read).collect::<Result<_, _>>()?, rest))
+            let found: PageJson<TimelineLine> = self.get(&session_path(&id, "/timeline"), ask).await?;
+            let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
+            Ok((found.items, rest.map_err(|error| wire::strange(&error))?))
         })
     }
 
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo> {
         Box::pin(async move {
             let path = format!("/v1/procedures/{}", segment(id.as_str()));
-            let answer = self.look(&path, |call| with(call, "at", at)).await?;
-            wire::read::<ProcedureIn<'_>>(text(&answer.body)?)?.read()
+            Ok(self.get::<ProcedureWithState>(&path, |call| with(call, "at", at)).await?.into())
         })
     }
 
@@ -409,13 +331,10 @@ impl Reads for Connection {
     ) -> Promise<'_, ProcedurePage> {
         Box::pin(async move {
             let ask = |call| with(call, "status", status.map(ProcedureStatus::as_str));
-            let read = |body: &str| {
-                let page = wire::read::<ProceduresIn<'_>>(body)?.read()?;
-                Ok((page.procedures, page.cursor.map(|id| id.to_string())))
-            };
             let after = after.map(|id| id.to_string());
-            let (procedures, rest) = self.listed("/v1/procedures", ask, after, limit, read).await?;
-            Ok(ProcedurePage { procedures, cursor: rest.map(ProcedureId::new).transpose()? })
+            let page = self.listed("/v1/procedures", ask, after, limit).await?;
+            let cursor = page.cursor.map(ProcedureId::new).transpose()?;
+            Ok(ProcedurePage { procedures: page.items, cursor })
         })
     }
 
@@ -434,40 +353,37 @@ impl Reads for Connection {
     fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
         Box::pin(async move {
             let ask = |call: Request| call.query("state", "pending");
-            let read = |body: &str| {
-                let page = wire::read::<ApprovalsIn<'_>>(body)?.read()?;
-                Ok((page.approvals, page.cursor.map(|id| id.to_string())))
-            };
             let after = after.map(|id| id.to_string());
-            let (approvals, rest) = self.listed("/v1/approvals", ask, after, limit, read).await?;
-            Ok(ApprovalPage { approvals, cursor: rest.map(ApprovalId::new).transpose()? })
+            let page = self.listed("/v1/approvals", ask, after, limit).await?;
+            let cursor = page.cursor.map(ApprovalId::new).transpose()?;
+            Ok(ApprovalPage { approvals: page.items, cursor })
         })
     }
 
-    fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>> {
+    fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
         Box::pin(async move {
             let path = format!("/v1/budgets/{}", segment(id.as_str()));
-            Ok(there(self.seen::<BudgetIn>(&path, |call| call).await)?.map(BudgetIn::read))
+            there(self.get(&path, |call| call).await)
         })
     }
 
     fn policy(&self) -> Promise<'_, Policy> {
-        Box::pin(async move { self.seen::<PolicyIn>("/v1/policy", |call| call).await?.read() })
+        Box::pin(async move { Ok(self.get::<PolicyJson>("/v1/policy", |call| call).await?.into()) })
     }
 
     fn violations(&self) -> Promise<'_, Vec<Violation>> {
         Box::pin(async move {
-            let read = |body: &str| {
-                let found: ViolationsIn = wire::read(body)?;
-                let violations = found.violations.into_iter().map(ViolationIn::read);
-                Ok((violations.collect::<Result<_, _>>()?, found.cursor))
-            };
-            Ok(self.listed("/v1/violations", |call| call, None, usize::MAX, read).await?.0)
+            let found = self.listed::<ViolationJson>("/v1/violations", |call| call, None, usize::MAX).await?;
+            Ok(found.items.into_iter().map(ViolationJson::read).collect::<Result<_, _>>()?)
         })
     }
 
     fn counts(&self) -> Promise<'_, (Counts, TaskCounts)> {
-        Box::pin(async move { self.seen::<StatsIn>("/v1/admin/stats", |call| call).await?.read() })
+        Box::pin(async move {
+            let stats: Stats = self.get("/v1/admin/stats", |call| call).await?;
+            let tasks = stats.task_counts().ok_or_else(|| wire::strange(&"a task state without a count"))?;
+            Ok((stats.deliveries.into(), tasks))
+        })
     }
 }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use quorate::link::{Changes, Promise};
 use quorate::{Code, Error, MemoryChange, Remote, Seq, Version};
-use quorate_core::{Key, Payload};
+use quorate_api::entry::Entry;
+use quorate_core::{Key, Payload, Timestamp};
 use serde::Deserialize;
 
 use super::calls::text;
 use crate::dial::passed;
 use crate::http::{Http, Lines, segment};
 use crate::patience::{Backoff, Patience};
-use crate::wire::entry::EntryIn;
-use crate::wire::{self, At, Text};
+use crate::wire;
 
 /// The hub says something every few seconds: whoever says nothing for so long is not there any more.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub(super) struct Watching {
 
 struct Heard {
     seq: Seq,
-    at: At,
+    at: Timestamp,
     author: String,
     key: Key,
     version: Version,
@@ -43,8 +43,8 @@ struct Heard {
 
 #[derive(Deserialize)]
 struct RecordIn {
-    seq: u64,
-    at: At,
+    seq: Seq,
+    at: Timestamp,
     principal: String,
     effects: Vec<EffectIn>,
 }
@@ -53,8 +53,8 @@ struct RecordIn {
 #[derive(Deserialize)]
 struct EffectIn {
     effect: String,
-    key: Text<Key>,
-    version: u64,
+    key: Key,
+    version: Version,
 }
 
 impl Watching {
@@ -93,14 +93,14 @@ impl Watching {
     }
 
     fn take_in(&mut self, record: RecordIn) {
-        self.next = Seq(record.seq.saturating_add(1));
-        let mine = record.effects.into_iter().filter(|one| one.key.0.as_str().starts_with(&self.prefix));
+        self.next = Seq(record.seq.0.saturating_add(1));
+        let mine = record.effects.into_iter().filter(|one| one.key.as_str().starts_with(&self.prefix));
         self.found.extend(mine.map(|one| Heard {
-            seq: Seq(record.seq),
-            at: At(record.at.0),
+            seq: record.seq,
+            at: record.at,
             author: record.principal.clone(),
-            key: one.key.0,
-            version: Version(one.version),
+            key: one.key,
+            version: one.version,
             deleted: one.effect == "entry.deleted",
         }));
     }
@@ -111,7 +111,7 @@ impl Watching {
         }
         let path = format!("/v1/context/{}", segment(heard.key.as_str()));
         let answer = self.patience.persist(|| self.http.get(&path).query("version", heard.version.0).send());
-        Ok(wire::read::<EntryIn<'_>>(text(&answer.await?.body)?)?.read()?.content)
+        Ok(answer.await?.json::<Entry>()?.payload()?)
     }
 }
 
@@ -135,7 +135,7 @@ impl Changes for Watching {
                     let Some(Heard { seq, at, author, key, version, .. }) = self.found.pop_front() else {
                         continue;
                     };
-                    return Ok(MemoryChange { seq, at: at.0, author, key, version, content });
+                    return Ok(MemoryChange { seq, at, author, key, version, content });
                 }
                 match self.hear().await {
                     Ok(()) => {}

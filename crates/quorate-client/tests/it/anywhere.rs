@@ -25,7 +25,7 @@ async fn a_list_goes_on_past_its_first_page() {
         step.commit().await.expect("sent");
     }
     let inbox = stage.hub.inbox("bob", 5_000).await.expect("a list");
-    let told: BTreeSet<_> = inbox.iter().map(|letter| letter.id).collect();
+    let told: BTreeSet<_> = inbox.iter().map(|letter| letter.delivery_id).collect();
     assert_eq!((inbox.len(), told.len()), (1_250, 1_250));
     assert_eq!(stage.hub.inbox("bob", 1_100).await.expect("a list").len(), 1_100);
     assert_eq!(stage.hub.inbox("bob", 7).await.expect("a list").len(), 7);

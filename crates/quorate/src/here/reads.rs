@@ -4,54 +4,67 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Named;
 use std::time::Duration;
 
+use quorate_api::entry::Entry;
+use quorate_api::procedure::ProcedureWithState;
+use quorate_api::rollback::Check;
 use quorate_core::limits::VIEW_MAX;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Approval, ApprovalId, BudgetId, ClientId, Counts, DeliveryNo, Home, Key,
-    LineKind, MessageId, Pattern, Payload, Policy, PoolNo, ProcedureId, ProcedureStatus, Seq, SessionId,
-    Snapshot, TaskCounts, TaskId, Version, Violation, Why,
+    AgentFilter, AgentId, AgentNo, Approval as CoreApproval, ApprovalId, BudgetId, ClientId, Counts,
+    DeliveryNo, Home, Key, LineKind, MessageId, Pattern, Payload, Policy, PoolNo, ProcedureId,
+    ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{
-    Before, Check, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter,
+    Before, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter, views,
 };
-use quorate_store::{Entry, Page, When};
+use quorate_store::{Page, When};
 
-use crate::approval::{ApprovalHead, ApprovalInfo, ApprovalPage};
+use super::views::{approval, task, tasks};
+
+use crate::approval::{Approval, ApprovalInfo, ApprovalPage};
 use crate::link::{Promise, Reads};
 use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
-use crate::task::{TaskPage, TaskView};
-use crate::view::{AgentInfo, BudgetInfo, DeadLetter, Letter, MessageInfo};
+use crate::task::{TaskPage, TaskWithPayloads};
+use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 impl Reads for Space {
     fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
-        Box::pin(async move { Self::entry(self, &key, when).await })
+        Box::pin(async move { Ok(Self::entry(self, &key, when).await?.map(|entry| views::entry(&entry))) })
     }
 
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move { Self::history(self, &key, after, limit).await })
+        Box::pin(async move {
+            let found = Self::history(self, &key, after, limit).await?;
+            Ok(found.iter().map(views::entry).collect())
+        })
     }
 
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
-        Box::pin(async move { Self::entries(self, &prefix, after, limit).await })
+        Box::pin(async move {
+            let found = Self::entries(self, &prefix, after, limit).await?;
+            Ok(found.iter().map(views::entry).collect())
+        })
     }
 
     fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
-        Box::pin(Self::snapshots(self, None, limit))
+        Box::pin(
+            async move { Ok(Self::snapshots(self, None, limit).await?.iter().map(Snapshot::from).collect()) },
+        )
     }
 
     fn check(&self) -> Promise<'_, Check> {
-        Box::pin(async move { Ok((*Self::check(self).await?).clone()) })
+        Box::pin(async move { Ok(views::check(&*Self::check(self).await?)) })
     }
 
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
         Box::pin(async move {
             let found = Self::agents(self, filter, AgentNo(0), VIEW_MAX).await?;
-            Ok(found.into_iter().map(|view| AgentInfo::of(self, view)).collect())
+            Ok(found.into_iter().map(|view| views::agent(self, &view)).collect())
         })
     }
 
     fn agent(&self, id: AgentId) -> Promise<'_, AgentInfo> {
-        Box::pin(async move { Ok(AgentInfo::of(self, Self::agent(self, &id).await?)) })
+        Box::pin(async move { Ok(views::agent(self, &Self::agent(self, &id).await?)) })
     }
 
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
@@ -61,10 +74,10 @@ impl Reads for Space {
         })
     }
 
-    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>> {
+    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>> {
         Box::pin(async move {
             let found = Self::inbox(self, &agent, DeliveryNo(0), limit).await?;
-            Ok(found.into_iter().map(Letter::from).collect())
+            Ok(found.iter().map(views::inbox_delivery).collect())
         })
     }
 
@@ -76,13 +89,13 @@ impl Reads for Space {
         Box::pin(dead_letters(self, agent, limit))
     }
 
-    fn message(&self, id: String) -> Promise<'_, MessageInfo> {
+    fn message(&self, id: String) -> Promise<'_, MessageWithDeliveries> {
         Box::pin(async move {
             let view = match id.parse::<MessageId>() {
                 Ok(id) => Self::message(self, id).await?,
                 Err(_) => self.message_by_client_id(&ClientId::new(id)?).await?,
             };
-            Ok(view.into())
+            Ok(views::message_with_deliveries(&view))
         })
     }
 
@@ -99,22 +112,20 @@ impl Reads for Space {
         Box::pin(async move { Self::why(self, &id).await })
     }
 
-    fn task(&self, id: TaskId) -> Promise<'_, TaskView> {
-        Box::pin(async move { Ok(TaskView::of(self, Self::task(self, &id).await?)) })
+    fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads> {
+        Box::pin(async move { Ok(task(self, &Self::task(self, &id).await?)) })
     }
 
-    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskView> {
-        Box::pin(async move { Ok(TaskView::of(self, Self::task_over(self, &id, wait).await?)) })
+    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
+        Box::pin(async move { Ok(task(self, &Self::task_over(self, &id, wait).await?)) })
     }
 
     fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage> {
-        Box::pin(
-            async move { Ok(TaskPage::of(self, Self::tasks(self, &filter, after.as_ref(), limit).await?)) },
-        )
+        Box::pin(async move { Ok(tasks(self, Self::tasks(self, &filter, after.as_ref(), limit).await?)) })
     }
 
     fn session(&self, id: SessionId) -> Promise<'_, SessionInfo> {
-        Box::pin(async move { Ok(Self::session(self, &id).await?.into()) })
+        Box::pin(async move { Ok((&Self::session(self, &id).await?).into()) })
     }
 
     fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>> {
@@ -124,7 +135,7 @@ impl Reads for Space {
     fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
         Box::pin(async move {
             let found = Self::sessions(self, after.as_ref(), limit).await?;
-            Ok(found.into_iter().map(SessionInfo::from).collect())
+            Ok(found.iter().map(SessionInfo::from).collect())
         })
     }
 
@@ -137,7 +148,7 @@ impl Reads for Space {
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
             let (lines, rest) = Self::timeline(self, &id, kind, page, limit).await?;
-            Ok((lines.into_iter().map(TimelineLine::from).collect(), rest))
+            Ok((lines.iter().map(views::timeline_line).collect(), rest))
         })
     }
 
@@ -148,7 +159,8 @@ impl Reads for Space {
                 None => Self::procedure(self, &id).await?,
             };
             let ProcedureView { procedure, spec, state, result } = self.procedure_view(procedure).await?;
-            Ok(ProcedureInfo::new(procedure.into(), spec, state, result))
+            let whole = ProcedureWithState::new(&procedure, spec.as_ref(), state.as_ref(), result.as_ref());
+            Ok(whole.into())
         })
     }
 
@@ -160,28 +172,28 @@ impl Reads for Space {
     ) -> Promise<'_, ProcedurePage> {
         Box::pin(async move {
             let page = Self::procedures(self, status, after.as_ref(), limit).await?;
-            let procedures = page.procedures.into_iter().map(Into::into).collect();
+            let procedures = page.procedures.iter().map(Into::into).collect();
             Ok(ProcedurePage { procedures, cursor: page.cursor })
         })
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
-        Box::pin(async move { ApprovalInfo::of(self, self.approval_over(&id, wait).await?).await })
+        Box::pin(async move { approval(self, self.approval_over(&id, wait).await?).await })
     }
 
     fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
         Box::pin(async move {
-            let page = self.approvals(Approval::is_pending, after.as_ref(), limit).await?;
+            let page = self.approvals(CoreApproval::is_pending, after.as_ref(), limit).await?;
             let agents = &self.published().agents;
-            let approvals = page.approvals.into_iter().map(|one| ApprovalHead::of(agents, one)).collect();
+            let approvals = page.approvals.iter().map(|one| Approval::new(agents, one)).collect();
             Ok(ApprovalPage { approvals, cursor: page.cursor })
         })
     }
 
-    fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>> {
+    fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
         Box::pin(async move {
             let found = Self::budget(self, &id).await?;
-            Ok(found.map(|budget| BudgetInfo::of(self, budget)))
+            Ok(found.map(|budget| Budget::new(&self.published().agents, &budget)))
         })
     }
 
@@ -215,9 +227,9 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
             }),
         };
         told.push(DeadLetter {
-            id: published.eras.delivery_id(letter.delivery),
-            message,
-            to: to.unwrap_or_default(),
+            delivery_id: published.eras.delivery_id(letter.delivery),
+            message_id: message,
+            agent: to.unwrap_or_default(),
             attempts: letter.attempts,
             reason: letter.reason,
             at: letter.at,

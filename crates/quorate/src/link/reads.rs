@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
+use quorate_api::entry::Entry;
+use quorate_api::rollback::Check;
 use quorate_core::{
     AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
-    ProcedureStatus, Seq, SessionId, Snapshot, TaskCounts, TaskId, Version, Violation, Why,
+    ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, Why,
 };
-use quorate_engine::{Before, Check, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
-use quorate_store::{Entry, Page, When};
+use quorate_engine::{Before, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
+use quorate_store::{Page, When};
 
 use super::Promise;
 use crate::approval::{ApprovalInfo, ApprovalPage};
 use crate::procedure::{ProcedureInfo, ProcedurePage};
 use crate::session::{SessionInfo, TimelineLine};
-use crate::task::{TaskPage, TaskView};
-use crate::view::{AgentInfo, BudgetInfo, DeadLetter, Letter, MessageInfo};
+use crate::task::{TaskPage, TaskWithPayloads};
+use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 /// Looks at a hub. What is not there is `NOT_FOUND`, or `None` where it says so.
 pub trait Reads: Send + Sync {
@@ -36,14 +38,14 @@ pub trait Reads: Send + Sync {
     /// The patterns of an agent's subscriptions.
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>>;
     /// What lies in an agent's inbox and has not ended.
-    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<Letter>>;
+    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>>;
     /// What an agent sent before a record, newest first.
     fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage>;
     /// The first dead letters of an agent, or of all.
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>>;
 
     /// A message by its id, or by the one that its sender gave it.
-    fn message(&self, id: String) -> Promise<'_, MessageInfo>;
+    fn message(&self, id: String) -> Promise<'_, MessageWithDeliveries>;
     /// Messages before a record, newest first.
     fn messages(
         &self,
@@ -55,9 +57,9 @@ pub trait Reads: Send + Sync {
     fn why(&self, id: String) -> Promise<'_, Why>;
 
     /// A task.
-    fn task(&self, id: TaskId) -> Promise<'_, TaskView>;
+    fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads>;
     /// A task, as soon as it is over or the time is.
-    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskView>;
+    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
     /// Tasks by id, after one of them.
     fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage>;
 
@@ -92,7 +94,7 @@ pub trait Reads: Send + Sync {
     fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage>;
 
     /// A budget; `None` if there is none.
-    fn budget(&self, id: BudgetId) -> Promise<'_, Option<BudgetInfo>>;
+    fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>>;
     /// The rules of the space.
     fn policy(&self) -> Promise<'_, Policy>;
     /// What the rules refused lately.

@@ -12,7 +12,7 @@ use crate::agent::{Agent, from_json, to_json};
 use crate::handler::{Extra, Failure};
 use crate::send::Draft;
 use crate::step::put_op;
-use crate::task::{TakenTask, TaskInfo};
+use crate::task::{TakenTask, Task};
 
 /// A task to work on: its input, and what goes into the commit that ends it. What the handler returns is its result.
 pub struct TaskWork<P> {
@@ -49,7 +49,7 @@ impl<P> TaskWork<P> {
 
     /// The task as it is known: how often it was tried, why the last try came to nothing, dependencies that are missing.
     #[must_use]
-    pub fn task(&self) -> &TaskInfo {
+    pub fn task(&self) -> &Task {
         self.taken.task()
     }
 

@@ -195,7 +195,7 @@ async fn a_step_is_all_or_nothing() {
         bob.step(&input).put_if("out", "t", 1, 0).send("alice", "done", ()).key("step-1").commit().await;
     let entry = hub.memory().get("out").await.expect("read").expect("there");
     assert_eq!(again.expect("the same answer"), Some(entry.seq), "one effect");
-    assert_eq!((entry.version, hub.counts().await.expect("read").ready), (1, 1));
+    assert_eq!((entry.version.0, hub.counts().await.expect("read").ready), (1, 1));
     hub.close().await;
 }
 
@@ -243,11 +243,12 @@ async fn memory_keeps_every_version_and_loses_no_update() {
         "no version twice"
     );
     let history = memory.history("plan/a", 0, 10).await.expect("read");
-    let seen: Vec<_> = history.iter().map(|entry| (entry.version, entry.is_deleted())).collect();
+    let seen: Vec<_> = history.iter().map(|entry| (entry.version.0, entry.is_deleted())).collect();
     assert_eq!(seen, [(1, false), (2, false), (3, true), (4, false)]);
     let list = memory.list("plan/", None, 10).await.expect("read");
     assert_eq!(list.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["plan/a", "plan/b"]);
-    assert_eq!(list[1].depends_on, [("plan/a".to_owned(), 2)]);
+    let on = &list[1].depends_on[0];
+    assert_eq!((on.key.as_str(), on.version.0), ("plan/a", 2));
     assert_eq!(memory.list("plan/", Some("plan/a"), 10).await.expect("read").len(), 1);
     hub.close().await;
 }

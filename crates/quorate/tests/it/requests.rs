@@ -209,7 +209,7 @@ async fn d6_heartbeats_come_by_themselves() {
     carol.report(Status::Waiting, Health::Degraded("slow".into())).await.expect("said");
     until(&clock, hub.space().expect("a hub in this process").pass(Duration::from_secs(100))).await;
     let state = hub.agent_state("carol").await.expect("there");
-    assert_eq!((state.status, state.health.note()), (Status::Waiting, "slow"));
+    assert_eq!((state.status, state.note.as_str()), (Status::Waiting, "slow"));
     drop(carol);
     let gone = async {
         while hub.agent_state("carol").await.expect("there").status != Status::Offline {
@@ -244,7 +244,7 @@ async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     assert_eq!(state.load.current_task.as_ref(), Some(&task));
     let inbox = hub.inbox("bob", 10).await.expect("an inbox");
     assert_eq!(inbox.len(), 2);
-    assert_eq!(quorate_engine::MessageRef::Durable(inbox[0].message), first.id);
+    assert_eq!(quorate_engine::MessageRef::Durable(inbox[0].message_id), first.id);
     let outbox = hub.outbox("alice", None, 1).await.expect("an outbox");
     let older = hub.outbox("alice", outbox.cursor, 10).await.expect("an outbox");
     assert_eq!((outbox.messages.len(), older.messages.len(), older.cursor), (1, 1, None));

@@ -29,14 +29,14 @@ async fn until(hub: &Hub, status: TaskStatus, count: u64) {
     tokio::time::timeout(SOON, waited).await.expect("in time").expect("the hub is open");
 }
 
-async fn over(hub: &Hub, id: &TaskId) -> quorate::TaskView {
+async fn over(hub: &Hub, id: &TaskId) -> quorate::TaskWithPayloads {
     let over = tokio::time::timeout(SOON, hub.task_over(id, Duration::from_secs(3600)));
     over.await.expect("in time").expect("the task is there")
 }
 
-fn number(view: &quorate::TaskView) -> u64 {
-    let result = view.result.as_ref().expect("a result");
-    String::from_utf8_lossy(result).parse().expect("a number")
+fn number(view: &quorate::TaskWithPayloads) -> u64 {
+    let result = view.result().expect("bytes").expect("a result");
+    String::from_utf8_lossy(&result).parse().expect("a number")
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn c9_a_failure_of_another_kind_is_the_end() {
     assert_eq!((failed.status, failed.attempt), (TaskStatus::Failed, 1));
     assert_eq!(failed.reason.as_deref(), Some("no such document"));
     let waits = hub.task(&ids[1]).await.expect("there");
-    assert_eq!((waits.task.status, waits.blocked_on), (TaskStatus::Blocked, vec![ids[0].clone()]));
+    assert_eq!((waits.task.status, waits.more.blocked_on), (TaskStatus::Blocked, vec![ids[0].clone()]));
     hub.close().await;
 }
 
@@ -187,7 +187,7 @@ async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() 
         assert_eq!(begins.recv().await, Some(attempt));
         let mut follow = hub.space().expect("a hub in this process").follow();
         // What it had is on disk before the time is up.
-        while hub.task(&id).await.expect("there").partials.len() < usize::from(attempt) {
+        while hub.task(&id).await.expect("there").more.partials.len() < usize::from(attempt) {
             follow.changed().await.expect("the hub is open");
         }
         clock.advance(Duration::from_secs(5));
@@ -195,8 +195,8 @@ async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() 
     }
     let view = over(&hub, &id).await;
     assert_eq!(view.task.status, TaskStatus::Failed);
-    assert_eq!(view.partials.len(), 2);
-    assert_eq!(&view.partials[1][..], b"\"so far\"");
+    assert_eq!(view.more.partials.len(), 2);
+    assert_eq!(&view.more.partials[1].0[..], b"\"so far\"");
     hub.close().await;
 }
 

@@ -52,9 +52,9 @@ pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
     memory.put("plan/a", "note", 10).await.expect("written");
     memory.write("plan/c", "note", 3, None, &["plan/a"]).await.expect("written");
     let check = memory.check().await.expect("looked");
-    assert_eq!((check.stale, check.is_clean()), (1, false));
+    assert_eq!((check.counts.stale, check.clean), (1, false));
     assert!(
-        matches!(&check.findings[..], [Finding::Stale { key, now: Version(2), .. }] if key.as_str() == "plan/b")
+        matches!(&check.findings[..], [Finding::Stale { key, current_version: Version(2), .. }] if key.as_str() == "plan/b")
     );
 
     let error =
@@ -69,19 +69,19 @@ pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
         back.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
     assert_eq!(changed, [("plan/a", 3, Some(Version(1))), ("plan/c", 2, None)]);
     assert_eq!((back.to, back.complete, back.seq.is_some()), (seq, true, true));
-    assert_eq!(memory.get("plan/a").await.expect("read").expect("there").restores, Some(1));
+    assert_eq!(memory.get("plan/a").await.expect("read").expect("there").restores, Some(Version(1)));
     let back = memory.rollback("plan/a", RollbackTo::Seq(seq), None).await.expect("as it is");
     assert!(back.changed.is_empty() || back.changed[0].restored == Some(Version(1)), "{back:?}");
 
     let then = memory.at("plan/a", When::Version(Version(2))).await.expect("read").expect("there");
     assert_eq!(then.content::<u64>().expect("a number"), 10);
     let by_record = memory.at("plan/a", When::Seq(then.seq)).await.expect("read").expect("there");
-    assert_eq!(by_record.version, 2);
+    assert_eq!(by_record.version, Version(2));
     let early = memory.at("plan/a", When::Time(Timestamp(1))).await.expect("read");
     assert!(early.is_none(), "there was nothing in 1970");
     let later =
         memory.at("plan/a", When::Time(Timestamp(4_000_000_000_000))).await.expect("read").expect("there");
-    assert!(later.version >= 3);
+    assert!(later.version >= Version(3));
     memory.drop_snapshot("before").await.expect("forgotten");
     assert!(memory.snapshots(10).await.expect("read").is_empty());
     assert_eq!(memory.drop_snapshot("before").await.expect_err("gone").code(), Code::NotFound);

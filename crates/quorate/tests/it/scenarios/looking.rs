@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quorate::{
-    AgentFilter, AgentInfo, Code, DeliveryState, EndState, Failure, Health, Letter, MessageFilter,
-    MessageType, Policy, Role, Status, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor, Work,
+    AgentFilter, AgentInfo, Code, DeliveryStatus, Failure, Health, InboxDelivery, MessageFilter, MessageType,
+    Policy, Role, Status, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor, Work,
 };
 
 use super::{SOON, Stage, next, until_dead};
@@ -28,7 +28,7 @@ pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
 
     let seen = hub.agent_state("alice").await.expect("there");
     assert_eq!((seen.name.as_str(), seen.role, seen.status), ("Alice", Role::Specialist, Status::Working));
-    assert_eq!((seen.health.note(), seen.available, seen.load.open), ("slow today", true, 1));
+    assert_eq!((seen.note.as_str(), seen.available, seen.load.open), ("slow today", true, 1));
     assert_eq!(still(seen), still(inside.agent_state("alice").await.expect("there")));
     let seen = hub.agent_state("bob").await.expect("there");
     assert_eq!((seen.load.open, seen.load.leased), (2, 1));
@@ -40,8 +40,9 @@ pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
     assert_eq!(hub.agent_state("nobody").await.expect_err("unknown").code(), Code::NotFound);
 
     let inbox = hub.inbox("bob", 10).await.expect("read");
-    let ids =
-        |letters: &[Letter]| letters.iter().map(|one| (one.id, one.message, one.attempt)).collect::<Vec<_>>();
+    let ids = |all: &[InboxDelivery]| {
+        all.iter().map(|one| (one.delivery_id, one.message_id, one.attempt)).collect::<Vec<_>>()
+    };
     assert_eq!(ids(&inbox), ids(&inside.inbox("bob", 10).await.expect("read")));
     assert_eq!(inbox.iter().filter(|letter| letter.lease_until.is_some()).count(), 1);
     let outbox = hub.outbox("alice", None, 1).await.expect("read");
@@ -51,22 +52,21 @@ pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
 
     bob.step(&taken).commit().await.expect("done");
     let message = hub.message(&taken.id().to_string()).await.expect("there");
-    assert_eq!(message.deliveries, inside.message(&taken.id().to_string()).await.expect("there").deliveries);
-    let states: Vec<_> = message.deliveries.iter().map(|one| (one.to.as_str(), one.state)).collect();
-    assert!(matches!(states[0], ("alice", DeliveryState::Ready { attempt: 0 })), "{states:?}");
-    assert!(matches!(states[1], ("bob", DeliveryState::Ended { state: EndState::Acked, .. })), "{states:?}");
-    assert_eq!(
-        hub.message("first").await.expect("by the id of its sender").id.to_string(),
-        first.id.to_string()
-    );
+    assert_eq!(message, inside.message(&taken.id().to_string()).await.expect("there"));
+    let deliveries = &message.more.deliveries;
+    let states: Vec<_> = deliveries.iter().map(|one| (one.agent.as_str(), one.state, one.attempt)).collect();
+    assert_eq!(states, [("alice", DeliveryStatus::Ready, Some(0)), ("bob", DeliveryStatus::Acked, None)]);
+    assert!(deliveries[1].ended_by.is_some());
+    assert_eq!(hub.message("first").await.expect("by the id of its sender").message.id, first.id.to_string());
     let events = MessageFilter { kind: Some(MessageType::Event), ..MessageFilter::default() };
     assert_eq!(hub.messages(events, None, 10).await.expect("read").messages.len(), 0);
-    let to_alice = MessageFilter {
-        to: Some(message.deliveries[0].to.parse().expect("an id")),
-        ..MessageFilter::default()
-    };
+    let to_alice =
+        MessageFilter { to: Some(deliveries[0].agent.parse().expect("an id")), ..MessageFilter::default() };
     let listed = hub.messages(to_alice, None, 10).await.expect("read");
-    assert_eq!(listed.messages.iter().map(|one| one.id).collect::<Vec<_>>(), [message.id]);
+    assert_eq!(
+        listed.messages.iter().map(|one| one.id.to_string()).collect::<Vec<_>>(),
+        [message.message.id]
+    );
 
     let why = hub.why("first").await.expect("there");
     assert_eq!((&*why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
@@ -88,7 +88,7 @@ pub(crate) async fn dead_letters_and_rules_look_the_same(stage: &Stage) {
     worker.stop().await.expect("stopped");
     let dead = hub.dead_letters(None, 10).await.expect("read");
     assert_eq!(dead, inside.dead_letters(Some("worker"), 10).await.expect("read"));
-    assert_eq!((dead[0].to.as_str(), dead[0].reason.as_str(), dead[0].attempts), ("worker", "never", 1));
+    assert_eq!((dead[0].agent.as_str(), dead[0].reason.as_str(), dead[0].attempts), ("worker", "never", 1));
     assert_eq!(hub.dead_letters(Some("nobody"), 10).await.expect_err("unknown").code(), Code::NotFound);
     hub.redrive(&dead[0]).await.expect("given out again");
     assert!(hub.dead_letters(None, 10).await.expect("read").is_empty());
@@ -131,7 +131,7 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     let [first, second, third] = &ids[..] else { panic!("three tasks: {ids:?}") };
     let blocked = hub.task(third).await.expect("there");
     assert_eq!(blocked.task.status, TaskStatus::Blocked);
-    assert_eq!(blocked.blocked_on, [first.clone(), second.clone()]);
+    assert_eq!(blocked.more.blocked_on, [first.clone(), second.clone()]);
     assert_eq!(blocked, inside.task(third).await.expect("there"));
     let why = hub.why(third.as_str()).await.expect("there");
     assert_eq!(why.waits_for, WaitsFor::Tasks(vec![first.to_string(), second.to_string()]));
@@ -151,11 +151,14 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     bob.progress(&taken, "half").await.expect("kept");
     let held = hub.task(first).await.expect("there");
     assert_eq!(held.task.holder.as_ref().map(|agent| agent.as_str()), Some("bob"));
-    assert_eq!(held.partials, [&b"\"half\""[..]]);
-    assert!(held.lease_until.is_some());
+    assert_eq!(held.more.partials.iter().map(|part| part.as_str()).collect::<Vec<_>>(), ["\"half\""]);
+    assert!(held.more.lease_until.is_some());
     bob.complete(&taken, 10).await.expect("done");
     let over = tokio::time::timeout(SOON, waiting).await.expect("in time").expect("a task").expect("over");
-    assert_eq!((over.task.status, over.result.as_deref()), (TaskStatus::Done, Some(&b"10"[..])));
+    assert_eq!(
+        (over.task.status, over.result().expect("bytes").as_deref()),
+        (TaskStatus::Done, Some(&b"10"[..]))
+    );
     assert_eq!(over.task.accepted_token, Some(taken.lease().token));
     assert_eq!(over, inside.task(first).await.expect("there"));
 
@@ -164,9 +167,10 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     bob.fail(&taken, Failure::dead("too hard")).await.expect("failed");
     let failed = hub.task_over(second, SOON).await.expect("over");
     assert_eq!((failed.task.status, failed.task.reason.as_deref()), (TaskStatus::Failed, Some("too hard")));
-    let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth")).await.expect("made");
+    let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth").priority(8)).await.expect("made");
     alice.cancel_task(&fourth, "not needed").await.expect("called off");
     let cancelled = hub.task(&fourth).await.expect("there");
+    assert_eq!(cancelled.task.priority(), quorate::Priority::from_ten(8), "the rank is not lost");
     assert_eq!(
         (cancelled.task.status, cancelled.task.reason.as_deref()),
         (TaskStatus::Cancelled, Some("not needed"))

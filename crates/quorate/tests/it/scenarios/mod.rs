@@ -181,7 +181,7 @@ pub(crate) async fn a_step_happens_as_a_whole_or_not_at_all(stage: &Stage) {
     assert!(seq.is_some());
     assert_eq!(next(&alice).await.payload::<u32>().expect("a number"), 2);
     let entry = alice.memory().get("plan").await.expect("read").expect("there");
-    assert_eq!((entry.version, entry.content::<String>().expect("a text").as_str()), (2, "second"));
+    assert_eq!((entry.version.0, entry.content::<String>().expect("a text").as_str()), (2, "second"));
     let error = alice.send("nobody", "go", 1).await.expect_err("nobody is there");
     assert_eq!(error.code(), Code::UnknownRecipient);
 }
@@ -223,12 +223,13 @@ pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
     let error = memory.put_if("notes/a b", "note", ["three"], 1).await.expect_err("it is at 2");
     assert_eq!(error.code(), Code::VersionConflict);
     let entry = memory.get("notes/c").await.expect("read").expect("there");
-    assert_eq!(entry.depends_on, [("notes/a b".to_owned(), 1)]);
+    let on = &entry.depends_on[0];
+    assert_eq!((on.key.as_str(), on.version.0), ("notes/a b", 1));
     assert_eq!((entry.author.as_str(), entry.entry_type.as_str()), ("agent:alice", "note"));
     assert_eq!(memory.delete("notes/a b", Some(2)).await.expect("deleted"), 3);
     assert!(memory.get("notes/a b").await.expect("read").is_none());
     let versions = memory.history("notes/a b", 0, 10).await.expect("read");
-    let told: Vec<_> = versions.iter().map(|one| (one.version, one.is_deleted(), one.bytes())).collect();
+    let told: Vec<_> = versions.iter().map(|one| (one.version.0, one.is_deleted(), one.bytes())).collect();
     assert_eq!(told, [(1, false, &br#"["one"]"#[..]), (2, false, br#"["two"]"#), (3, true, b"")]);
     let list = memory.list("notes/", None, 10).await.expect("read");
     assert_eq!(list.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(), ["notes/c"]);
@@ -257,9 +258,15 @@ pub(crate) async fn tasks_are_done_in_the_order_of_their_needs(stage: &Stage) {
     let error = alice.complete(&taken, "better").await.err();
     assert!(error.is_none_or(|error| error.code() == Code::StaleLease), "one result");
     let one = stage.inside.task(&ids[0]).await.expect("there");
-    assert_eq!((one.task.status, one.result.as_deref()), (TaskStatus::Done, Some(&b"2"[..])));
+    assert_eq!(
+        (one.task.status, one.result().expect("bytes").as_deref()),
+        (TaskStatus::Done, Some(&b"2"[..]))
+    );
     let two = stage.inside.task(&ids[1]).await.expect("there");
-    assert_eq!((two.task.status, two.result.as_deref()), (TaskStatus::Done, Some(&br#""good""#[..])));
+    assert_eq!(
+        (two.task.status, two.result().expect("bytes").as_deref()),
+        (TaskStatus::Done, Some(&br#""good""#[..]))
+    );
     adder.stop().await.expect("stopped");
 }
 

@@ -1,18 +1,20 @@
 //! Sessions and what happened in them.
 
-use quorate::{AddKind, Code, Happening, Seq, SessionStatus, TimelineLine};
+use quorate::{
+    AddKind, Code, Seq, SessionStatus, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine,
+};
 
 use super::Stage;
 
 fn words(lines: &[TimelineLine]) -> Vec<String> {
     let word = |line: &TimelineLine| match &line.what {
-        Happening::Message { message, .. } => format!("{} sends {}", line.by, message.action),
-        Happening::Changed { verb, agent, status, reason } => {
+        TimelineEvent::Message(one) => format!("{} sends {}", line.record.by, one.message.action),
+        TimelineEvent::Changed(TimelineChange { verb, agent, status, reason, .. }) => {
             let agent = agent.as_ref().map_or(String::new(), |agent| format!(" {agent}"));
-            format!("{}{agent} {} {reason:?}", verb.as_str(), status.as_str())
+            format!("{}{agent} {} {reason:?}", verb, status.as_str())
         }
-        Happening::Added { kind, n, body, rationale, .. } => {
-            let body = String::from_utf8_lossy(&body.bytes);
+        TimelineEvent::Added(TimelineAddition { kind, n, body, rationale, .. }) => {
+            let body = body.as_str();
             format!("{} {n} {body} {rationale:?}", kind.as_str())
         }
     };
@@ -61,7 +63,7 @@ pub(crate) async fn a_session_tells_what_happened_in_it(stage: &Stage) {
     ];
     assert_eq!(words(&lines), expected);
     assert_eq!(words(&inside.session("s1").timeline(Seq(0), 100).await.expect("read")), expected);
-    let rest = seen.timeline(lines[6].seq, 100).await.expect("read");
+    let rest = seen.timeline(lines[6].record.seq, 100).await.expect("read");
     assert_eq!(words(&rest), expected[7..]);
     let newest = seen.newest(2).await.expect("read");
     assert_eq!(words(&newest), [expected[8], expected[7]]);

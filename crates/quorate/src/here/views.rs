@@ -1,0 +1,24 @@
+//! What an embedded hub returns, as the types of the interface.
+
+use quorate_api::approval::ApprovalWithAction;
+use quorate_core::Approval;
+use quorate_engine::{ApprovalView, Error, Space, TaskView, views};
+
+use crate::approval::ApprovalInfo;
+use crate::task::{Task, TaskPage, TaskWithPayloads};
+
+pub(super) fn task(space: &Space, view: &TaskView) -> TaskWithPayloads {
+    views::task_with_payloads(&space.published().agents, view)
+}
+
+pub(super) fn tasks(space: &Space, page: quorate_engine::TaskPage) -> TaskPage {
+    let agents = &space.published().agents;
+    TaskPage { tasks: page.tasks.iter().map(|task| Task::new(agents, task)).collect(), cursor: page.cursor }
+}
+
+pub(super) async fn approval(space: &Space, approval: Approval) -> Result<ApprovalInfo, Error> {
+    let ApprovalView { approval, action, modification, modified } = space.approval_view(approval).await?;
+    let [action, modification, modified] = [&action, &modification, &modified].map(Option::as_ref);
+    let agents = &space.published().agents;
+    Ok(ApprovalWithAction::new(agents, &approval, action, modification, modified).into())
+}
