@@ -1,5 +1,5 @@
 //! Every JSON type of Quorate's public interface, once: requests, answers and operations, with their conversions from and
-//! to the core types. Server, client and library share them, so none of it is written twice. No I/O.
+//! to the core types; and the public error and the queries that the library and the network client share. Server, client and library share them, so none of it is written twice. No I/O.
 //!
 //! A noun has one JSON form, the same in REST, WebSocket, events, state and `--json` output. Types whose names begin with
 //! `New` are requests; they are parsed strictly and borrow payloads from the body. The others are answers; unknown fields
@@ -12,6 +12,7 @@ pub mod canonical;
 pub mod claim;
 pub mod delivery;
 pub mod entry;
+pub mod error;
 pub mod fields;
 pub mod inbox;
 pub mod json;
@@ -23,7 +24,9 @@ pub mod payload;
 pub mod policy;
 pub mod priority;
 pub mod procedure;
+pub mod query;
 pub mod reading;
+pub mod received;
 pub mod request;
 pub mod result;
 pub mod rollback;
@@ -38,5 +41,6 @@ pub mod token;
 pub mod wellformed;
 pub mod why;
 
+pub use error::{Error, Remote};
 pub use json::{Json, Raw};
 pub use reading::{Defaults, Reading, Seal};

@@ -1,9 +1,8 @@
 //! Locks with fencing tokens.
 
-use quorate_core::Agents;
 use quorate_core::{
-    AcquireLocks, AgentId, Code, DeliveryId, Fence as FenceNumber, FenceRef, Lock as CoreLock, LockName,
-    Locked, Priority, Refused, RenewLocks, Timestamp, Waiting,
+    AcquireLocks, AgentId, Agents, Code, DeliveryId, Fence as FenceNumber, FenceRef, Lock as CoreLock,
+    LockName, Locked, Priority, Refused, RenewLocks, Timestamp, Waiting,
 };
 use serde::{Deserialize, Serialize};
 

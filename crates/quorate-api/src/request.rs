@@ -1,7 +1,8 @@
 //! Requests: messages whose responses are waited for.
 
-use quorate_core::{AgentId, MessageId};
-use quorate_core::{Agents, Ask, Code, Eras, Refused, Request as CoreRequest, RequestState as CoreState};
+use quorate_core::{
+    AgentId, Agents, Ask, Code, Eras, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;

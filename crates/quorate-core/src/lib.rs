@@ -27,6 +27,7 @@ mod message;
 mod misread;
 mod policy;
 mod pool;
+mod position;
 mod presence;
 mod procedure;
 mod reach;
@@ -40,6 +41,7 @@ mod rows;
 mod secret;
 mod session;
 mod snapshot;
+mod store_error;
 mod subscription;
 mod task;
 mod text_serde;
@@ -79,6 +81,7 @@ pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Prio
 pub use misread::misread;
 pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
 pub use pool::{Pool, Takers};
+pub use position::{Page, When};
 pub use presence::{Health, Heartbeat, Presence, Status};
 pub use procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure};
 pub use reach::{Map, Reach};
@@ -94,6 +97,7 @@ pub use session::{
     SessionStatus,
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+pub use store_error::StoreError;
 pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
 pub use task::{
     AwaitTask, CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency,

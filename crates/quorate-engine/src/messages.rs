@@ -1,14 +1,7 @@
 //! Lists of messages: what was sent in a space, newest first, page by page.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
-
 use quorate_core::limits::PAGE_BYTES_MAX;
-use quorate_core::{
-    AgentId, Code, Effect, LineKind, Message, MessageId, MessageType, Record, Refused, Seq, SessionId,
-    Timestamp, codec,
-};
+use quorate_core::{AgentId, Effect, LineKind, MessageId, Record, Seq, SessionId, codec};
 use quorate_store::{Page, Read, Rows, StoreError, StoredMessage};
 
 use crate::error::Error;
@@ -16,99 +9,14 @@ use crate::pace::Pace;
 use crate::reads::unexpected;
 use crate::space::Space;
 
+pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
+
 /// Records read at once.
 const READ_AT_ONCE: u64 = 64;
 /// Records looked at for one page; the cursor leads on.
 const LOOKED_AT_MAX: u64 = 10_000;
 /// Records of a session that are looked at for one page.
 const OF_SESSION_MAX: usize = 256;
-
-/// Which messages.
-#[derive(Clone, Debug, Default)]
-pub struct MessageFilter {
-    /// Only those that this agent sent.
-    pub from: Option<AgentId>,
-    /// Only those that went to this agent.
-    pub to: Option<AgentId>,
-    /// Only those of this type.
-    pub kind: Option<MessageType>,
-    /// Only those that name this session.
-    pub session: Option<SessionId>,
-    /// Only those that this agent sent or got.
-    pub of: Option<AgentId>,
-}
-
-/// A message of a list.
-#[derive(Clone, Debug)]
-pub struct ListedMessage {
-    /// Its id.
-    pub id: MessageId,
-    /// When it was sent.
-    pub at: Timestamp,
-    /// The message.
-    pub message: Arc<Message>,
-}
-
-/// A place among messages, newest first: what comes next is older than message `n` of record `seq`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Before {
-    /// The record.
-    pub seq: Seq,
-    /// Which message of it; 0: all of it is newer.
-    pub n: u32,
-}
-
-impl Before {
-    /// Before everything of a record.
-    fn record(seq: Seq) -> Self {
-        Self { seq, n: 0 }
-    }
-
-    /// Where to go on; `None` where nothing is older. The first record holds no message.
-    fn cursor(self) -> Option<Self> {
-        Some(self).filter(|before| *before > Self::record(Seq(1)))
-    }
-}
-
-impl fmt::Display for Before {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.n {
-            0 => write!(f, "{}", self.seq),
-            n => write!(f, "{}-{n}", self.seq),
-        }
-    }
-}
-
-impl FromStr for Before {
-    type Err = Refused;
-
-    fn from_str(text: &str) -> Result<Self, Refused> {
-        let (seq, n) = text.split_once('-').unwrap_or((text, "0"));
-        let read = seq.parse().ok().zip(n.parse().ok()).map(|(seq, n)| Self { seq: Seq(seq), n });
-        read.filter(|read| read.to_string() == text).ok_or_else(|| {
-            Refused::new(Code::Invalid, "the cursor is none of this list")
-                .hint("give it as the page before told it")
-        })
-    }
-}
-
-/// A page of messages, newest first.
-#[derive(Clone, Debug, Default)]
-pub struct MessagesPage {
-    /// The messages.
-    pub messages: Vec<ListedMessage>,
-    /// Where older ones are; `None` if there are none.
-    pub cursor: Option<Before>,
-}
-
-/// What was sent, newest first, and where to go on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct OutboxPage {
-    /// The messages.
-    pub messages: Vec<MessageId>,
-    /// Where older ones are; `None` if there are none.
-    pub cursor: Option<Before>,
-}
 
 impl Space {
     /// The messages before a place, newest first. A page may be short and still have a cursor: it looked at many

@@ -85,7 +85,7 @@ impl Space {
         max: u32,
         wait: Duration,
     ) -> Result<(Vec<TaskInHand>, Timestamp), Error> {
-        let commit = asker(claim.commit(max, Waiting::No).ops);
+        let commit = asker(crate::task::claim_commit(claim, max, Waiting::No).ops);
         let receipt = self.until(
             commit,
             wait,

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
-    AgentNo, ConsumerId, DeliveryId, Handed, LeaseRef, Message, MessageId, Op, Refused, Seq, SpaceNo,
-    Timestamp, Told, TraceContext,
+    AgentNo, ConsumerId, Handed, LeaseRef, Message, Op, Refused, Seq, SpaceNo, Timestamp, Told,
 };
 use quorate_store::{BoxFuture, Handover, StoreError};
 use tokio::sync::mpsc;
@@ -14,6 +13,8 @@ use tokio::sync::mpsc;
 use crate::ephemeral::{Ephemeral, Posted, Questions, Shelf, Untaken, no_room};
 use crate::error::Error;
 use crate::space::Space;
+
+pub use quorate_api::received::{Delivery, MessageRef};
 
 /// Messages that are read from the log at once for one consumer: a frame of them.
 const READ_AHEAD: usize = 64;
@@ -32,69 +33,6 @@ pub(crate) enum Mail {
     Ephemeral(Posted),
     /// What somebody is told who waits for something else.
     Told(Told),
-}
-
-/// Which message a delivery brings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MessageRef {
-    /// One that is in the log.
-    Durable(MessageId),
-    /// One that lives in memory only.
-    Ephemeral(u64),
-    /// One that was raised as a conduct flag: it has no id that anybody may know.
-    Flag,
-}
-
-impl From<MessageId> for MessageRef {
-    fn from(id: MessageId) -> Self {
-        Self::Durable(id)
-    }
-}
-
-impl std::fmt::Display for MessageRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Durable(id) => id.fmt(f),
-            Self::Ephemeral(number) => write!(f, "eph_{number}"),
-            Self::Flag => f.write_str("flag"),
-        }
-    }
-}
-
-/// A message in the hands of its recipient.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    /// The lease under which it is held; `None` for an ephemeral message, which nobody needs to ack.
-    pub lease: Option<LeaseRef>,
-    /// How long the lease lasts.
-    pub lease_ms: u64,
-    /// The how many-th try this is, counted from 1.
-    pub attempt: u16,
-    /// Which message.
-    pub id: MessageRef,
-    /// When it was sent.
-    pub sent_at: Timestamp,
-    /// The message.
-    pub message: Arc<Message>,
-}
-
-impl Delivery {
-    /// Its span; of a message in memory only, which has none, the one that led to it.
-    #[must_use]
-    pub fn trace(&self) -> Option<TraceContext> {
-        match self.id {
-            MessageRef::Durable(id) => TraceContext::of(id, &self.message),
-            MessageRef::Ephemeral(_) | MessageRef::Flag => TraceContext::parent_of(&self.message),
-        }
-    }
-}
-
-impl Delivery {
-    /// The id of the delivery, if it is a durable one.
-    #[must_use]
-    pub fn delivery_id(&self) -> Option<DeliveryId> {
-        self.lease.map(|lease| lease.delivery)
-    }
 }
 
 struct Mailbox {

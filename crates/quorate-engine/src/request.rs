@@ -1,11 +1,10 @@
 //! Requests as callers see them: ask, hear the answers, wait again, call off.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use quorate_core::{
-    Ask, Code, Commit, ConsumerId, Epoch, Item, ItemKey, ItemKind, Message, MessageId, Op, OpResult,
-    Principal, Refused, Request, RequestState, Timestamp, Told,
+    Ask, Code, Commit, ConsumerId, Epoch, Item, ItemKey, ItemKind, MessageId, Op, OpResult, Principal,
+    Refused, Request, RequestState, Told,
 };
 use quorate_store::{Read, Rows, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,16 +15,7 @@ use crate::post::{Mail, MessageRef};
 use crate::reads::unexpected;
 use crate::space::{Closing, Space};
 
-/// An answer to a request.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// Its id.
-    pub id: MessageRef,
-    /// When it was given.
-    pub at: Timestamp,
-    /// The answer.
-    pub message: Arc<Message>,
-}
+pub use quorate_api::received::Answer;
 
 /// A question on its way, and a place to hear the answers. Whoever lets go of it before the end wants no answer any
 /// more: the request is called off.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, ClaimTasks, Commit, CreateTasks, Epoch, NewTask, Op, OpResult, Principal, Task, TaskHanded,
-    TaskId, TaskLeaseRef, Told, Waiting,
+    ClaimTasks, Commit, CreateTasks, NewTask, Op, OpResult, Task, TaskHanded, TaskId, TaskLeaseRef, Told,
+    Waiting,
 };
 use quorate_store::{PartBytes, Read, Rows, StoreError};
 
@@ -17,6 +17,8 @@ use crate::error::Error;
 use crate::post::Mail;
 use crate::reads::unexpected;
 use crate::space::{Closing, Space};
+
+pub use quorate_api::query::TaskClaim;
 
 pub use consumer::{TaskConsumer, TaskEvent};
 pub use reads::{PartialResult, TaskFilter, TaskPage, TaskView};
@@ -32,33 +34,16 @@ pub struct TaskInHand {
     pub input: Bytes,
 }
 
-/// Who wants tasks, and which.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TaskClaim {
-    /// Who acts.
-    pub principal: Principal,
-    /// The start of the agent that acts; checked when present.
-    pub epoch: Option<Epoch>,
-    /// Who takes them.
-    pub agent: AgentId,
-    /// Of which types; none = of all that the agent said it can do.
-    pub types: Vec<String>,
-    /// How long the leases last; `None` = as each task says.
-    pub lease_ms: Option<u64>,
-}
-
-impl TaskClaim {
-    pub(crate) fn commit(&self, max: u32, waiting: Waiting) -> Commit {
-        let claim = ClaimTasks {
-            agent: self.agent.clone(),
-            types: self.types.clone(),
-            max,
-            lease_ms: self.lease_ms,
-            waiting,
-        };
-        let op = Op::ClaimTasks(claim);
-        Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) }
-    }
+/// The commit of a claim.
+pub(crate) fn claim_commit(claim: &TaskClaim, max: u32, waiting: Waiting) -> Commit {
+    let op = Op::ClaimTasks(ClaimTasks {
+        agent: claim.agent.clone(),
+        types: claim.types.clone(),
+        max,
+        lease_ms: claim.lease_ms,
+        waiting,
+    });
+    Commit { epoch: claim.epoch, ..Commit::new(claim.principal.clone(), vec![op]) }
 }
 
 impl Space {
@@ -107,7 +92,7 @@ impl Space {
         let waits = !wait.is_zero();
         let waiting = if waits { Waiting::Once(id) } else { Waiting::No };
         let mut closing = Closing { space: self, id, waits, mailbox: true };
-        let receipt = self.commit(claim.commit(max, waiting)).await?;
+        let receipt = self.commit(claim_commit(claim, max, waiting)).await?;
         let mut handed = claimed(receipt.results);
         closing.waits = closing.waits && handed.is_empty();
         if closing.waits {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use quorate_core::{Effect, Key, Payload, Record, Seq, Timestamp, Version, codec};
+use quorate_core::{Effect, Payload, Record, Seq, codec};
 use quorate_store::{Published, StoreError};
 use tokio::sync::watch;
 
@@ -12,25 +12,10 @@ use crate::error::Error;
 use crate::reads::{part_of, unreadable};
 use crate::space::Space;
 
+pub use quorate_api::received::Change;
+
 /// Records read at once.
 const PAGE: usize = 256;
-
-/// One change of a memory entry.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Change {
-    /// The record that made it.
-    pub seq: Seq,
-    /// When.
-    pub at: Timestamp,
-    /// Who made it.
-    pub author: String,
-    /// Which entry.
-    pub key: Key,
-    /// Its version since then.
-    pub version: Version,
-    /// The content; `None` if it was deleted.
-    pub content: Option<Payload>,
-}
 
 /// The changes of all entries whose key begins with a prefix, in order.
 pub struct Watch {

@@ -2,8 +2,6 @@
 //!
 //! Every backend passes the same contract suite. A backend knows tables, not rules: the rules are in `quorate-core`.
 
-mod chance;
-mod clock;
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
 mod read;
@@ -11,11 +9,11 @@ mod read;
 mod reference;
 mod store;
 
-pub use chance::Chance;
-pub use clock::{Clock, SetClock, SystemClock};
-pub use read::{Built, DeadLetter, DeliveryState, Entry, Page, PartBytes, Read, Rows, StoredMessage, When};
+pub use read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage};
 #[cfg(any(test, feature = "contract"))]
 pub use reference::Reference;
-pub use store::{
-    BoxFuture, Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, StoreError, Wiring,
-};
+pub use store::{Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, Wiring};
+
+// Declared below the store, since the network client needs them without it.
+pub use quorate_core::{Page, StoreError, When};
+pub use quorate_env::{BoxFuture, Chance, Clock, SetClock, SystemClock};

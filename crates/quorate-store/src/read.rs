@@ -5,21 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::{
     AgentNo, ClientId, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind,
-    Message, OpenState, Payload, Recipient, Record, Seq, Timestamp, Version,
+    Message, OpenState, Page, Payload, Recipient, Record, Seq, Timestamp, Version, When,
 };
-
-/// Which version of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    /// The newest.
-    Now,
-    /// This very version.
-    Version(Version),
-    /// The newest one after this record.
-    Seq(Seq),
-    /// The newest one at this time.
-    Time(Timestamp),
-}
 
 /// One thing to read. Several in one call are read from one snapshot.
 #[derive(Clone, PartialEq, Debug)]
@@ -122,15 +109,6 @@ pub enum Read {
         /// How many bytes at most.
         length: u64,
     },
-}
-
-/// Which part of a timeline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Page {
-    /// What came after this record, oldest first.
-    After(Seq),
-    /// What came before this record, newest first.
-    Before(Seq),
 }
 
 /// What was read, in the order asked for.

@@ -39,7 +39,8 @@ use quorate_core::{Commit, Now, Record, Seq, SpaceId, SpaceName, SpaceNo, Timest
 use tokio::sync::watch;
 
 use crate::read::{Read, Rows};
-use crate::store::{BoxFuture, Handover, Outcome, Position, Published, SpaceInfo, Store, StoreError, Wiring};
+use crate::store::{Handover, Outcome, Position, Published, SpaceInfo, Store, Wiring};
+use crate::{BoxFuture, StoreError};
 use space::Space;
 
 /// The naive store. Every answer is ready at once.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use quorate_api::Error;
+use quorate_api::received::{Delivery, MessageRef};
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
     AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt, Refused, RegisterAgent,
     Role, Status, Timestamp, TraceContext,
 };
-use quorate_engine::{Delivery, Error, MessageRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;

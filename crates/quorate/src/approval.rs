@@ -5,14 +5,13 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_api::canonical::action_document;
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 use quorate_core::{
     ActionDigest, AgentId, ApprovalId, Commit, DecideApproval, Op, OpResult, Principal, Priority,
-    RequestApproval, TokenName, TokenRole, Verdict,
+    RequestApproval, StoreError, TokenName, TokenRole, Verdict,
 };
-use quorate_engine::Error;
-use quorate_store::StoreError;
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};

@@ -4,8 +4,9 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use quorate_api::Error;
+use quorate_api::received::Answer;
 use quorate_core::{Ask, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, retry};
-use quorate_engine::{Answer, Error};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,7 +1,7 @@
 //! Budgets: what a chain of messages may spend.
 
+use quorate_api::Error;
 use quorate_core::{BudgetId, Commit, Op, Principal, SetBudget};
-use quorate_engine::Error;
 
 use crate::agent::Agent;
 use crate::hub::Hub;

@@ -1,21 +1,24 @@
 //! The hub: a data directory, opened.
 
+#[cfg(feature = "embedded")]
 use std::path::Path;
 use std::sync::Arc;
 #[cfg(feature = "embedded")]
 use std::time::Duration;
 
-use quorate_core::{
-    AgentFilter, AgentId, Code, Commit, Counts, Op, Policy, Principal, Refused, SessionId, Violation, Why,
-};
-use quorate_engine::{Before, Error, MessageFilter, MessagesPage, OutboxPage, Space};
+use quorate_api::Error;
+use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage};
+use quorate_core::{AgentFilter, AgentId, Commit, Counts, Op, Policy, Principal, SessionId, Violation, Why};
 #[cfg(feature = "embedded")]
-use quorate_engine::{Engine, Secrets};
+use quorate_core::{Code, Refused};
+#[cfg(feature = "embedded")]
+use quorate_engine::{Engine, Secrets, Space};
+#[cfg(feature = "embedded")]
+use quorate_env::{Chance, Clock, SystemClock};
 #[cfg(feature = "embedded")]
 use quorate_sqlite::{Options, SqliteStore};
-use quorate_store::Position;
 #[cfg(feature = "embedded")]
-use quorate_store::{Chance, Clock, SystemClock};
+use quorate_store::Position;
 
 use crate::agent::AgentBuilder;
 use crate::link::Link;
@@ -142,12 +145,14 @@ impl Hub {
     }
 
     /// The space underneath, for everything that has no verb of its own. `None` over the network, where there is none.
+    #[cfg(feature = "embedded")]
     #[must_use]
     pub fn space(&self) -> Option<&Space> {
         self.link.space()
     }
 
     /// The space, for what only a hub in this process can do.
+    #[cfg(feature = "embedded")]
     pub(crate) fn only_here(&self, elsewhere: &str, instead: &str) -> Result<&Space, Error> {
         self.space().ok_or_else(|| {
             Refused::new(Code::Invalid, format!("a hub that is reached over the network {elsewhere}"))
@@ -282,6 +287,7 @@ impl Hub {
         self.link.sessions(after, limit).await
     }
 
+    #[cfg(feature = "embedded")]
     /// Writes a copy of everything while work goes on. Says how far it reaches in each space. Only of a hub in this process.
     ///
     /// # Errors
@@ -292,7 +298,6 @@ impl Hub {
             "run `quorate backup` where the hub's data is",
         )?;
         let copied = space.engine().store().backup(to.as_ref()).await?;
-        #[cfg(feature = "embedded")]
         if let Some(private) = space.engine().private() {
             private.store().backup(&quorate_sqlite::private_of(to.as_ref())).await?;
         }

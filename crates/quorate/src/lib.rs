@@ -32,6 +32,7 @@ mod budget;
 #[cfg(feature = "embedded")]
 mod deliberations;
 mod handler;
+#[cfg(feature = "embedded")]
 mod here;
 mod hub;
 pub mod link;
@@ -71,23 +72,26 @@ pub use view::{
     Snapshot,
 };
 
+pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
+pub use quorate_api::received::MessageRef;
 pub use quorate_api::rollback::{BuiltOn, Check, CheckCounts, Finding, RestoredEntry, RolledBack};
 pub use quorate_api::session::Participant;
+pub use quorate_api::{Error, Remote};
 pub use quorate_core::{
     ActionDigest, AddKind, AgentFilter, ApprovalId, Code, Counts, DeliveryId, EndState, Fence, FenceRef,
     Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Preset, Priority,
     ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Status, TaskCounts, TaskId,
     TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
-pub use quorate_engine::{
-    Before, Error, ListedMessage, MessageFilter, MessageRef, MessagesPage, OutboxPage, Remote, Secrets,
-    TaskFilter,
-};
+#[cfg(feature = "embedded")]
+pub use quorate_engine::Secrets;
+pub use quorate_env::{Chance, Clock, SetClock, SystemClock};
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
-pub use quorate_store::{Chance, Clock, Position, SetClock, SystemClock};
+#[cfg(feature = "embedded")]
+pub use quorate_store::Position;
 
 /// The README's example compiles: it is part of the documentation tests.
 #[cfg(doctest)]

@@ -10,20 +10,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_api::Error;
+use quorate_api::received::Change;
 use quorate_api::rollback::RolledBack;
 use quorate_core::{
     AcquireLocks, AgentId, Ask, Code, Commit, CreateTasks, Epoch, Health, History, Locked, Message,
     MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq,
     Status, TaskId, TaskLeaseRef,
 };
-use quorate_engine::{Change, Error};
-use quorate_store::Clock;
+use quorate_env::Clock;
 
 use crate::task::{Task, TaskWithPayloads};
 
 pub use quorate_api::entry::Entry;
-pub use quorate_engine::{Answer, Delivery, MessageRef, Space, TaskClaim};
-pub use quorate_store::{Page, When};
+pub use quorate_api::query::TaskClaim;
+pub use quorate_api::received::{Answer, Delivery, MessageRef};
+pub use quorate_core::{Page, When};
+#[cfg(feature = "embedded")]
+pub use quorate_engine::Space;
 pub use reads::Reads;
 
 /// What will come of a call.
@@ -70,8 +74,11 @@ pub enum TaskEvent {
 
 /// A hub, wherever it is: what the library needs of it.
 pub trait Link: Reads {
-    /// The space, if it is in this process.
-    fn space(&self) -> Option<&Space>;
+    /// The space, if the hub is embedded.
+    #[cfg(feature = "embedded")]
+    fn space(&self) -> Option<&Space> {
+        None
+    }
     /// What time it is.
     fn clock(&self) -> Arc<dyn Clock>;
     /// A fresh random salt.

@@ -4,12 +4,12 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
     AcquireLocks, Code, Commit, DeliveryId, Fence, FenceRef, LockName, Locked, Op, Priority, Refused,
     RenewLocks, Waiting,
 };
-use quorate_engine::Error;
 
 use crate::agent::Agent;
 

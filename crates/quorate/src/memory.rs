@@ -3,12 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use quorate_api::Error;
 use quorate_api::entry::Entry;
+use quorate_api::received::Change;
 use quorate_core::{
-    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, Version,
+    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, StoreError,
+    Version, When,
 };
-use quorate_engine::{Change, Error};
-use quorate_store::{StoreError, When};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

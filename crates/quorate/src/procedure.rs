@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
+use quorate_api::Error;
 use quorate_api::procedure::ProcedureWithState;
 use quorate_core::{
     AgentId, Commit, Op, OpResult, Principal, ProcedureId, ProcedureStatus, Receipt, Seq, StartProcedure,
-    StepProcedure, Version,
+    StepProcedure, StoreError, Version,
 };
-use quorate_engine::Error;
-use quorate_store::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,11 +1,11 @@
 //! Going back in the shared memory: snapshots, rollbacks, and whether everything fits together.
 
+use quorate_api::Error;
 use quorate_api::rollback::{Check, RolledBack, Snapshot};
 use quorate_core::{
-    Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName, Version,
+    Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName,
+    StoreError, Version,
 };
-use quorate_engine::Error;
-use quorate_store::StoreError;
 
 use crate::memory::Memory;
 

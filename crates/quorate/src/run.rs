@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op, retry};
-use quorate_engine::Error;
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};

@@ -4,11 +4,12 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use quorate_api::Error;
+use quorate_api::received::MessageRef;
 use quorate_core::{
     AgentId, ClientId, Destination, Durability, IdempotencyKey, IfUnavailable, Message, MessageType, Op,
     OpResult, Payload, Priority, Seq,
 };
-use quorate_engine::{Error, MessageRef};
 
 use crate::agent::{Agent, Received};
 use crate::link::Link;
@@ -149,7 +150,7 @@ impl Sending {
                 Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
             }
             Some(OpResult::Received) => Ok(Sent { id: MessageRef::Flag, seq: None, deliveries: None }),
-            _ => Err(quorate_store::StoreError::Read("a send was not answered".into()).into()),
+            _ => Err(quorate_core::StoreError::Read("a send was not answered".into()).into()),
         }
     }
 }

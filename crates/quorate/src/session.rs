@@ -5,13 +5,12 @@ mod view;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quorate_api::Error;
 use quorate_api::payload;
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession,
-    Principal, Receipt, Seq, SessionChange, SessionId, Timestamp,
+    AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession, Page,
+    Principal, Receipt, Seq, SessionChange, SessionId, StoreError, Timestamp,
 };
-use quorate_engine::Error;
-use quorate_store::{Page, StoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

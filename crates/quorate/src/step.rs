@@ -1,10 +1,10 @@
 //! The step: everything that a piece of work changes, in one commit.
 
+use quorate_api::Error;
 use quorate_core::{
     AddKind, AddToSession, DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq,
     SessionId, Version,
 };
-use quorate_engine::Error;
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};

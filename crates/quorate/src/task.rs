@@ -7,8 +7,9 @@ mod work;
 
 use std::time::Duration;
 
+use quorate_api::Error;
+use quorate_api::query::{TaskClaim, TaskFilter};
 use quorate_core::{CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, TaskCounts, TaskId, TaskLeaseRef};
-use quorate_engine::{Error, TaskClaim, TaskFilter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -97,9 +98,7 @@ impl Agent {
     /// The refusal, or a failure of the storage.
     pub async fn create_task(&self, task: TaskDraft) -> Result<TaskId, Error> {
         let ids = self.create_tasks([task]).await?;
-        ids.into_iter()
-            .next()
-            .ok_or_else(|| quorate_store::StoreError::Read("no task was made".into()).into())
+        ids.into_iter().next().ok_or_else(|| quorate_core::StoreError::Read("no task was made".into()).into())
     }
 
     /// Takes the next task of these types; of all that the agent said it can do if none is named. Waits for it, but not

@@ -4,8 +4,8 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_core::{History, MessageType, Pattern, Seq};
-use quorate_engine::Error;
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};

@@ -17,7 +17,8 @@ struct Crate {
 const HOUSE: &[Crate] = &[
     Crate { name: "quorate-core", knows: &[], without: NOT_PURE },
     Crate { name: "quorate-api", knows: &["quorate-core"], without: NOT_PURE },
-    Crate { name: "quorate-store", knows: &["quorate-core"], without: NO_SQL },
+    Crate { name: "quorate-env", knows: &["quorate-core"], without: NO_SQL },
+    Crate { name: "quorate-store", knows: &["quorate-core", "quorate-env"], without: NO_SQL },
     Crate { name: "quorate-sqlite", knows: &["quorate-core", "quorate-store"], without: &["anyhow"] },
     Crate {
         name: "quorate-engine",
@@ -36,6 +37,7 @@ const HOUSE: &[Crate] = &[
         knows: &[
             "quorate-api",
             "quorate-core",
+            "quorate-env",
             "quorate-store",
             "quorate-sqlite",
             "quorate-engine",
@@ -138,6 +140,9 @@ const NO_SQL: &[&str] = &["anyhow", "rusqlite", "sqlx", "tokio-postgres"];
 /// The workloads of the bench are part of the binary, whose errors are anyhow's.
 const SQL: &[&str] = &["rusqlite", "sqlx", "tokio-postgres"];
 
+/// What the library needs for an embedded hub only: the network client is built on the library and does without.
+const EMBEDDED: [&str; 4] = ["quorate-store", "quorate-sqlite", "quorate-engine", "quorate-procedures"];
+
 /// Features that break the product on purpose.
 const TEST_FEATURES: [&str; 2] = ["\"faults\"", "\"sabotage\""];
 
@@ -187,6 +192,12 @@ fn check_crate(known: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation>
         if uses_test_feature && dependency.use_for == Use::Product && known.name != SIM {
             let instead = "turn it on in dev-dependencies only";
             refuse(format!("a test-only feature of `{name}` is on in the product"), instead);
+        }
+        let is_embedded = known.name == "quorate" && EMBEDDED.contains(&name.as_str());
+        if is_embedded && dependency.use_for == Use::Product && !text.contains("optional = true") {
+            let instead =
+                "make it optional and add it to the feature `embedded`: the network client does without";
+            refuse(format!("`quorate` must not always depend on `{name}`"), instead);
         }
         if !text.contains("workspace = true") {
             let instead = "write the version into the root Cargo.toml and `workspace = true` here";

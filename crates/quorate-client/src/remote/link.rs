@@ -41,10 +41,6 @@ struct Receipts {
 }
 
 impl Link for Connection {
-    fn space(&self) -> Option<&quorate::link::Space> {
-        None
-    }
-
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(Self::clock(self))
     }

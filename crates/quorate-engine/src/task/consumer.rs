@@ -42,7 +42,7 @@ impl Space {
     pub async fn consume_tasks(&self, claim: &TaskClaim, credit: u32) -> Result<TaskConsumer, Error> {
         let (id, mail) = self.post().wait(self.number());
         let mut closing = Closing { space: self, id, waits: true, mailbox: true };
-        let receipt = self.commit(claim.commit(credit, Waiting::Standing(id))).await?;
+        let receipt = self.commit(super::claim_commit(claim, credit, Waiting::Standing(id))).await?;
         // From here on the consumer looks after itself.
         closing.waits = false;
         closing.mailbox = false;

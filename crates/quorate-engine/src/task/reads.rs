@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Seq, Task,
-    TaskCounts, TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
+    AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Seq, Task, TaskCounts,
+    TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
 };
 use quorate_store::{Read, Rows};
 
 use crate::error::Error;
 use crate::reads::unexpected;
 use crate::space::Space;
+
+pub use quorate_api::query::TaskFilter;
 
 /// A task with all that is known of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,17 +41,6 @@ pub struct PartialResult {
     pub partial: TaskPartial,
     /// The bytes.
     pub bytes: Bytes,
-}
-
-/// Which tasks.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct TaskFilter {
-    /// Only those in this state.
-    pub status: Option<TaskStatus>,
-    /// Only those of this type.
-    pub task_type: Option<String>,
-    /// Only those that are for this agent by name, or that it holds or ended.
-    pub agent: Option<AgentId>,
 }
 
 /// Some tasks, and where to go on.
@@ -163,7 +154,7 @@ impl Space {
             None => None,
         };
         let one = |item| match item {
-            Item::Task(task) if filter.wants(&task, agent) => Some(task),
+            Item::Task(task) if is_wanted(filter, &task, agent) => Some(task),
             _ => None,
         };
         let page = self.items(ItemKind::Task, after.map(TaskId::to_shared), limit, one).await?;
@@ -225,17 +216,15 @@ impl Space {
     }
 }
 
-impl TaskFilter {
-    fn wants(&self, task: &Task, agent: Option<AgentNo>) -> bool {
-        let holder = match &task.state {
-            TaskState::Leased(lease) => Some(lease.by),
-            TaskState::Done(end) | TaskState::Partial(end) => Some(end.by),
-            _ => None,
-        };
-        self.status.is_none_or(|status| status == task.status())
-            && self.task_type.as_deref().is_none_or(|word| *word == *task.spec.task_type)
-            && agent.is_none_or(|agent| task.spec.agent == Some(agent) || holder == Some(agent))
-    }
+fn is_wanted(filter: &TaskFilter, task: &Task, agent: Option<AgentNo>) -> bool {
+    let holder = match &task.state {
+        TaskState::Leased(lease) => Some(lease.by),
+        TaskState::Done(end) | TaskState::Partial(end) => Some(end.by),
+        _ => None,
+    };
+    filter.status.is_none_or(|status| status == task.status())
+        && filter.task_type.as_deref().is_none_or(|word| *word == *task.spec.task_type)
+        && agent.is_none_or(|agent| task.spec.agent == Some(agent) || holder == Some(agent))
 }
 
 /// Whether a task waits for another one that it needs.

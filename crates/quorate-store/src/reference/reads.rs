@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::{
     AgentNo, DeliveryNo, EndState, EntryVersion, Home, ItemKey, Key, OpenState, Payload, Record, Seq,
-    Version, codec,
+    Version, When, codec,
 };
 
-use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage, When};
+use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage};
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {

@@ -2,11 +2,10 @@
 
 use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Code, Item, ItemKey, ItemKind, LineKind, Message,
-    OpResult, OpenSession, Participant, Principal, Refused, Role, Seq, Session, SessionChange, SessionId,
-    SessionNo, SessionStatus, limits,
+    OpResult, OpenSession, Page, Participant, Principal, Refused, Role, Seq, Session, SessionChange,
+    SessionId, SessionNo, SessionStatus, limits,
 };
 
-use crate::read::Page;
 use crate::reference::agents::unknown;
 use crate::reference::space::{Delivery, Space};
 use crate::reference::step::Step;

@@ -1,9 +1,8 @@
 //! Approvals as every caller sees them.
 
-use quorate_api::Raw;
 use quorate_api::approval::ApprovalWithAction;
+use quorate_api::{Error, Raw};
 use quorate_core::ApprovalId;
-use quorate_engine::Error;
 use serde::de::DeserializeOwned;
 
 use crate::agent::from_json;

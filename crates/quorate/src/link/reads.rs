@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use quorate_api::entry::Entry;
+use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 use quorate_api::rollback::Check;
 use quorate_core::{
-    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Pattern, Payload, Policy, ProcedureId,
-    ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, Why,
+    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Page, Pattern, Payload, Policy,
+    ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, When, Why,
 };
-use quorate_engine::{Before, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
-use quorate_store::{Page, When};
 
 use super::Promise;
 use crate::approval::{ApprovalInfo, ApprovalPage};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_core::{
     AgentId, Dependency, EscalateTo, NewTask, OnDependencyFailure, Priority, Refused, TaskId,
 };
-use quorate_engine::Error;
 use serde::Serialize;
 
 use crate::agent::to_json;

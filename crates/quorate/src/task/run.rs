@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use quorate_api::Error;
 use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
-use quorate_engine::Error;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 

@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quorate_api::Error;
 use quorate_core::{Op, TaskId, TaskStatus};
-use quorate_engine::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -27,8 +27,17 @@ fn dependencies_flow_one_way() {
     );
     assert_none(&found_in_manifest("quorate-agents", &on("quorate-contracts")));
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-store")));
-    assert_none(&found_in_manifest("quorate", &on("quorate-sqlite")));
     assert_none(&found_in_manifest("quorate-sim", &on("quorate-cli")));
+}
+
+#[test]
+fn the_library_needs_the_engine_for_an_embedded_hub_only() {
+    let on = |name: &str, more: &str| format!("[dependencies]\n{name} = {{ workspace = true{more} }}\n");
+    for name in ["quorate-engine", "quorate-store", "quorate-sqlite", "quorate-procedures"] {
+        assert_one(&found_in_manifest("quorate", &on(name, "")), "must not always depend on");
+        assert_none(&found_in_manifest("quorate", &on(name, ", optional = true")));
+    }
+    assert_none(&found_in_manifest("quorate", &on("quorate-env", "")));
 }
 
 #[test]
@@ -81,8 +90,8 @@ fn test_features_stay_out_of_the_product() {
     let on = |table: &str| {
         format!("[{table}]\nquorate-sqlite = {{ workspace = true, features = [\"faults\"] }}\n")
     };
-    assert_one(&found_in_manifest("quorate", &on("dependencies")), "test-only feature");
-    assert_none(&found_in_manifest("quorate", &on("dev-dependencies")));
+    assert_one(&found_in_manifest("quorate-cli", &on("dependencies")), "test-only feature");
+    assert_none(&found_in_manifest("quorate-cli", &on("dev-dependencies")));
     assert_none(&found_in_manifest("quorate-sim", &on("dependencies")));
     let default = "[features]\ndefault = [\"sabotage\"]\nsabotage = []\n";
     assert_one(

@@ -167,14 +167,7 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     bob.fail(&taken, Failure::dead("too hard")).await.expect("failed");
     let failed = hub.task_over(second, SOON).await.expect("over");
     assert_eq!((failed.task.status, failed.task.reason.as_deref()), (TaskStatus::Failed, Some("too hard")));
-    let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth").priority(8)).await.expect("made");
-    alice.cancel_task(&fourth, "not needed").await.expect("called off");
-    let cancelled = hub.task(&fourth).await.expect("there");
-    assert_eq!(cancelled.task.priority(), quorate::Priority::from_ten(8), "the rank is not lost");
-    assert_eq!(
-        (cancelled.task.status, cancelled.task.reason.as_deref()),
-        (TaskStatus::Cancelled, Some("not needed"))
-    );
+    a_cancelled_task_keeps_its_rank(hub, &alice).await;
     assert_eq!(
         hub.task(&"nothing".parse().expect("an id")).await.expect_err("unknown").code(),
         Code::NotFound
@@ -191,4 +184,16 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     let counts = hub.task_counts().await.expect("read");
     assert_eq!((counts.of(TaskStatus::Done), counts.of(TaskStatus::Cancelled)), (1, 1));
     assert_eq!(counts, inside.task_counts().await.expect("read"));
+}
+
+/// A task that was cancelled shows why, and the rank of its priority is not lost on the way.
+async fn a_cancelled_task_keeps_its_rank(hub: &quorate::Hub, alice: &quorate::Agent) {
+    let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth").priority(8)).await.expect("made");
+    alice.cancel_task(&fourth, "not needed").await.expect("called off");
+    let cancelled = hub.task(&fourth).await.expect("there");
+    assert_eq!(cancelled.task.priority(), quorate::Priority::from_ten(8), "the rank is not lost");
+    assert_eq!(
+        (cancelled.task.status, cancelled.task.reason.as_deref()),
+        (TaskStatus::Cancelled, Some("not needed"))
+    );
 }

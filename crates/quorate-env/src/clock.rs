@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use quorate_core::{Mono, Now, Timestamp};
 use tokio::sync::watch;
 
-use crate::store::BoxFuture;
+use crate::BoxFuture;
 
 /// A source of time. Leases are measured with the monotonic reading, all else with the wall clock.
 pub trait Clock: Send + Sync {
