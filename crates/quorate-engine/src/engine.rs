@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use quorate_core::{SpaceName, SpaceNo};
+use quorate_core::{SpaceName, SpaceNo, Timestamp};
 use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
 
@@ -47,9 +47,18 @@ pub struct Engine {
     flags: RwLock<HashMap<SpaceNo, Flags>>,
     /// The number of the last ephemeral message.
     ephemeral: AtomicU64,
+    /// The time in the id of the last conduct flag.
+    flag: AtomicU64,
 }
 
 impl Engine {
+    /// The time for the id of a new conduct flag: later than that of every earlier one, also within a millisecond.
+    pub(crate) fn next_flag(&self, now: Timestamp) -> Timestamp {
+        let next = |last: u64| last.saturating_add(1).max(now.0);
+        let update = self.flag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
+        Timestamp(update.map_or(now.0, next))
+    }
+
     /// The number of a new ephemeral message. It means nothing beyond this engine.
     pub(crate) fn next_ephemeral(&self) -> u64 {
         self.ephemeral.fetch_add(1, Ordering::Relaxed) + 1
@@ -106,6 +115,7 @@ impl Engine {
             private: RwLock::default(),
             flags: RwLock::default(),
             ephemeral: AtomicU64::default(),
+            flag: AtomicU64::default(),
         }))
     }
 

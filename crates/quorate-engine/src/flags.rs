@@ -110,7 +110,8 @@ impl Flags {
         let flag = checked(about)?;
         let (raised_at, by) = (self.now(), asked.by.to_text());
         let content = Content { raised_by: by, raised_at_ms: raised_at.0, flag, resolution: None };
-        let id = id_of(raised_at, self.0.engine().draw_sixteen());
+        let engine = self.0.engine();
+        let id = id_of(engine.next_flag(raised_at), engine.draw_sixteen());
         let put = self.put(Key::new(id)?, Version(0), &content)?;
         self.0.commit_private(asked.commit(put)).await.map(drop)
     }
@@ -224,7 +225,7 @@ impl Asked<'_> {
 
 const PREFIX: &str = "flg_";
 
-/// By age, so that a list by key is one by age; unguessable, so that it counts nothing.
+/// Ordered by age, because a list by key is to be one by age; unguessable, so that it counts nothing.
 fn id_of(at: Timestamp, random: [u8; 16]) -> String {
     let random: String = random[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{PREFIX}{:012x}{random}", at.0)

@@ -29,6 +29,19 @@ async fn listed(hub: &Hub, moderator: &str, query: &str) -> Vec<Value> {
     told["flags"].as_array().expect("flags").clone()
 }
 
+#[tokio::test]
+async fn flags_of_one_millisecond_are_listed_in_the_order_in_which_they_were_raised() {
+    let hub = Hub::at(SetClock::at(NOON), Settings::default()).await;
+    let alice = hub.register("alice").await;
+    let moderator = hub.token("moderator", "mo").await;
+    for n in 0..12 {
+        raise(&hub, &alice, &json!({"n": n})).await;
+    }
+    let flags = listed(&hub, &moderator, "").await;
+    let order: Vec<_> = flags.iter().map(|flag| flag["flag"]["n"].as_u64().expect("a number")).collect();
+    assert_eq!(order, (0..12).collect::<Vec<_>>());
+}
+
 // Fails under: a deed that leaves a role out; a receipt with an id; `Deed::Read` for the list.
 #[tokio::test]
 async fn i15_anybody_raises_a_flag_and_only_moderators_read_it() {
