@@ -415,8 +415,8 @@ impl Call {
     }
 
     /// The agent for which something is done: whoever asks, or the one that somebody names who is no agent.
-    pub(crate) fn acting(&self, named: Option<String>) -> Result<AgentId, Refused> {
-        match (named.map(AgentId::new).transpose()?, self.by()) {
+    pub(crate) fn acting(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
+        match (named, self.by()) {
             (Some(named), _) => Ok(named),
             (None, Some(by)) => Ok(by.clone()),
             (None, None) => Err(Refused::new(Code::Invalid, "agent is missing").hint("say for which agent")),

@@ -3,11 +3,12 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::agent::{Agent, AgentDescription, Heartbeat};
+use quorate_api::inbox::{InboxDelivery, OutboxMessage};
 use quorate_core::{
     AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Status,
     TokenName,
 };
-use quorate_engine::{Before, Letter, views};
+use quorate_engine::{Before, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,6 @@ use super::{Page, checked_limit, number_in};
 use crate::api::{Route, delete, get, post, put, words};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
-use crate::wire::time;
 use quorate_api::result::Changed;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -55,13 +55,13 @@ pub(crate) fn routes() -> Vec<Route> {
         .path::<words::Id>("id")
         .for_itself()
         .query::<Page>()
-        .lists::<LetterOut>("deliveries")
+        .lists::<InboxDelivery>("deliveries")
         .bulk_of(inbox),
         get("/v1/agents/{id}/outbox", "outbox.list", "What an agent sent, newest first.")
             .path::<words::Id>("id")
             .for_itself()
             .query::<Page>()
-            .lists::<SentOut>("messages")
+            .lists::<OutboxMessage>("messages")
             .bulk_of(outbox),
     ]
 }
@@ -75,26 +75,6 @@ struct RegisteredOut {
     epoch: Option<u64>,
     /// `null` unless this call made the agent: a token is shown once.
     token: Option<String>,
-}
-
-/// A delivery that lies in an inbox.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "InboxDelivery")]
-struct LetterOut {
-    delivery_id: String,
-    message_id: String,
-    /// How often it was given out.
-    attempt: u16,
-    /// `null`: nobody holds it.
-    lease_until: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "OutboxMessage")]
-struct SentOut {
-    message_id: String,
 }
 
 /// Makes an agent known, or starts it again. Whoever makes one gets its token, this once.
@@ -187,13 +167,8 @@ pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> Answer {
     let after = DeliveryNo(number_in(asked.cursor.as_deref())?);
     let letters = call.space.inbox(&agent, after, limit).await?;
     let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.look.number.0.to_string());
-    let item = |letter: &Letter| LetterOut {
-        delivery_id: letter.id.to_string(),
-        message_id: letter.message.to_string(),
-        attempt: letter.look.open.attempt,
-        lease_until: letter.look.held.map(|(_, until)| time::shown(until)),
-    };
-    let items = letters.iter().map(|letter| (letter.look.number.0.to_string(), item(letter)));
+    let items =
+        letters.iter().map(|letter| (letter.look.number.0.to_string(), views::inbox_delivery(letter)));
     page("deliveries", items, cursor)
 }
 
@@ -205,7 +180,7 @@ pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
     let sent = call.space.outbox(&agent, before, checked_limit(asked.limit)?).await?;
     let items = sent.messages.iter().map(|id| {
         let after = Before { seq: id.seq, n: id.n };
-        (after.to_string(), SentOut { message_id: id.to_string() })
+        (after.to_string(), OutboxMessage { message_id: *id })
     });
     page("messages", items, sent.cursor.map(|before| before.to_string()))
 }

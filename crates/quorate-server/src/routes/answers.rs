@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::message::Message;
+use quorate_api::request::{Answers, AnswersPage, NewRequest, Request as ShownRequest};
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{Code, Durability, MessageId, Op, OpResult, Refused, Request, RequestState, Seq};
 use quorate_engine::{Error, MessageRef, nobody_answers_a_flag};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::inbox::checked_wait;
 use super::number_in;
-use super::requests::{AskIn, RequestOut, Stand, asked, own};
+use super::requests::{asked, own, shown};
 use crate::api::{Route, get, post, words};
 use crate::call::{Answer, Call, answer, ok};
 
@@ -25,8 +25,8 @@ const ANSWERS_MAX: usize = 64;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/requests", "requests.begin", "Asks one or several, and does not wait for the answers.")
-            .body::<AskIn>()
-            .answers::<RequestOut>(201, "It is asked.")
+            .body::<NewRequest<'_>>()
+            .answers::<ShownRequest>(201, "It is asked.")
             .to(begin),
         get(
             "/v1/requests/{id}/answers",
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .path::<words::Id>("id")
         .query::<Wanted>()
-        .answers::<AnswersOut>(200, "The answers, for whoever asked and those who run the hub.")
+        .answers::<Answers>(200, "The answers, for whoever asked and those who run the hub.")
         .to(answers),
     ]
 }
@@ -55,7 +55,7 @@ pub(crate) async fn begin(call: Call) -> Answer {
     match receipt.results.first() {
         Some(OpResult::Requested { id, .. }) => {
             let request = call.space.request_state(*id).await?;
-            answer(StatusCode::CREATED, &RequestOut::new(&call, &request))
+            answer(StatusCode::CREATED, &shown(&call, &request))
         }
         Some(OpResult::Received) => Err(nobody_answers_a_flag().into()),
         _ => Err(Refused::new(Code::Unavailable, "the request was not answered").into()),
@@ -72,17 +72,6 @@ struct Wanted {
     /// How long to wait if there is none yet. For whoever asked.
     #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
-}
-
-/// Some answers, and where the request stands.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RequestAnswers")]
-struct AnswersOut {
-    answers: Vec<Message>,
-    /// null: nothing more can come.
-    cursor: Option<String>,
-    #[serde(flatten)]
-    stand: Stand,
 }
 
 pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> Answer {
@@ -108,7 +97,7 @@ pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> Answer {
     }
     let goes_on = request.state == RequestState::Waiting || told.len() < came.len();
     let cursor = goes_on.then(|| last.0.to_string());
-    ok(&AnswersOut { answers: told, cursor, stand: Stand::new(&request.state) })
+    ok(&Answers { page: AnswersPage { answers: told, cursor }, status: (&request.state).into() })
 }
 
 /// The answers of later records than this, in order.

@@ -7,13 +7,13 @@ use quorate_api::approval::{
     Approval as ShownApproval, ApprovalAction, ApprovalWithAction, Decision, NewApproval,
 };
 use quorate_api::payload;
+use quorate_api::why::Why;
 use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Deed, Op, OpResult, Refused, Seq};
 use quorate_engine::ApprovalView;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::inbox::checked_wait;
-use super::requests::{WhyOut, why_shown};
 use super::{checked_limit, waits_for_the_past};
 use crate::api::{Route, get, post, words};
 use crate::body;
@@ -59,7 +59,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Who waits for whom, until when, and what happens then.",
         )
         .path::<words::Id>("id")
-        .answers::<WhyOut>(200, "Why.")
+        .answers::<Why>(200, "Why.")
         .to(why),
     ]
 }
@@ -125,7 +125,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
     let approval = seen(&call, &ApprovalId::new(id)?).await?;
-    ok(&why_shown(&call.space.why(approval.id.as_str()).await?))
+    ok(&Why::from(&call.space.why(approval.id.as_str()).await?))
 }
 
 /// An approval that whoever asks may see; for others it is not there.

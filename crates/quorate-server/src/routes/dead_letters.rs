@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
+use quorate_api::inbox::{DeadLetter as ShownLetter, Redriven};
 use quorate_core::{AgentId, Code, Deed, DeliveryId, DeliveryNo, Home, Op, PoolNo, Refused};
 use quorate_engine::{DeadLetter, Error};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{checked_limit, number_in};
 use crate::api::{Route, get, post, words};
 use crate::call::{Answer, Call, ok, page};
-use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -21,11 +21,11 @@ pub(crate) fn routes() -> Vec<Route> {
             "What was given up, oldest first. An agent sees its own.",
         )
         .query::<Filter>()
-        .lists::<DeadOut>("deadLetters")
+        .lists::<ShownLetter>("deadLetters")
         .bulk(list),
         get("/v1/dead-letters/{id}", "dead-letters.get", "One that was given up. An agent sees its own.")
             .path::<words::DeliveryId>("id")
-            .answers::<DeadOut>(200, "The dead letter.")
+            .answers::<ShownLetter>(200, "The dead letter.")
             .to(show),
         post(
             "/v1/dead-letters/{id}/redrive",
@@ -34,32 +34,9 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .path::<words::DeliveryId>("id")
         .is(Deed::Run)
-        .answers::<RedrivenOut>(200, "It is in its inbox again.")
+        .answers::<Redriven>(200, "It is in its inbox again.")
         .to(redrive),
     ]
-}
-
-/// A delivery that was given up.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "DeadLetter")]
-struct DeadOut {
-    delivery_id: String,
-    message_id: String,
-    /// Whose it was: an agent, or `can:CAPABILITY` if it was for whoever could, and nobody did.
-    agent: String,
-    attempts: u16,
-    reason: String,
-    #[schemars(with = "words::Time")]
-    at: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Redriven")]
-struct RedrivenOut {
-    delivery_id: String,
-    seq: Option<u64>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -90,7 +67,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let wanted: DeliveryId = id.parse()?;
     let before = DeliveryNo(wanted.number.0.saturating_sub(1));
     let letters = call.space.dead_letters(call.by(), before, 1).await?;
-    let found = shown(&call, &letters).await?.into_iter().find(|letter| letter.delivery_id == id);
+    let found = shown(&call, &letters).await?.into_iter().find(|letter| letter.delivery_id == wanted);
     match found {
         Some(letter) => ok(&letter),
         None => Err(Refused::new(Code::NotFound, format!("there is no dead letter {id}"))
@@ -99,20 +76,20 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     }
 }
 
-async fn shown(call: &Call, letters: &[DeadLetter]) -> Result<Vec<DeadOut>, Error> {
+async fn shown(call: &Call, letters: &[DeadLetter]) -> Result<Vec<ShownLetter>, Error> {
     let published = call.space.published();
     let pools = pools_of(call, letters).await?;
     let name = |home| match home {
         Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
         Home::Pool(pool) => pools.get(&pool).cloned(),
     };
-    let shown = letters.iter().map(|letter| DeadOut {
-        delivery_id: published.eras.delivery_id(letter.delivery).to_string(),
-        message_id: published.eras.message_id(letter.seq, letter.n).to_string(),
+    let shown = letters.iter().map(|letter| ShownLetter {
+        delivery_id: published.eras.delivery_id(letter.delivery),
+        message_id: published.eras.message_id(letter.seq, letter.n),
         agent: name(letter.to.home()).unwrap_or_default(),
         attempts: letter.attempts,
         reason: letter.reason.clone(),
-        at: time::shown(letter.at),
+        at: letter.at,
     });
     Ok(shown.collect())
 }
@@ -134,5 +111,5 @@ async fn pools_of(call: &Call, letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo
 pub(crate) async fn redrive(Path(id): Path<String>, call: Call) -> Answer {
     let delivery: DeliveryId = id.parse()?;
     let receipt = call.commit(vec![Op::Redrive { delivery }]).await?;
-    ok(&RedrivenOut { delivery_id: delivery.to_string(), seq: receipt.seq.map(|seq| seq.0) })
+    ok(&Redriven { delivery_id: delivery, seq: receipt.seq })
 }

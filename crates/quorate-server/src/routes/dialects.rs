@@ -253,7 +253,7 @@ struct InboxIn {
 pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
     let dialect = Dialect::find(&name)?;
     let asked: InboxIn = call.query()?;
-    let agent = call.acting(asked.agent)?;
+    let agent = call.acting(asked.agent.map(AgentId::new).transpose()?)?;
     let times = call.times();
     let wait = checked_wait(times, asked.wait_ms)?;
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));

@@ -3,11 +3,10 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::result::Changed;
-use quorate_api::rollback::{
-    BuiltOn, Check, CheckCounts, Finding, NewSnapshot, RestoredEntry, Rollback, RolledBack, Snapshot,
-    SnapshotCreated,
-};
+use quorate_api::rollback::{Check, NewSnapshot, Rollback, RolledBack, Snapshot, SnapshotCreated};
 use quorate_core::{MakeSnapshot, Op, OpResult, SnapshotName};
+
+use quorate_engine::views;
 
 use super::{Page, checked_limit};
 use crate::api::{Route, delete, get, post, words};
@@ -49,25 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn rollback(call: Call) -> Answer {
     let asked = body::parse::<Rollback>(&call.body)?.read()?;
     let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), asked).await?;
-    let changed = done.changed.iter().map(|one| RestoredEntry {
-        key: one.key.clone(),
-        version: one.version,
-        restored: one.restored,
-    });
-    let built_on = done.built_on.iter().map(|one| BuiltOn {
-        key: one.key.clone(),
-        version: one.version,
-        on: one.on.clone(),
-        on_version: one.on_version,
-    });
-    ok(&RolledBack {
-        seq: done.seq,
-        to: done.to,
-        changed: changed.collect(),
-        built_on: built_on.collect(),
-        built_on_count: done.built_on_count,
-        complete: done.complete,
-    })
+    ok(&views::rolled_back(done))
 }
 
 pub(crate) async fn snapshot(call: Call) -> Answer {
@@ -101,34 +82,5 @@ pub(crate) async fn snapshots(call: Call) -> Answer {
 
 /// Whether the entries and tasks fit together.
 pub(crate) async fn check(call: Call) -> Answer {
-    let check = call.space.check().await?;
-    ok(&Check {
-        clean: check.is_clean(),
-        at: check.at,
-        seq: check.seq,
-        complete: check.complete,
-        counts: CheckCounts {
-            entries: check.entries,
-            tasks: check.tasks,
-            dangling: check.dangling,
-            stale: check.stale,
-            cyclic: check.cyclic,
-            resultless: check.resultless,
-        },
-        findings: check.findings.iter().cloned().map(finding).collect(),
-    })
-}
-
-fn finding(finding: quorate_engine::Finding) -> Finding {
-    use quorate_engine::Finding as Found;
-    match finding {
-        Found::Cycle { keys } => Finding::Cycle { keys },
-        Found::Dangling { key, version, on, on_version } => {
-            Finding::Dangling { key, version, on, on_version }
-        }
-        Found::Stale { key, version, on, on_version, now } => {
-            Finding::Stale { key, version, on, on_version, current_version: now }
-        }
-        Found::Resultless { task, status } => Finding::Resultless { task, status },
-    }
+    ok(&views::check(&*call.space.check().await?))
 }

@@ -1,12 +1,11 @@
 //! Whether the hub is well, and what it is.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use futures_util::FutureExt as _;
-use quorate_core::{Code, Counts, Deed, Refused, TaskCounts, TaskStatus, limits};
+use quorate_api::stats::{QueueDepth, Stats, task_counts};
+use quorate_core::{Code, Deed, Refused, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -36,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(info),
         get("/v1/admin/stats", "hub.stats", "How much there is of everything.")
             .is(Deed::Run)
-            .answers::<StatsOut>(200, "The figures of the space.")
+            .answers::<Stats>(200, "The figures of the space.")
             .to(stats),
     ]
 }
@@ -141,71 +140,18 @@ pub(crate) async fn info(call: Call) -> Answer {
     })
 }
 
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Stats")]
-struct StatsOut {
-    /// The newest record.
-    seq: u64,
-    /// When it was written.
-    #[schemars(with = "words::Time")]
-    at: String,
-    agents: usize,
-    /// Agents that can be reached.
-    active_agents: usize,
-    deliveries: DeliveriesOut,
-    queue_depth: DepthOut,
-    /// How many tasks are in each state.
-    tasks: BTreeMap<&'static str, u64>,
-}
-
-/// How many deliveries wait to be taken, by priority.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "QueueDepth")]
-struct DepthOut {
-    low: u64,
-    normal: u64,
-    high: u64,
-    urgent: u64,
-}
-
-/// How many deliveries are in each state.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DeliveryCounts")]
-pub(crate) struct DeliveriesOut {
-    ready: u64,
-    scheduled: u64,
-    leased: u64,
-    acked: u64,
-    dead: u64,
-    expired: u64,
-    purged: u64,
-}
-
-impl DeliveriesOut {
-    pub(crate) fn new(counts: &Counts) -> Self {
-        let Counts { ready, scheduled, leased, acked, dead, expired, purged, .. } = *counts;
-        Self { ready, scheduled, leased, acked, dead, expired, purged }
-    }
-}
-
-/// How many tasks are in each state.
-pub(crate) fn task_counts(counts: &TaskCounts) -> BTreeMap<&'static str, u64> {
-    TaskStatus::ALL.into_iter().map(|status| (status.as_str(), counts.of(status))).collect()
-}
-
 /// How much there is of everything.
 pub(crate) async fn stats(call: Call) -> Answer {
     let published = call.space.published();
     let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
     let [low, normal, high, urgent] = published.ready_by_level;
-    ok(&StatsOut {
-        seq: published.head.seq.0,
-        at: time::shown(published.head.at),
+    ok(&Stats {
+        seq: published.head.seq,
+        at: published.head.at,
         agents: known().count(),
         active_agents: known().filter(|(_, agent)| agent.presence.available).count(),
-        queue_depth: DepthOut { low, normal, high, urgent },
-        deliveries: DeliveriesOut::new(&published.counts),
+        queue_depth: QueueDepth { low, normal, high, urgent },
+        deliveries: (&published.counts).into(),
         tasks: task_counts(&published.tasks),
     })
 }

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use axum::extract::Path;
+use quorate_api::claim::InboxClaim;
 use quorate_api::delivery::{AckDelivery, Delivery, ExtendLease, List, NackDelivery};
 use quorate_api::result::Changed;
 use quorate_core::{AgentId, Code, Op, Refused, Timestamp};
 use quorate_engine::views;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::{Route, post, words};
@@ -28,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .path::<words::Id>("id")
         .for_itself()
-        .body::<ClaimIn>()
+        .body::<InboxClaim>()
         .lists_all::<Delivery>("deliveries")
         .to(claim),
         settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Is done with deliveries.")
@@ -44,25 +43,9 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// How much to take.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "InboxClaim")]
-struct ClaimIn {
-    /// How many at most; 1 if nothing is said.
-    #[schemars(range(min = 1, max = 256))]
-    max: Option<u32>,
-    /// How long to wait if there is none.
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-    /// How long each is held; 30 s if nothing is said.
-    #[schemars(with = "Option<words::LeaseMs>")]
-    lease_ms: Option<u64>,
-}
-
 pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
-    let asked: ClaimIn = body::parse(&call.body)?;
+    let asked: InboxClaim = body::parse(&call.body)?;
     let times = call.times();
     let wait = checked_wait(times, asked.wait_ms)?;
     let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));

@@ -4,34 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Path;
-use quorate_api::message::{Message, NewMessage};
+use quorate_api::message::Message;
+use quorate_api::request::{NewRequest, Request as ShownRequest};
 use quorate_api::result::Changed;
-use quorate_core::limits::REQUEST_MS_MAX;
-use quorate_core::{
-    ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, RequestState, WaitsFor,
-    Why, WhyNext,
-};
+use quorate_api::why::Why as ShownWhy;
+use quorate_core::{ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, Why};
 use quorate_engine::{Error, nobody_answers_a_flag, views};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
-use serde_json::json;
 
 use super::approvals;
 use super::messages::{missing, visible};
 use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
-use crate::body::{self, Fields};
+use crate::body;
 use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 use crate::problem::Problem;
-use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     let why_of =
-        |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<WhyOut>(200, "Why.");
+        |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<ShownWhy>(200, "Why.");
     vec![
         post("/v1/request", "requests.ask", "Asks, and waits for the answer.")
-            .body::<AskIn>()
+            .body::<NewRequest<'_>>()
             .answers::<Message>(200, "The answer.")
             .to(request),
         get(
@@ -40,11 +34,11 @@ pub(crate) fn routes() -> Vec<Route> {
             "The questions and what came of them, by id. An agent sees its own.",
         )
         .query::<Page>()
-        .lists::<RequestOut>("requests")
+        .lists::<ShownRequest>("requests")
         .bulk(list),
         get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
             .path::<words::Id>("id")
-            .answers::<RequestOut>(200, "The request, for whoever asked and those who run the hub.")
+            .answers::<ShownRequest>(200, "The request, for whoever asked and those who run the hub.")
             .to(show),
         post("/v1/requests/{id}/cancel", "requests.cancel", "Wants no answer any more.")
             .path::<words::Id>("id")
@@ -65,31 +59,6 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .to(why),
     ]
-}
-
-/// A message and how long to wait. Only described here: it is read field by field.
-pub(super) struct AskIn;
-
-impl JsonSchema for AskIn {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "NewRequest".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = NewMessage::json_schema(generator);
-        schema.insert("description".to_owned(), "A message whose answer is waited for.".into());
-        if let Some(fields) = schema.get_mut("properties") {
-            fields["timeoutMs"] = json!({
-                "type": ["integer", "null"], "minimum": 1, "maximum": REQUEST_MS_MAX,
-                "description": "A command waits 30 s, a query 5 s, a question to several 1 s if nothing is said.",
-            });
-            fields["again"] = json!({
-                "type": ["string", "null"],
-                "description": "The id of the question that this one repeats, since no answer came in time.",
-            });
-        }
-        schema
-    }
 }
 
 /// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
@@ -133,37 +102,12 @@ pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
 }
 
 fn read_asked(call: &Call) -> Result<Ask, Refused> {
-    let mut fields: Fields<'_> = body::parse(&call.body)?;
-    let timeout_ms = fields.take_number("timeoutMs")?;
-    let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
-    let message = fields.read::<NewMessage<'_>>()?.read(&call.reading())?;
-    Ok(Ask { again, ..Ask::new(message, timeout_ms, None) })
+    NewRequest::read(body::parse(&call.body)?, &call.reading())
 }
 
-/// A question and what came of it.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Request")]
-pub(super) struct RequestOut {
-    id: String,
-    from: Option<String>,
-    /// The ids of the answers that came.
-    answers: Vec<String>,
-    #[serde(flatten)]
-    stand: Stand,
-}
-
-/// Where a request stands.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Stand {
-    #[schemars(extend("enum" = ["waiting", "answered", "timedOut", "cancelled", "failed"]))]
-    state: &'static str,
-    /// What ended it, if not everybody answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+pub(super) fn shown(call: &Call, request: &Request) -> ShownRequest {
+    let published = call.space.published();
+    ShownRequest::new(&published.agents, &published.eras, request)
 }
 
 /// Those that whoever asks asked; for those who run the hub, all of them.
@@ -172,13 +116,13 @@ pub(crate) async fn list(call: Call) -> Answer {
     let limit = checked_limit(wanted.limit)?;
     let after = wanted.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string().into());
     let found = call.space.requests(call.by(), after, limit).await?;
-    let items = found.items.iter().map(|one| (one.id.to_string(), RequestOut::new(&call, one)));
+    let items = found.items.iter().map(|one| (one.id.to_string(), shown(&call, one)));
     page("requests", items, found.cursor.as_deref().map(str::to_owned))
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let request = own(&call, &id).await?;
-    ok(&RequestOut::new(&call, &request))
+    ok(&shown(&call, &request))
 }
 
 /// A request by its id, or by the one that its sender gave the question: for whoever asked, and for those who run the hub.
@@ -200,32 +144,6 @@ async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
     }
 }
 
-impl RequestOut {
-    pub(super) fn new(call: &Call, request: &Request) -> Self {
-        let published = call.space.published();
-        let answers = request.answers();
-        Self {
-            id: request.id.to_string(),
-            from: published.agents.get(request.from).map(|agent| agent.id.to_string()),
-            answers: answers.map(|(seq, n)| published.eras.message_id(seq, n).to_string()).collect(),
-            stand: Stand::new(&request.state),
-        }
-    }
-}
-
-impl Stand {
-    pub(super) fn new(state: &RequestState) -> Self {
-        let (state, code, reason) = match state {
-            RequestState::Waiting => ("waiting", None, None),
-            RequestState::Answered => ("answered", None, None),
-            RequestState::TimedOut => ("timedOut", Some(Code::Timeout), None),
-            RequestState::Cancelled => ("cancelled", Some(Code::Cancelled), None),
-            RequestState::Failed { code, reason } => ("failed", Some(*code), Some(reason.clone())),
-        };
-        Self { state, code: code.map(Code::as_str), reason }
-    }
-}
-
 pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
     let request = id_of(&call, &id).await?;
     let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
@@ -235,7 +153,7 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
 /// Why a message or a task is where it is.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
     let why = call.space.why(&id).await?;
-    ok(&why_shown(&seen(&call, &id, why).await?))
+    ok(&ShownWhy::from(&seen(&call, &id, why).await?))
 }
 
 /// What an agent may hear of it: what it may see. For others it is not there.
@@ -260,89 +178,4 @@ async fn seen(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
         return Err(missing(id).into());
     }
     Ok(why)
-}
-
-/// Where something is.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Why")]
-pub(crate) struct WhyOut {
-    id: String,
-    state: String,
-    /// Whose turn it is, or was.
-    whose: Option<String>,
-    #[schemars(with = "Option<words::Time>")]
-    since: Option<String>,
-    attempt: Option<u16>,
-    max_attempts: Option<u16>,
-    waits_for: Option<WaitOut>,
-    /// What happens if nobody does anything.
-    next: Option<&'static str>,
-    #[schemars(with = "Option<words::Time>")]
-    next_at: Option<String>,
-    /// All of it in words.
-    sentence: String,
-    /// Each of its parts: the deliveries of a message, the dependencies of a task.
-    parts: Vec<WhyOut>,
-}
-
-/// What is waited for.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase", tag = "kind")]
-#[schemars(rename = "Wait")]
-pub(crate) enum WaitOut {
-    Time,
-    Claim { agent: String },
-    Ack { agent: String },
-    Return { agent: String },
-    Resume,
-    Answers { agents: Vec<String> },
-    Redrive,
-    Tasks { tasks: Vec<String> },
-    Approval { approval: String },
-    Step { agent: String },
-}
-
-pub(crate) fn why_shown(why: &Why) -> WhyOut {
-    let next = match why.next {
-        WhyNext::Nothing => None,
-        WhyNext::GivenOut => Some("given out"),
-        WhyNext::GivenOutAgain => Some("given out again"),
-        WhyNext::DeadLetter => Some("dead letter"),
-        WhyNext::Expires => Some("expires"),
-        WhyNext::TimesOut => Some("times out"),
-        WhyNext::Starts => Some("starts"),
-        WhyNext::GivenUp => Some("given up"),
-    };
-    WhyOut {
-        id: why.id.clone(),
-        state: why.state.to_string(),
-        whose: why.whose.clone(),
-        since: why.since.map(time::shown),
-        attempt: why.attempt.map(|(attempt, _)| attempt),
-        max_attempts: why.attempt.map(|(_, max)| max),
-        waits_for: waits_for(&why.waits_for),
-        next,
-        next_at: why.next_at.map(time::shown),
-        sentence: why.sentence.clone(),
-        parts: why.parts.iter().map(why_shown).collect(),
-    }
-}
-
-fn waits_for(what: &WaitsFor) -> Option<WaitOut> {
-    Some(match what {
-        WaitsFor::Nothing => return None,
-        WaitsFor::Time => WaitOut::Time,
-        WaitsFor::Claim(agent) => WaitOut::Claim { agent: agent.to_string() },
-        WaitsFor::Ack(agent) => WaitOut::Ack { agent: agent.to_string() },
-        WaitsFor::Return(agent) => WaitOut::Return { agent: agent.to_string() },
-        WaitsFor::Resume => WaitOut::Resume,
-        WaitsFor::Answers(agents) => {
-            WaitOut::Answers { agents: agents.iter().map(ToString::to_string).collect() }
-        }
-        WaitsFor::Redrive => WaitOut::Redrive,
-        WaitsFor::Tasks(tasks) => WaitOut::Tasks { tasks: tasks.iter().map(ToString::to_string).collect() },
-        WaitsFor::Approval(approval) => WaitOut::Approval { approval: approval.to_string() },
-        WaitsFor::Step(agent) => WaitOut::Step { agent: agent.to_string() },
-    })
 }

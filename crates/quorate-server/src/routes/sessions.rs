@@ -5,8 +5,7 @@ use axum::http::StatusCode;
 use quorate_api::payload;
 use quorate_api::session::{
     NewSession, Session, SessionAdded, SessionAddition, SessionChange, SessionTask, SessionVerb,
-    SessionWithTask, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine, TimelineMessage,
-    TimelineRecord,
+    SessionWithTask, TimelineLine,
 };
 use quorate_core::{Code, LineKind, Op, OpResult, Refused, Seq, SessionId};
 use quorate_engine::{Happening, Page as Span, TimelineLine as Line, views};
@@ -181,7 +180,10 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
     let (lines, rest) = call.space.timeline(&id, kind, span, limit).await?;
     let lines = seen(&call, &id, lines).await?;
     // A record may have several lines, and the cursor stands between records: none of it is left out.
-    ok(&TimelineOut { timeline: lines.iter().map(line).collect(), cursor: rest.map(|seq| seq.0.to_string()) })
+    ok(&TimelineOut {
+        timeline: lines.iter().map(views::timeline_line).collect(),
+        cursor: rest.map(|seq| seq.0.to_string()),
+    })
 }
 
 /// What an agent may see of a timeline: whoever takes part sees all of it, others no messages but their own.
@@ -209,28 +211,4 @@ async fn seen(call: &Call, id: &SessionId, lines: Vec<Line>) -> Result<Vec<Line>
 struct TimelineOut {
     timeline: Vec<TimelineLine>,
     cursor: Option<String>,
-}
-
-fn line(line: &Line) -> TimelineLine {
-    let what = match &line.what {
-        Happening::Message { id, message } => TimelineEvent::Message(TimelineMessage {
-            kind: LineKind::Message.as_str().to_owned(),
-            message: Box::new(views::message(*id, line.at, message)),
-        }),
-        Happening::Changed { verb, session } => TimelineEvent::Changed(TimelineChange {
-            kind: LineKind::Change.as_str().to_owned(),
-            verb: verb.as_str().to_owned(),
-            agent: session.moved_by(*verb).cloned(),
-            status: session.status,
-            reason: session.reason.clone(),
-        }),
-        Happening::Added(added) => TimelineEvent::Added(TimelineAddition {
-            kind: added.kind,
-            n: added.n,
-            body: payload::shown(&added.body, added.content_type.as_deref()),
-            content_type: added.content_type.clone(),
-            rationale: added.rationale.clone(),
-        }),
-    };
-    TimelineLine { record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() }, what }
 }

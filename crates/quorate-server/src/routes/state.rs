@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use quorate_api::stats::{DeliveryCounts, task_counts};
 use quorate_core::describe::{self, Names};
 use quorate_core::{
     Agent, AgentId, AgentNo, Agents, Code, Counts, Eras, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts,
@@ -13,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::health::{DeliveriesOut, task_counts};
 use crate::api::{Route, get, words};
 use crate::call::{Answer, Call, ok};
 use crate::wire::{effect, time};
@@ -171,9 +171,9 @@ struct StateOut {
     #[schemars(with = "words::Time")]
     at: String,
     agents: Vec<AgentAtOut>,
-    deliveries: DeliveriesOut,
+    deliveries: DeliveryCounts,
     /// How many tasks are in each state.
-    tasks: BTreeMap<&'static str, u64>,
+    tasks: BTreeMap<String, u64>,
     /// As the effects that change them tell; so are those that follow.
     sessions: Vec<Map<String, Value>>,
     locks: Vec<Map<String, Value>>,
@@ -229,7 +229,7 @@ fn shown(state: &State) -> StateOut {
         seq: state.seq.0,
         at: time::shown(state.at),
         agents,
-        deliveries: DeliveriesOut::new(&state.counts),
+        deliveries: (&state.counts).into(),
         tasks: task_counts(&state.tasks),
         sessions: list(ItemKind::Session, "sessions"),
         locks: list(ItemKind::Lock, "locks"),

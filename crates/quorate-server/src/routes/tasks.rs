@@ -2,6 +2,8 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::claim::{CreatedTasks, TaskClaim as NewClaim};
+use quorate_api::result::TaskRef;
 use quorate_api::task::{
     self, HeldTask, NewTask, Task, TaskCancellation, TaskCompletion, TaskFailure, TaskGraph, TaskHeartbeat,
     TaskRelease, TaskWithPayloads,
@@ -9,7 +11,7 @@ use quorate_api::task::{
 use quorate_core::{AgentId, Code, Op, Seq, TaskId};
 use quorate_engine::{TaskClaim, TaskFilter, views};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::inbox::checked_wait;
 use super::{checked_limit, waits_for_the_past};
@@ -24,14 +26,14 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/tasks", "tasks.create", "Makes a task, or a graph of them: all of it or nothing.")
             .body::<Tasks<'_>>()
-            .answers::<CreatedOut>(201, "They are made.")
+            .answers::<CreatedTasks>(201, "They are made.")
             .to(create),
         get("/v1/tasks", "tasks.list", "The tasks, by age.")
             .query::<Filter>()
             .lists::<Task>("tasks")
             .bulk(list),
         post("/v1/tasks/claim", "tasks.claim", "Takes tasks under a lease, and waits for one if asked to.")
-            .body::<ClaimIn>()
+            .body::<NewClaim>()
             .lists_all::<HeldTask>("tasks")
             .to(claim),
         get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
@@ -71,19 +73,6 @@ enum Tasks<'a> {
     List(Vec<NewTask<'a>>),
 }
 
-/// The tasks that were made, in their order.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TasksCreated")]
-struct CreatedOut {
-    tasks: Vec<TaskIdOut>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TaskId")]
-struct TaskIdOut {
-    id: String,
-}
-
 /// One task or a graph: all of it or nothing.
 pub(crate) async fn create(call: Call) -> Answer {
     let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
@@ -93,33 +82,12 @@ pub(crate) async fn create(call: Call) -> Answer {
     };
     let commit = call.as_commit(vec![op]);
     let ids = call.space.create_tasks(commit).await?;
-    let tasks = ids.iter().map(|id| TaskIdOut { id: id.to_string() }).collect();
-    answer(StatusCode::CREATED, &CreatedOut { tasks })
-}
-
-/// Which tasks to take.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "TaskClaim")]
-struct ClaimIn {
-    /// Whoever asks, if nothing is said.
-    #[schemars(with = "Option<words::Id>")]
-    agent: Option<String>,
-    /// Only of these types.
-    #[serde(default)]
-    #[schemars(length(max = 256), inner(length(max = 128)))]
-    types: Vec<String>,
-    /// How many at most; 1 if nothing is said.
-    #[schemars(range(min = 1, max = 256))]
-    max: Option<u32>,
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-    #[schemars(with = "Option<words::LeaseMs>")]
-    lease_ms: Option<u64>,
+    let tasks = ids.into_iter().map(|id| TaskRef { id }).collect();
+    answer(StatusCode::CREATED, &CreatedTasks { tasks })
 }
 
 pub(crate) async fn claim(call: Call) -> Answer {
-    let asked: ClaimIn = body::parse(&call.body)?;
+    let asked: NewClaim = body::parse(&call.body)?;
     let wait = checked_wait(call.times(), asked.wait_ms)?;
     let claim = TaskClaim {
         principal: call.principal.clone(),
