@@ -315,9 +315,10 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
     seen
 }
 
-/// What takes real time, or real disk, whatever happens.
-fn is_measured(line: &str) -> bool {
-    line.contains("_seconds") || line.contains("wal") || line.contains("memory") || line.contains("uptime")
+/// Lines that measure real time or real disk, or how commits happen to fall into batches.
+pub(crate) fn is_measured(line: &str) -> bool {
+    let words = ["_seconds", "wal", "memory", "uptime", "quorate_batches_total", "quorate_syncs_total"];
+    words.iter().any(|word| line.contains(word))
 }
 
 // Fails under: flags in the hub's own store; one source of chance for both; requests for flags that are counted.

@@ -7,6 +7,7 @@ use quorate_server::{Settings, Webhook, Webhooks};
 use quorate_store::{Chance, SetClock};
 use serde_json::{Value, json};
 
+use crate::flags::is_measured;
 use crate::support::Hub;
 use crate::support::socket::{Served, Socket};
 
@@ -324,11 +325,6 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
         }
     }
     seen
-}
-
-/// What takes real time, or real disk, whatever happens.
-fn is_measured(line: &str) -> bool {
-    ["_seconds", "wal", "memory", "uptime"].iter().any(|word| line.contains(word))
 }
 
 // Fails under: a way in that records, counts, or draws a random number for a flag.
