@@ -150,7 +150,7 @@ impl RequestStatus {
 
 /// Some responses to a request, and its state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RequestAnswers"))]
 pub struct Answers {
     /// The responses.
     #[serde(flatten)]
