@@ -16,7 +16,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use quorate_engine::Engine;
-use quorate_server::{App, Journal, Level, Listening, Reserved, ServeError, Settings, Tls};
+use quorate_server::{App, Listening, Reserved, ServeError, Settings, Style, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Clock as _, SystemClock};
 use serde_json::{Value, json};
@@ -70,46 +70,44 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     close_to_others();
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
-    let (journal, otlp) = (args.observe.journal(clock.clone())?, args.observe.otlp()?);
-    let (tls, webhooks) = (args.wall.tls(&journal)?, args.webhooks.read(&journal)?);
+    let (log_style, otlp) = (args.observe.install_journal(clock.clone())?, args.observe.otlp()?);
+    let (tls, webhooks) = (args.wall.tls()?, args.webhooks.read()?);
     // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
     let listen = args.port.map_or(args.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
     let door = Door::new(listen, tls, args.insecure_listen)?;
     let checks = args.check.checks();
-    let engines = recover(&data, args.times.engine(), checks, &clock, &journal)?;
-    checks.newest(&engines, &journal).await?;
+    let engines = recover(&data, args.times.engine(), checks, &clock)?;
+    checks.newest(&engines).await?;
     let settings = Settings {
         hosts: args.host,
         patience: args.times.patience(),
-        limits: args.wall.limits(&journal),
+        limits: args.wall.limits(),
         times: args.times.times(),
-        journal: journal.clone(),
         otlp,
         webhooks,
     };
     // Before anything is announced: whoever reads the line may send a signal at once.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = Served::start(&data, engines, settings, door, &journal).await?;
+    let served = Served::start(&data, engines, settings, door, Some(log_style)).await?;
     text::print(served.ready.to_string());
-    let said = ["http", "url"].map(|field| (field, served.ready[field].clone()));
-    journal.say(Level::Info, "ready", &said);
+    tracing::info!(http = served.ready["http"].as_str(), url = served.url(), "ready");
     let failed = tokio::select! {
         _ = end.recv() => None,
         _ = interrupt.recv() => None,
         failure = served.engines.public.failure() => Some(failure),
         failure = served.engines.private.failure() => Some(failure),
         // What goes on top of damaged data would be lost with it.
-        damaged = checks.go_on(&served.engines, &journal) => return Err(damaged.into()),
+        damaged = checks.go_on(&served.engines) => return Err(damaged.into()),
     };
     if let Some(failure) = failed {
-        journal.say(Level::Error, "storage failed", &[("why", json!(failure.to_string()))]);
+        tracing::error!(why = %failure, "storage failed");
         // Nothing more is acknowledged; what was under way is unknown, and a clean end would hide that.
         let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
-    journal.say(Level::Info, "stopping", &[("why", json!("told to; requests under way may end"))]);
+    tracing::info!(why = "told to; requests under way may end", "stopping");
     served.stop().await;
-    journal.say(Level::Info, "stopped", &[]);
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -146,12 +144,12 @@ impl Served {
         engines: Engines,
         settings: Settings,
         door: Door,
-        journal: &Journal,
+        log_style: Option<Style>,
     ) -> anyhow::Result<Self> {
         let Engines { public, private, .. } = &engines;
         let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
         let space = public.space("default".parse()?).await?;
-        let token_file = admin::token_file(data, &space, journal).await?;
+        let token_file = admin::token_file(data, &space, log_style).await?;
         let Door { reserved, scheme } = door;
         let listening = reserved.listen(app.clone()).map_err(in_words)?;
         let address = listening.address().to_string();
@@ -168,7 +166,7 @@ impl Served {
             ready["https"] = address.into();
         }
         // For commands on this machine: they find the hub by its data directory.
-        let found_by = FoundBy::write(data, &ready.to_string(), journal);
+        let found_by = FoundBy::write(data, &ready.to_string());
         Ok(Self { engines, app, listening, found_by, ready })
     }
 
@@ -176,11 +174,10 @@ impl Served {
     pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
         close_to_others();
         let door = Door { reserved: Reserved::loopback(PORT).map_err(in_words)?, scheme: "http" };
-        let (clock, silent) = (SystemClock::new(), Journal::default());
-        let checks = Checks::default();
-        let engines = recover(data, quorate_engine::Options::default(), checks, &clock, &silent)?;
-        checks.newest(&engines, &silent).await?;
-        Self::start(data, engines, Settings::default(), door, &silent).await
+        let (clock, checks) = (SystemClock::new(), Checks::default());
+        let engines = recover(data, quorate_engine::Options::default(), checks, &clock)?;
+        checks.newest(&engines).await?;
+        Self::start(data, engines, Settings::default(), door, None).await
     }
 
     /// Where it listens.
@@ -239,21 +236,22 @@ pub(crate) fn recover(
     options: quorate_engine::Options,
     checks: Checks,
     clock: &Arc<SystemClock>,
-    journal: &Journal,
 ) -> anyhow::Result<Engines> {
     let begun = clock.now();
     let version = env!("CARGO_PKG_VERSION");
-    journal.say(Level::Info, "starting", &[("data", json!(data)), ("version", json!(version))]);
+    tracing::info!(data = %data.display(), version, "starting");
     let private_data = quorate_sqlite::private_of(data);
-    let checked =
-        [checks.whole(data, PREFIXES[0], journal)?, checks.whole(&private_data, PREFIXES[1], journal)?];
+    let checked = [checks.whole(data, PREFIXES[0])?, checks.whole(&private_data, PREFIXES[1])?];
     let start = |options, data: &Path| {
         Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
             Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
         })
     };
     let public = start(options, data)?;
-    let private = start(quorate_engine::Options::default(), &private_data)?;
+    // Nothing that the hub reports may depend on conduct flags. That their store has failed is told by `run`.
+    let private = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
+        start(quorate_engine::Options::default(), &private_data)
+    })?;
     // One that was there before may have been open to others.
     for directory in [data, &private_data] {
         fs::set_permissions(directory, Permissions::from_mode(0o700))
@@ -261,7 +259,7 @@ pub(crate) fn recover(
     }
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
     let spaces = public.store().spaces().len();
-    journal.say(Level::Info, "recovered", &[("ms", json!(ms)), ("spaces", json!(spaces))]);
+    tracing::info!(ms, spaces, "recovered");
     let engines = Engines { public, private, checked };
     engines.parts().iter().filter(|part| part.checked).for_each(|part| part.engine.audited_whole());
     Ok(engines)
@@ -272,11 +270,11 @@ pub(crate) fn recover(
 struct FoundBy(PathBuf);
 
 impl FoundBy {
-    fn write(data: &Path, line: &str, journal: &Journal) -> Self {
+    fn write(data: &Path, line: &str) -> Self {
         let path = data.join(READY);
         if let Err(error) = fs::write(&path, format!("{line}\n")) {
-            let facts = [("file", json!(path)), ("why", json!(error.to_string()))];
-            journal.say(Level::Warn, "commands will not find this hub by its directory", &facts);
+            let file = path.display();
+            tracing::warn!(%file, why = %error, "commands will not find this hub by its directory");
         }
         Self(path)
     }

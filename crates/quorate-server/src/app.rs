@@ -15,7 +15,6 @@ use tower::ServiceExt as _;
 use crate::bulk::Bulk;
 use crate::deliberations::Drivers;
 use crate::exclusive::Exclusive;
-use crate::journal::Journal;
 use crate::making::{Made, Making};
 use crate::observe::{self, Observed};
 use crate::otlp::Exporter;
@@ -85,8 +84,7 @@ impl App {
         engine.keep_flags_in(Arc::clone(&private));
         let rates = Rates::new(settings.limits);
         let bulk = Bulk::new(settings.limits.bulk_reads);
-        let exporter =
-            settings.otlp.as_ref().and_then(|otlp| Exporter::start(otlp, settings.journal.clone()));
+        let exporter = settings.otlp.as_ref().and_then(Exporter::start);
         let app = Self(Arc::new(Inner {
             engine,
             private,
@@ -165,10 +163,6 @@ impl App {
 
     pub(crate) fn drivers(&self) -> &Drivers {
         &self.0.drivers
-    }
-
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.0.settings.journal
     }
 
     pub(crate) fn downgrade(&self) -> WeakApp {

@@ -1,5 +1,8 @@
-//! The journal: what the hub says of itself while it runs, one line at a time, for the one who runs it. Lines of JSON, or
-//! plain ones for a terminal. Never payloads, never tokens, never anything that a caller wrote.
+//! The journal: the events of a hub's own crates, one line each, for its operator: JSON, or plain for a terminal. Events
+//! come by `tracing`; they hold no payloads, no tokens and no text that a caller wrote.
+//!
+//! The binary installs it for the whole process in `quorate serve`. Nothing here is static: a test installs one for its
+//! own thread with `tracing::subscriber::set_default`, so several hubs in one process do not mix.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_core::Timestamp;
 use serde_json::Value;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::wire::time;
 
-/// How much somebody wants to hear.
+/// Up to which level events are written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
     /// The hub cannot go on.
@@ -36,6 +43,19 @@ impl Level {
             Self::Info => "info",
             Self::Debug => "debug",
         }
+    }
+
+    fn filter(self) -> LevelFilter {
+        match self {
+            Self::Error => LevelFilter::ERROR,
+            Self::Warn => LevelFilter::WARN,
+            Self::Info => LevelFilter::INFO,
+            Self::Debug => LevelFilter::DEBUG,
+        }
+    }
+
+    fn of(level: tracing::Level) -> Self {
+        Self::ALL.into_iter().find(|own| level <= own.filter()).unwrap_or(Self::Debug)
     }
 }
 
@@ -71,11 +91,9 @@ type Wall = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// flood its disk too; the metrics count them all.
 const WARNINGS_A_SECOND: u64 = 20;
 
-/// Where lines go. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Journal(Option<Arc<Inner>>);
-
-struct Inner {
+/// Writes the events of Quorate's own crates as lines: a [`Subscriber`] of `tracing`. Events of other crates are left out,
+/// whatever their level: what they write is not ours to promise for. Spans are not written.
+pub struct Journal {
     level: Level,
     style: Style,
     now: Wall,
@@ -105,7 +123,7 @@ impl Warned {
 }
 
 impl Journal {
-    /// A journal that says everything up to this level.
+    /// A journal that writes every event up to this level.
     #[must_use]
     pub fn new(
         level: Level,
@@ -113,39 +131,9 @@ impl Journal {
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
         out: Out,
     ) -> Self {
-        Self(Some(Arc::new(Inner { level, style, now: Arc::new(now), out, warned: Mutex::default() })))
+        Self { level, style, now: Arc::new(now), out, warned: Mutex::default() }
     }
 
-    /// What its lines look like; `None` if there are none.
-    #[must_use]
-    pub fn style(&self) -> Option<Style> {
-        self.0.as_ref().map(|inner| inner.style)
-    }
-
-    /// Whether anybody hears what is said at this level.
-    #[must_use]
-    pub fn hears(&self, level: Level) -> bool {
-        self.0.as_ref().is_some_and(|inner| level <= inner.level)
-    }
-
-    /// Says something: what happened, and its facts.
-    pub fn say(&self, level: Level, event: &str, fields: &[(&str, Value)]) {
-        let Some(inner) = self.0.as_ref().filter(|inner| level <= inner.level) else { return };
-        let now = (inner.now)();
-        if level == Level::Warn {
-            let (said, left_out) = inner.warned.lock().unwrap_or_else(PoisonError::into_inner).one_more(now);
-            if left_out > 0 {
-                inner.line(now, level, "left out", &[("warnings", left_out.into())]);
-            }
-            if !said {
-                return;
-            }
-        }
-        inner.line(now, level, event, fields);
-    }
-}
-
-impl Inner {
     fn line(&self, now: Timestamp, level: Level, event: &str, fields: &[(&str, Value)]) {
         let at = time::shown(now);
         let line = match self.style {
@@ -156,9 +144,82 @@ impl Inner {
     }
 }
 
-impl fmt::Debug for Journal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Journal").field(&self.0.as_ref().map(|inner| inner.level)).finish()
+impl Subscriber for Journal {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && is_ours(metadata.target()) && *metadata.level() <= self.level.filter()
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level.filter())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let (level, now) = (Level::of(*event.metadata().level()), (self.now)());
+        if level == Level::Warn {
+            let (is_written, left_out) =
+                self.warned.lock().unwrap_or_else(PoisonError::into_inner).one_more(now);
+            if left_out > 0 {
+                self.line(now, level, "left out", &[("warnings", left_out.into())]);
+            }
+            if !is_written {
+                return;
+            }
+        }
+        let (message, fields) = Fields::of(event);
+        self.line(now, level, &message, &fields);
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Whether a target is a module of Quorate: `quorate`, `quorate_server::listen` and so on.
+fn is_ours(target: &str) -> bool {
+    let name = target.split("::").next().unwrap_or_default();
+    name == "quorate" || name.starts_with("quorate_")
+}
+
+/// The values of an event's fields by their index; `Null` for an `Option` that is `None`.
+struct Fields(Vec<Value>);
+
+impl Fields {
+    /// The message of an event, and its other fields in their order.
+    fn of(event: &Event<'_>) -> (String, Vec<(&'static str, Value)>) {
+        let mut values = Self(vec![Value::Null; event.metadata().fields().len()]);
+        event.record(&mut values);
+        let mut fields: Vec<_> = event.metadata().fields().iter().map(|f| f.name()).zip(values.0).collect();
+        let message = fields.iter().position(|(name, _)| *name == "message").map(|at| fields.remove(at).1);
+        let message = message.and_then(|message| message.as_str().map(str::to_owned));
+        (message.unwrap_or_default(), fields)
+    }
+
+    fn set(&mut self, field: &Field, value: Value) {
+        if let Some(slot) = self.0.get_mut(field.index()) {
+            *slot = value;
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
     }
 }
 
@@ -179,56 +240,4 @@ fn plain_line(at: &str, level: Level, event: &str, fields: &[(&str, Value)]) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{Arc, Mutex};
-
-    use quorate_core::Timestamp;
-    use serde_json::{Value, json};
-
-    use super::{Journal, Level, Style};
-
-    fn lines(level: Level, style: Style) -> Vec<String> {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let out = Arc::clone(&heard);
-        let journal = Journal::new(
-            level,
-            style,
-            || Timestamp(1_767_225_600_001),
-            Arc::new(move |line| out.lock().expect("no panic").push(line.to_owned())),
-        );
-        journal.say(Level::Info, "ready", &[("data", json!("a \"b\"\u{1b}[31m\n")), ("none", Value::Null)]);
-        journal.say(Level::Debug, "request", &[("status", json!(200))]);
-        heard.lock().expect("no panic").clone()
-    }
-
-    // Fails under: no bound; a bound that forgets what it left out; errors that are left out.
-    #[test]
-    fn a_flood_of_warnings_is_told_by_its_number() {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let now = Arc::new(AtomicU64::new(5_000));
-        let (out, clock) = (Arc::clone(&heard), Arc::clone(&now));
-        let out = Arc::new(move |line: &str| out.lock().expect("no panic").push(line.to_owned()));
-        let wall = move || Timestamp(clock.load(Ordering::Relaxed));
-        let journal = Journal::new(Level::Warn, Style::Json, wall, out);
-        (0..1_000).for_each(|_| journal.say(Level::Warn, "request", &[]));
-        journal.say(Level::Error, "failed", &[]);
-        now.store(6_000, Ordering::Relaxed);
-        journal.say(Level::Warn, "request", &[]);
-        let heard = heard.lock().expect("no panic").clone();
-        assert_eq!(heard.len(), 20 + 1 + 2);
-        assert!(heard[20].contains("failed"), "{}", heard[20]);
-        assert!(heard[21].contains("\"event\":\"left out\",\"warnings\":980"), "{}", heard[21]);
-    }
-
-    #[test]
-    fn a_line_is_one_object_or_words_on_a_line() {
-        let json = lines(Level::Debug, Style::Json);
-        let read: Value = serde_json::from_str(&json[0]).expect("JSON");
-        assert_eq!((&read["event"], &read["data"]), (&json!("ready"), &json!("a \"b\"\u{1b}[31m\n")));
-        assert_eq!(json.len(), 2);
-        let plain = lines(Level::Info, Style::Plain);
-        assert_eq!(plain, ["2026-01-01T00:00:00.001Z info  ready data=\"a \\\"b\\\"\\u001b[31m\\n\""]);
-        assert_eq!(lines(Level::Warn, Style::Json), Vec::<String>::new());
-    }
-}
+mod tests;

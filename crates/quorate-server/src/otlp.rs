@@ -14,7 +14,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::journal::{Journal, Level};
 use post::{Collector, Posted};
 
 pub use told::otlp_of;
@@ -110,7 +109,7 @@ pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
     /// Starts to send. The endpoint was checked.
-    pub(crate) fn start(otlp: &Otlp, journal: Journal) -> Option<Self> {
+    pub(crate) fn start(otlp: &Otlp) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
         let sender = Sender {
@@ -118,7 +117,6 @@ impl Exporter {
             collector,
             service: otlp.service.clone(),
             retry_after: otlp.retry_after,
-            journal,
         };
         tokio::spawn(sender.run());
         Some(Self(shared))
@@ -177,7 +175,6 @@ struct Sender {
     collector: Collector,
     service: String,
     retry_after: Duration,
-    journal: Journal,
 }
 
 impl Sender {
@@ -244,8 +241,7 @@ impl Sender {
 
     fn failed(&self, attempt: u32, why: &str, given_up: bool) {
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
-        let fields = [("why", json!(why)), ("attempt", json!(attempt)), ("givenUp", json!(given_up))];
-        self.journal.say(Level::Warn, "spans not taken", &fields);
+        tracing::warn!(why, attempt, givenUp = given_up, "spans not taken");
     }
 }
 

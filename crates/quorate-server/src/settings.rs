@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use quorate_api::Defaults;
 
-use crate::journal::Journal;
 use crate::otlp::Otlp;
 use crate::webhook::Webhooks;
 
@@ -26,8 +25,6 @@ pub struct Settings {
     pub limits: Limits,
     /// What holds for those who name no time.
     pub times: Times,
-    /// Where the hub says what it does.
-    pub journal: Journal,
     /// Where spans go, if anywhere.
     pub otlp: Option<Otlp>,
     /// Who may bring events from outside.

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use quorate_core::{AccessToken, Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
 use quorate_engine::Space;
-use quorate_server::{Journal, Level, Style};
-use serde_json::json;
+use quorate_server::Style;
 
 use crate::hub::ADMIN_TOKEN;
 use crate::text;
@@ -19,8 +18,12 @@ use crate::text;
 /// What the hub calls the token that it makes by itself.
 const NAME: &str = "first";
 
-/// The file with the admin's token, which is good when this ends.
-pub(super) async fn token_file(data: &Path, space: &Space, journal: &Journal) -> anyhow::Result<PathBuf> {
+/// The file with the admin's token, which is good when this ends. `log_style` is that of the lines on stderr, if there are any.
+pub(super) async fn token_file(
+    data: &Path,
+    space: &Space,
+    log_style: Option<Style>,
+) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN);
     let tokens = space.tokens();
     let is_admins = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
@@ -43,9 +46,9 @@ pub(super) async fn token_file(data: &Path, space: &Space, journal: &Journal) ->
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
     write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-    journal.say(Level::Info, "the admin's token is made", &[("file", json!(path))]);
+    tracing::info!(file = %path.display(), "the admin's token is made");
     // To a person at a terminal, and never into what a machine keeps.
-    if journal.style() == Some(Style::Plain) && io::stderr().is_terminal() {
+    if log_style == Some(Style::Plain) && io::stderr().is_terminal() {
         text::say(format!("it is {}", secret.reveal()));
     }
     Ok(path)

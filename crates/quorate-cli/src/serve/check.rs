@@ -5,10 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use quorate_core::Seq;
 use quorate_engine::Unsound;
-use quorate_server::{Journal, Level};
 use quorate_sqlite::OpenError;
-use serde_json::json;
 
 use super::{Engines, Part};
 use crate::exit::Ended;
@@ -60,7 +59,7 @@ impl CheckArgs {
 impl Checks {
     /// Checks all of one store if it is small, before it is opened. Says whether it did. Each of the two by itself: what
     /// is told of one must not follow from how much is in the other.
-    pub(super) fn whole(&self, data: &Path, prefix: &str, journal: &Journal) -> anyhow::Result<bool> {
+    pub(super) fn whole(&self, data: &Path, prefix: &str) -> anyhow::Result<bool> {
         let Some(bytes) = quorate_sqlite::data_bytes(data).filter(|bytes| *bytes <= self.whole_bytes) else {
             return Ok(false);
         };
@@ -71,65 +70,56 @@ impl Checks {
             }
             // After a crash a copy is checked, and there may be no room for one. That is no reason not to start.
             Err(error) => {
-                let facts = [("why", json!(error.to_string())), ("bytes", json!(bytes))];
-                journal.say(Level::Warn, "the data is not checked as a whole before the start", &facts);
+                tracing::warn!(why = %error, bytes, "the data is not checked as a whole before the start");
                 return Ok(false);
             }
         };
         let Some(mut bad) = report.first_bad else { return Ok(true) };
         bad.space.insert_str(0, prefix);
-        let facts = [
-            ("space", json!(bad.space)),
-            ("seq", json!(bad.seq.0)),
-            ("damage", json!(bad.damage.as_str())),
-            ("detail", json!(bad.detail)),
-        ];
-        journal.say(Level::Error, "the data is damaged", &facts);
+        report_damage(&bad.space, bad.seq, bad.damage.as_str(), &bad.detail);
         Err(verify::damaged(&bad).into())
     }
 
     /// Checks the newest records of data that was not checked as a whole.
-    pub(super) async fn newest(&self, engines: &Engines, journal: &Journal) -> anyhow::Result<()> {
+    pub(super) async fn newest(&self, engines: &Engines) -> anyhow::Result<()> {
         for Part { engine, prefix, checked } in engines.parts() {
             if !checked {
                 let found = engine.audit_newest(self.newest).await;
-                found.map_err(|unsound| in_words(&unsound, prefix, journal))?;
+                found.map_err(|unsound| in_words(&unsound, prefix))?;
             }
         }
         Ok(())
     }
 
     /// Checks the log while the hub works, again and again. Ends only with damage.
-    pub(super) async fn go_on(&self, engines: &Engines, journal: &Journal) -> Ended {
+    pub(super) async fn go_on(&self, engines: &Engines) -> Ended {
         let [public, private] = &engines.parts();
         tokio::select! {
-            ended = self.go_on_with(public, journal) => ended,
-            ended = self.go_on_with(private, journal) => ended,
+            ended = self.go_on_with(public) => ended,
+            ended = self.go_on_with(private) => ended,
         }
     }
 
-    async fn go_on_with(&self, part: &Part<'_>, journal: &Journal) -> Ended {
+    async fn go_on_with(&self, part: &Part<'_>) -> Ended {
         if part.checked {
             tokio::time::sleep(self.every).await;
         }
         loop {
             if let Err(unsound) = part.engine.audit_all().await {
-                return in_words(&unsound, part.prefix, journal);
+                return in_words(&unsound, part.prefix);
             }
             tokio::time::sleep(self.every).await;
         }
     }
 }
 
-fn in_words(unsound: &Unsound, prefix: &str, journal: &Journal) -> Ended {
+fn report_damage(space: &str, seq: Seq, damage: &str, detail: &str) {
+    tracing::error!(space, seq = seq.0, damage, detail, "the data is damaged");
+}
+
+fn in_words(unsound: &Unsound, prefix: &str) -> Ended {
     let Unsound { space, seq, broken, detail } = unsound;
     let space = format!("{prefix}{space}");
-    let facts = [
-        ("space", json!(space)),
-        ("seq", json!(seq.0)),
-        ("damage", json!(broken.as_str())),
-        ("detail", json!(detail)),
-    ];
-    journal.say(Level::Error, "the data is damaged", &facts);
+    report_damage(&space, *seq, broken.as_str(), detail);
     verify::not_what_was_written(broken.as_str(), *seq, &text::clean(&space))
 }

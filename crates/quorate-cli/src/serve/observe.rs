@@ -42,8 +42,8 @@ fn usage(message: String, hint: &str) -> anyhow::Error {
 }
 
 impl ObserveArgs {
-    /// Where lines go.
-    pub(crate) fn journal(&self, clock: Arc<dyn Clock>) -> anyhow::Result<Journal> {
+    /// Writes the events of this process to stderr from here on. Returns what the lines look like.
+    pub(crate) fn install_journal(&self, clock: Arc<dyn Clock>) -> anyhow::Result<Style> {
         let level = match (self.log, variable("QUORATE_LOG")) {
             (Some(level), _) => level,
             (None, Some(text)) => text.trim().parse().map_err(|hint: String| {
@@ -64,7 +64,9 @@ impl ObserveArgs {
             Format::Json => Style::Json,
             Format::Plain => Style::Plain,
         };
-        Ok(Journal::new(level, style, move || clock.now().wall, Arc::new(|line| text::say(line))))
+        let journal = Journal::new(level, style, move || clock.now().wall, Arc::new(|line| text::say(line)));
+        tracing::subscriber::set_global_default(journal)?;
+        Ok(style)
     }
 
     /// Where spans go.

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_server::{Journal, Level, Limits, Rate, Tls};
-use serde_json::json;
+use quorate_server::{Limits, Rate, Tls};
 
 use crate::exit::{Ended, USAGE};
 
@@ -64,17 +63,17 @@ fn connections(text: &str) -> Result<usize, String> {
 
 impl WallArgs {
     /// How much is taken from each. Never more connections than there are descriptors for.
-    pub(crate) fn limits(&self, journal: &Journal) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         let descriptors = raise_descriptors();
         let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(1);
         if room < self.connections {
-            let facts = [
-                ("descriptors", json!(descriptors)),
-                ("connections", json!(room)),
-                ("instead of", json!(self.connections)),
-                ("see", json!("ulimit -n")),
-            ];
-            journal.say(Level::Warn, "the system gives too few descriptors", &facts);
+            tracing::warn!(
+                descriptors,
+                connections = room,
+                "instead of" = self.connections,
+                see = "ulimit -n",
+                "the system gives too few descriptors"
+            );
         }
         Limits {
             connections: self.connections.min(room),
@@ -86,7 +85,7 @@ impl WallArgs {
     }
 
     /// The certificate, if there is one. What becomes of a change stands in the journal.
-    pub(crate) fn tls(&self, journal: &Journal) -> anyhow::Result<Option<Tls>> {
+    pub(crate) fn tls(&self) -> anyhow::Result<Option<Tls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key).map_err(|error| {
             let causes = std::error::Error::source(&error).map(|source| format!(": {source}"));
@@ -94,12 +93,9 @@ impl WallArgs {
             let hint = "give a certificate and its key in PEM; `quorate cert dev` makes both for development";
             Ended { code: USAGE, message, hint: hint.to_owned() }
         })?;
-        let journal = journal.clone();
-        Ok(Some(tls.on_change(move |changed| match changed {
-            Ok(()) => journal.say(Level::Info, "the new certificate is in use", &[]),
-            Err(error) => {
-                journal.say(Level::Warn, "the old certificate is kept", &[("why", json!(error.to_string()))]);
-            }
+        Ok(Some(tls.on_change(|changed| match changed {
+            Ok(()) => tracing::info!("the new certificate is in use"),
+            Err(error) => tracing::warn!(why = %error, "the old certificate is kept"),
         })))
     }
 }

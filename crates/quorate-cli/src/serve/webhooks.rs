@@ -6,8 +6,7 @@ use std::path::Path;
 
 use clap::Args;
 use quorate_core::{Destination, Refused, SpaceName};
-use quorate_server::{Journal, Level, WEBHOOK_SECRET_BYTES_MAX, Webhook, Webhooks};
-use serde_json::json;
+use quorate_server::{WEBHOOK_SECRET_BYTES_MAX, Webhook, Webhooks};
 
 use crate::exit::{Ended, USAGE};
 
@@ -44,13 +43,13 @@ impl<'a> Parts<'a> {
 
 impl WebhookArgs {
     /// All of them, with their secrets read. Nothing is made or opened before this is known to be good.
-    pub(crate) fn read(&self, journal: &Journal) -> anyhow::Result<Webhooks> {
-        let all = self.webhooks.iter().map(|said| one(said, journal)).collect::<anyhow::Result<_>>()?;
+    pub(crate) fn read(&self) -> anyhow::Result<Webhooks> {
+        let all = self.webhooks.iter().map(|said| one(said)).collect::<anyhow::Result<_>>()?;
         Ok(Webhooks::new(all).map_err(|refused| wrong("--webhook", &refused))?)
     }
 }
 
-fn one(said: &str, journal: &Journal) -> anyhow::Result<Webhook> {
+fn one(said: &str) -> anyhow::Result<Webhook> {
     let parts = Parts::of(said).ok_or_else(|| {
         let hint = "write NAME=SECRET_FILE:DESTINATION, as in github=github.secret:topic:github";
         Ended::new(USAGE, format!("--webhook {said}: that is no webhook"), hint)
@@ -58,7 +57,7 @@ fn one(said: &str, journal: &Journal) -> anyhow::Result<Webhook> {
     let flag = format!("--webhook {}", parts.name);
     let wrong = |refused: Refused| wrong(&flag, &refused);
     let to: Destination = parts.to.parse().map_err(wrong)?;
-    let webhook = Webhook::new(parts.name, to, secret_in(parts.file, &flag, journal)?).map_err(wrong)?;
+    let webhook = Webhook::new(parts.name, to, secret_in(parts.file, &flag)?).map_err(wrong)?;
     Ok(match parts.space {
         Some(space) => webhook.in_space(SpaceName::new(space).map_err(wrong)?),
         None => webhook,
@@ -70,7 +69,7 @@ fn wrong(flag: &str, refused: &Refused) -> Ended {
 }
 
 /// The secret of a file, without the end of its line: that is the editor's.
-fn secret_in(file: &Path, flag: &str, journal: &Journal) -> Result<Vec<u8>, Ended> {
+fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, Ended> {
     let unreadable = |error: std::io::Error| {
         let message = format!("{flag}: the secret in {} cannot be read: {error}", file.display());
         Ended::new(USAGE, message, "make one: (umask 077; openssl rand -hex 32 > FILE)")
@@ -83,8 +82,8 @@ fn secret_in(file: &Path, flag: &str, journal: &Journal) -> Result<Vec<u8>, Ende
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let fix = format!("chmod 600 {}", file.display());
-        let facts = [("file", json!(file)), ("mode", json!(format!("{mode:03o}"))), ("fix", json!(fix))];
-        journal.say(Level::Warn, "the secret of a webhook is open to others", &facts);
+        let mode = format!("{mode:03o}");
+        tracing::warn!(file = %file.display(), mode, fix, "the secret of a webhook is open to others");
     }
     let mut secret = fs::read(file).map_err(unreadable)?;
     secret.truncate(secret.trim_ascii_end().len());

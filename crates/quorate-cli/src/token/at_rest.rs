@@ -4,7 +4,6 @@ use std::path::Path;
 
 use quorate_core::{AgentId, Bearer, Code, Principal, Refused, SpaceName, Timestamp, TokenName};
 use quorate_engine::{Engine, Error};
-use quorate_server::Journal;
 use quorate_store::SystemClock;
 use serde_json::json;
 
@@ -26,7 +25,7 @@ pub(super) async fn create(
     }
     close_to_others();
     let (options, checks) = (quorate_engine::Options::default(), Checks::default());
-    let engines = recover(data, options, checks, &SystemClock::new(), &Journal::default())?;
+    let engines = recover(data, options, checks, &SystemClock::new())?;
     let done = commit(&engines.public, space, args).await;
     engines.close().await;
     made(args, &done?, shape, "to end it, once a hub runs there")

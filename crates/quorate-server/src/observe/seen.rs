@@ -7,10 +7,9 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, Response};
 use axum::middleware::Next;
 use quorate_core::{Principal, SpaceNo};
-use serde_json::json;
+use tracing::field::display;
 
 use crate::app::App;
-use crate::journal::Level;
 use crate::problem::Told;
 
 /// Filled in by whoever finds out who asks.
@@ -83,27 +82,32 @@ pub(crate) async fn watch(
     if let Some(told) = told {
         app.observed().refused(by.map(|(space, principal)| (*space, principal)), told.code);
     }
-    let level = if told.is_some() { Level::Warn } else { Level::Debug };
-    let journal = app.journal();
-    if journal.hears(level) {
-        let status = response.status().as_u16();
-        let mut fields = vec![
-            ("method", json!(method)),
-            ("route", json!(route.as_ref().map_or("none", MatchedPath::as_str))),
-            ("status", json!(status)),
-            ("ms", json!(ms)),
-            ("principal", json!(by.map(|(_, principal)| principal.to_text()))),
-        ];
-        if let Some(told) = told {
-            fields.push(("code", json!(told.code.as_str())));
-            // What the domain says names what the caller wrote; what broke is ours.
-            if status >= 500 {
-                fields.push(("detail", json!(told.detail)));
-            }
-        }
-        journal.say(level, "request", &fields);
-    }
+    report(method, route.as_ref(), response.status().as_u16(), ms, by.map(|(_, principal)| principal), told);
     response
+}
+
+/// A line for the operator: a warning for a refusal or a failure.
+fn report(
+    method: &'static str,
+    route: Option<&MatchedPath>,
+    status: u16,
+    ms: u64,
+    principal: Option<&Principal>,
+    told: Option<&Told>,
+) {
+    let route = route.map_or("none", MatchedPath::as_str);
+    let principal = || principal.map(|principal| display(principal.to_text()));
+    match told {
+        None => tracing::debug!(method, route, status, ms, principal = principal(), "request"),
+        Some(Told { code, .. }) if status < 500 => {
+            // Without the detail: it names what the caller wrote.
+            tracing::warn!(method, route, status, ms, principal = principal(), code = code.as_str(), "request");
+        }
+        Some(Told { code, detail }) => {
+            let code = code.as_str();
+            tracing::warn!(method, route, status, ms, principal = principal(), code, detail, "request");
+        }
+    }
 }
 
 fn count(app: &App, method: &'static str, response: &Response<axum::body::Body>, ms: u64) {
