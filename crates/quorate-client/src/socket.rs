@@ -230,11 +230,15 @@ impl Shared {
 async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
     let url = shared.dial.address.url();
     let mut backoff = Backoff::default();
+    let mut breaks = 0_u64;
     let mut next = Ok(first);
     let why = loop {
         let end = match next {
             Ok((ws, welcome)) => {
                 backoff.reset();
+                if breaks > 0 {
+                    tracing::info!(url, breaks, "connected to the hub again");
+                }
                 shared.books().begin(welcome.resumed);
                 serve(&shared, ws, welcome.limits.ping_ms).await
             }
@@ -248,7 +252,10 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
         if shared.broke(&url) {
             break None;
         }
-        passed(&*shared.patience.clock, backoff.next(&shared.patience.chance)).await;
+        breaks += 1;
+        let wait = backoff.next(&shared.patience.chance);
+        tracing::warn!(url, retry_ms = wait.as_millis() as u64, "the connection to the hub broke");
+        passed(&*shared.patience.clock, wait).await;
         next = shared.connect().await;
     };
     shared.books().finish(why);

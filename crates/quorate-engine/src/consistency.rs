@@ -259,7 +259,10 @@ impl Checks {
                         return;
                     }
                     // It may pass; the next look is not far.
-                    Err(_) => {}
+                    Err(error) => {
+                        let (space, code) = (space.0, error.code().as_str());
+                        tracing::warn!(space, code, "a consistency check failed and is repeated");
+                    }
                 }
             }
         });

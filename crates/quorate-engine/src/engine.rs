@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use quorate_core::{SpaceName, SpaceNo, Timestamp};
 use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
 use tokio::task::JoinHandle;
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
 
 use crate::alarm::Alarms;
 use crate::audit::Auditor;
@@ -149,7 +151,9 @@ impl Engine {
         let number = self.store.space(name.clone()).await?;
         if let Some(private) = self.private() {
             // With the space itself: that it is there says nothing.
-            let flags = Flags::kept_in(Box::pin(private.space(name)).await?);
+            // Without a subscriber: nothing that is reported may depend on conduct flags.
+            let kept = Box::pin(private.space(name)).with_subscriber(NoSubscriber::default());
+            let flags = Flags::kept_in(kept.await?);
             self.flags.write().unwrap_or_else(PoisonError::into_inner).insert(number, flags);
         }
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
@@ -166,15 +170,21 @@ impl Engine {
             let (published, alarm) = (published.clone(), self.alarms.of(number));
             let gather = self.door.options().gather;
             let sweep = sweep::run(store, clock, number, published, alarm, Arc::clone(&signs), gather);
-            Sweeping { signs, task: tokio::spawn(sweep) }
+            Sweeping { signs, task: tokio::spawn(sweep.with_current_subscriber()) }
         });
         let (post, signs) = (Arc::clone(&self.post), Arc::clone(&sweeping.signs));
         drop(sweeps);
         let space = Space::new(Arc::clone(self), number, published, post, signs);
         if is_new && subscribed {
             let space = space.clone();
-            // What fails here is tried again when the agent subscribes again.
-            tokio::spawn(async move { drop(space.catch_up_all().await) });
+            let catch_up = async move {
+                if let Err(error) = space.catch_up_all().await {
+                    // It is tried again when the agent subscribes again.
+                    let (space, code) = (space.number().0, error.code().as_str());
+                    tracing::warn!(space, code, "subscribers were not brought up to date");
+                }
+            };
+            tokio::spawn(catch_up.with_current_subscriber());
         }
         Ok(space)
     }

@@ -144,8 +144,7 @@ async fn stand(
     if !heard {
         space.pass(COME_BACK).await;
         if tell.receiver_count() == 0 {
-            // If it cannot be said, the hold ends with its time.
-            let _ = space.commit_system(vec![Op::ReleaseLocks(locked.locks)]).await;
+            space.release_unwanted(locked.locks).await;
             return;
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, Epoch, Item, ItemKey, ItemKind, Lock, LockName, Locked, Op,
-    OpResult, Principal, Refused, Told, Waiting,
+    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, Item, ItemKey, ItemKind, Lock, LockName, Locked,
+    Op, OpResult, Principal, Refused, Told, Waiting,
 };
 use quorate_store::{Read, Rows, StoreError};
 use tokio::runtime::Handle;
@@ -117,6 +117,16 @@ impl Place {
     }
 }
 
+impl Space {
+    /// Releases locks that nobody waits for any more.
+    pub(crate) async fn release_unwanted(&self, locks: Vec<FenceRef>) {
+        if let Err(error) = self.commit_system(vec![Op::ReleaseLocks(locks)]).await {
+            let (space, code) = (self.number().0, error.code().as_str());
+            tracing::warn!(space, code, "locks were not released; they expire");
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let (space, id) = (self.space.clone(), self.id);
@@ -132,7 +142,7 @@ impl Drop for Place {
             // written, the hold ends with its time.
             while let (Ok(_), Ok(Mail::Told(told))) = (&closed, mail.try_recv()) {
                 if let Told::Locked(locked) = told {
-                    let _ = space.commit_system(vec![Op::ReleaseLocks(locked.locks)]).await;
+                    space.release_unwanted(locked.locks).await;
                 }
             }
         });

@@ -27,6 +27,7 @@ pub(crate) async fn run(
 ) {
     let gather_ms = u64::try_from(gather.as_millis()).unwrap_or(u64::MAX);
     let mut tell_at: Option<Mono> = None;
+    let mut failures = 0_u64;
     loop {
         alarm.unset();
         let wake = published.borrow().wake;
@@ -41,11 +42,21 @@ pub(crate) async fn run(
                 continue;
             }
             match store.transact(space, commits).await {
-                Ok(_) => continue,
-                Err(
-                    StoreError::Failed(_) | StoreError::Closed | StoreError::Damaged(_) | StoreError::NoSpace,
-                ) => return,
-                Err(StoreError::Busy | StoreError::Full | StoreError::Read(_)) => {
+                Ok(_) => {
+                    failures = 0;
+                    continue;
+                }
+                Err(StoreError::Closed) => return,
+                Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::NoSpace)) => {
+                    tracing::error!(space = space.0, why = %error, "the sweep of a space stopped: no lease expires any more");
+                    return;
+                }
+                Err(error @ (StoreError::Busy | StoreError::Full | StoreError::Read(_))) => {
+                    // The first of a series: it is tried ten times a second.
+                    if failures == 0 {
+                        tracing::warn!(space = space.0, why = %error, "a sweep failed and is retried");
+                    }
+                    failures += 1;
                     clock.pass(AFTER_FAILURE).await;
                     continue;
                 }

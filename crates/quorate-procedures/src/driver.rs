@@ -127,7 +127,11 @@ impl Driving {
             match opened.await {
                 Ok(consumer) => break consumer,
                 Err(error) if passes(&error) => self.space.pass(patience.next()).await,
-                Err(_) => return,
+                Err(error) => {
+                    let code = error.code().as_str();
+                    tracing::error!(code, "the driver of deliberations stopped: it cannot receive");
+                    return;
+                }
             }
         };
         loop {
@@ -135,7 +139,15 @@ impl Driving {
                 () = stop.notified() => break,
                 Some(_) = driven.join_next() => {}
                 delivery = consumer.next() => {
-                    let Ok(Some(delivery)) = delivery else { break };
+                    let delivery = match delivery {
+                        Ok(Some(delivery)) => delivery,
+                        Ok(None) => break,
+                        Err(error) => {
+                            let code = error.code().as_str();
+                            tracing::error!(code, "the driver of deliberations stopped: its inbox failed");
+                            break;
+                        }
+                    };
                     let again = consumer.grant(1);
                     match started(&delivery) {
                         Some(id) => {
@@ -152,9 +164,10 @@ impl Driving {
     /// Acks what needs no step, or was taken up by somebody else.
     async fn done_with(&self, notice: Option<(Delivery, Op)>) {
         let ops = notice_ops(notice.as_ref());
-        if !ops.is_empty() {
-            // If this fails, it comes again.
-            let _ = self.space.commit(self.commit(ops)).await;
+        if !ops.is_empty()
+            && let Err(error) = self.space.commit(self.commit(ops)).await
+        {
+            tracing::debug!(code = error.code().as_str(), "a notice was not acked and will be redelivered");
         }
     }
 
@@ -165,10 +178,14 @@ impl Driving {
             return self.done_with(notice).await;
         }
         let mut patience = Patience::default();
-        // What does not pass is a broken storage, or somebody else goes on: the next start takes it up.
-        while let Err(error) = self.deliberate(&id, &mut notice).await
-            && passes(&error)
-        {
+        while let Err(error) = self.deliberate(&id, &mut notice).await {
+            let code = error.code().as_str();
+            if !passes(&error) {
+                // A broken storage, or somebody else goes on: the next start takes it up.
+                tracing::warn!(procedure = %id, code, "a deliberation is not driven until the next start");
+                break;
+            }
+            tracing::warn!(procedure = %id, code, "a step of a deliberation failed and is retried");
             self.space.pass(patience.next()).await;
         }
         lock().remove(&id);

@@ -169,10 +169,14 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             accepted = listener.accept() => accepted,
             _ = stopped.wait_for(|stop| *stop) => break,
         };
-        let Ok((stream, peer)) = accepted else {
-            // A caller that has gone already, or we are out of descriptors: the next one may be luckier.
-            tokio::time::sleep(AFTER_FAILURE).await;
-            continue;
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // A caller that has gone already, or we are out of descriptors: the next one may be luckier.
+                tracing::warn!(why = %error, "a connection could not be accepted");
+                tokio::time::sleep(AFTER_FAILURE).await;
+                continue;
+            }
         };
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
             // Told so if there is somebody at the door who can; dropped if not.

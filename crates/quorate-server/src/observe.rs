@@ -148,9 +148,14 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
             };
             let to = published.borrow_and_update().head.seq;
             // What cannot be read now is read the next time.
-            let caught_up = catch_up(&app, &space, &watched, to).await;
-            if caught_up.is_err_and(|error| is_closed(&error)) {
-                return;
+            if let Err(error) = catch_up(&app, &space, &watched, to).await {
+                if is_closed(&error) {
+                    return;
+                }
+                tracing::warn!(
+                    code = error.code().as_str(),
+                    "the log could not be read for metrics and spans"
+                );
             }
             drop((app, space));
             tokio::time::sleep(GATHER).await;

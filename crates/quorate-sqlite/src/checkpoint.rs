@@ -131,8 +131,13 @@ impl Wal {
         let finish = self.running && self.bell.done.load(Ordering::Acquire);
         if finish || length >= self.carry_over.saturating_mul(WAIT_TIMES) {
             // An error is not the end: the log is whole, only longer, and the next commit shows whether the disk works.
-            if let Ok(true) = carry_over(connection) {
-                self.started_at = written;
+            match carry_over(connection) {
+                Ok(true) => self.started_at = written,
+                Ok(false) => {}
+                Err(error) if finish => {
+                    tracing::warn!(why = %error, "a checkpoint failed: the log grows until the next one")
+                }
+                Err(_) => {}
             }
             self.running = self.running && !finish;
         }

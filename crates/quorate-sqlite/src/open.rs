@@ -80,6 +80,7 @@ impl Shared {
 
     /// The storage failed: from here on everything is answered with that.
     pub(crate) fn fail(&self, error: StoreError) {
+        tracing::error!(why = %error, "the storage failed: nothing is acknowledged until a restart");
         self.failure.send_replace(Some(error.clone()));
         self.queue.close();
         while let Some(jobs) = self.queue.take(&mut Patience::default()) {
@@ -242,7 +243,10 @@ fn start_writer(
     (wal, tail_rows): (Wal, usize),
     directory: Directory,
 ) -> JoinHandle<()> {
+    // The writer reports to the subscriber of whoever opened the store.
+    let dispatch = tracing::dispatcher::get_default(Clone::clone);
     let run = move || {
+        let _subscriber = tracing::dispatcher::set_default(&dispatch);
         let watched = Arc::clone(&shared);
         let _if_it_panics = FailOnPanic(watched);
         match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal, tail_rows) {

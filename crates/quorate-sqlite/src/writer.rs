@@ -97,8 +97,11 @@ impl<'c> Writer<'c> {
             self.shared.done.held(held);
             self.wal.after_batch(self.connection);
         }
-        // For whoever looks at the tables while no hub runs. If it fails, the next start folds the tail once more.
-        let _ = self.carry_all();
+        // For whoever looks at the tables while no hub runs.
+        if let Err(error) = self.carry_all() {
+            let why = error.to_store_error(false);
+            tracing::warn!(%why, "the tables are behind the log: the next start replays its end");
+        }
     }
 
     /// Carries every tail over, in a transaction of its own.

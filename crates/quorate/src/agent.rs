@@ -198,7 +198,11 @@ impl Pulse {
                 match link.heartbeat(who.clone(), status, health).await {
                     Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
                     // Anything else may pass; two more may be missed.
-                    _ => {}
+                    Err(error) => {
+                        let (agent, code) = (&who.agent, error.code().as_str());
+                        tracing::warn!(%agent, code, "a heartbeat was not delivered");
+                    }
+                    Ok(_) => {}
                 }
             }
         };

@@ -81,9 +81,14 @@ pub(crate) async fn start(
         let desk = Arc::new(Desk { agent: agent.clone(), handlers, hands });
         Some(desk.work(consumer, stopped))
     };
-    let task = tokio::spawn(async {
+    let id = agent.id().to_owned();
+    let task = tokio::spawn(async move {
         let (messages, tasks) = tokio::join!(or_done(messages), or_done(tasks));
-        messages.and(tasks)
+        let ended = messages.and(tasks);
+        if let Err(error) = &ended {
+            tracing::warn!(agent = %id, code = error.code().as_str(), "an agent stopped receiving");
+        }
+        ended
     });
     Ok(Running { agent, stop, task: Some(task) })
 }
@@ -160,7 +165,10 @@ impl Desk {
     /// Works on an ephemeral delivery: at most once, so whatever comes of it, it is over. The answer is as fleeting.
     async fn one_in_memory(&self, received: &Received) {
         let extra = handler::nothing();
-        let Ok(answer) = self.handle(received, Arc::clone(&extra)).await else { return };
+        let Ok(answer) = self.handle(received, Arc::clone(&extra)).await else {
+            tracing::warn!(agent = %self.agent.id(), "the handler of an ephemeral message failed");
+            return;
+        };
         let Ok(Added { ops, about }) = handler::added(&extra) else { return };
         if !ops.is_empty() && self.agent.link.commit(self.agent.commit_of(ops)).await.is_err() {
             return;
@@ -238,6 +246,9 @@ impl Desk {
     }
 
     async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: &Room) {
+        // Without the reason: it may quote the payload. The dead letter has it.
+        let (agent, delivery, attempt) = (self.agent.id(), lease.delivery, received.attempt());
+        tracing::warn!(%agent, %delivery, attempt, retried = failure.again, "a delivery was not handled");
         let then = if failure.again {
             let retries = u32::from(received.attempt()).saturating_sub(1);
             NackThen::Retry { delay_ms: retry::backoff_ms(retries) }

@@ -81,7 +81,11 @@ impl Link for Connection {
             // Without waiting: each by a call of its own, once.
             let (seat, key) = (self.seat(&commit.principal), self.key());
             if let Ok(body) = wire::op::commit(&commit.ops, &key, commit.epoch) {
-                tokio::spawn(async move { seat.http.post("/v1/commit").json(body).send().await.map(drop) });
+                tokio::spawn(async move {
+                    if let Err(error) = seat.http.post("/v1/commit").json(body).send().await {
+                        tracing::warn!(code = error.code().as_str(), "a submitted commit failed");
+                    }
+                });
             }
         }
     }
@@ -264,8 +268,10 @@ impl Link for Connection {
             }
             let minted = std::mem::take(&mut *self.minted.lock().unwrap_or_else(PoisonError::into_inner));
             for id in minted {
-                // If it cannot be revoked now, an admin finds it by its name.
-                let _ = self.own.http.delete(&format!("/v1/tokens/{id}")).send().await;
+                if let Err(error) = self.own.http.delete(&format!("/v1/tokens/{id}")).send().await {
+                    // An admin finds it by its name.
+                    tracing::warn!(token = %id, code = error.code().as_str(), "a token was not revoked");
+                }
             }
         })
     }

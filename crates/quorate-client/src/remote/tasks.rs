@@ -103,6 +103,10 @@ async fn poll(shared: Arc<Shared>) {
             }
             Err(error) if error.refused().is_none_or(|refused| refused.code.retryable()) => {
                 // The hub is away for longer: tasks can wait.
+                tracing::warn!(
+                    code = error.code().as_str(),
+                    "tasks could not be claimed; the claim is repeated"
+                );
                 crate::dial::passed(&*patience.clock, backoff.next(&patience.chance)).await;
             }
             Err(error) => shared.state().failed = Some(error),
@@ -161,9 +165,12 @@ impl TaskInbox for TaskPoll {
             let untaken: Vec<_> = self.shared.state().ready.drain(..).collect();
             for held in untaken {
                 let key = format!("untaken-{}-{}", held.lease.task, held.lease.token.0);
+                let task = held.lease.task.clone();
                 let body = op::commit(&[Op::ReleaseTask(held.lease)], &key, None)?;
-                // If it cannot be given back, its lease lapses and it comes back by itself.
-                let _ = self.shared.seat.http.post("/v1/commit").json(body).send().await;
+                if let Err(error) = self.shared.seat.http.post("/v1/commit").json(body).send().await {
+                    let code = error.code().as_str();
+                    tracing::debug!(%task, code, "a task was not released; its lease expires");
+                }
             }
             Ok(())
         })

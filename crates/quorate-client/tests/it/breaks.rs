@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::{Code, Hub, Work};
 use quorate_client::{Settings, connect, connect_with};
-use quorate_core::{Commit, Op, Principal};
+use quorate_core::{Commit, Op, Principal, Timestamp};
+use quorate_server::{Journal, Level, Style};
 use serde_json::json;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -114,6 +115,32 @@ async fn i3_what_is_said_over_http_is_said_once_however_often_the_connection_bre
     let seen = worked.lock().expect("not poisoned").clone();
     assert_eq!(seen, (0..40).map(|number| (number, 1)).collect());
     hub.close().await;
+}
+
+// Fails under: a break that nobody who runs the agent can see; an event with a token in it.
+#[tokio::test]
+async fn i18_a_break_and_the_new_connection_are_reported() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let out = Arc::clone(&lines);
+    let out = Arc::new(move |line: &str| out.lock().expect("not poisoned").push(line.to_owned()));
+    let journal = Journal::new(Level::Debug, Style::Json, || Timestamp(0), out);
+    let _guard = tracing::subscriber::set_default(journal);
+    let served = Served::new().await;
+    let proxy = Proxy::new(served.address(), 5).await;
+    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
+    let echo = |work: Work<u64>| async move { Ok(work.payload) };
+    let bob = hub.agent("bob").on("echo", echo).run().await.expect("he runs");
+    let alice = served.library.agent("alice").join().await.expect("she joins");
+    proxy.lose_an_answer();
+    let reply = alice.ask("bob", "echo", 1).within(SOON).await.expect("an answer");
+    assert_eq!(reply.payload::<u64>().expect("a number"), 1);
+    bob.stop().await.expect("stopped");
+    hub.close().await;
+    let lines = lines.lock().expect("not poisoned").clone();
+    let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert!(count("the connection to the hub broke") >= 1, "{lines:?}");
+    assert!(count("connected to the hub again") >= 1, "{lines:?}");
+    assert_eq!((count("qrt_"), count(&served.admin)), (0, 0), "{lines:?}");
 }
 
 // Fails under: a claim or a lock without a key: what it took lies there, held by nobody, until its time is over. The leases

@@ -73,6 +73,8 @@ impl Driving {
         let (spec, state) = match read(view.spec.as_ref(), view.state.as_ref()) {
             Ok(read) => read,
             Err(why) => {
+                // Without the reason: it may quote the payload.
+                tracing::warn!(procedure = %id, "a deliberation failed: its spec or its state is invalid");
                 let result = self.space.seal(json!({ "reason": why }).to_string());
                 let failed = step(id, version, "failed", ProcedureStatus::Failed, (None, Some(result)));
                 let ops = [notice_ops(notice.as_ref()), vec![failed]].concat();
@@ -206,7 +208,8 @@ impl<'a> Course<'a> {
         match out {
             Out::Ask(ask) => self.unsent.push(Unsent::Ask(ask)),
             Out::Publish(message) => self.unsent.push(Unsent::Publish(message)),
-            Out::Noted(_) => {}
+            // It names agents and questions, nothing that they wrote.
+            Out::Noted(note) => tracing::debug!(procedure = %self.id, note, "an event was ignored"),
             Out::Finished(outcome) => self.end = Some(End::Finished(outcome)),
             Out::Failed(failure) => self.end = Some(End::Failed(failure)),
         }

@@ -52,19 +52,32 @@ impl Course<'_> {
                 Err(Error::Refused(refused)) => {
                     match self.refused(&refused, &mut first, count, &mut at_once) {
                         Then::Again => {}
-                        Then::Wait => space.pass(patience.next()).await,
+                        Then::Wait => {
+                            self.report_retry(refused.code);
+                            space.pass(patience.next()).await;
+                        }
                         Then::LeaveIt => return Err(refused.into()),
                         Then::GiveUp => {
+                            let code = refused.code.as_str();
+                            tracing::warn!(procedure = %self.id, code, "a deliberation was given up: its next step was refused");
                             let ops = [first, vec![self.given_up(&refused)]].concat();
                             return space.commit(self.driving.commit(ops)).await.map(|_| false);
                         }
                     }
                 }
-                Err(error) if passes(&error) => space.pass(patience.next()).await,
+                Err(error) if passes(&error) => {
+                    self.report_retry(error.code());
+                    space.pass(patience.next()).await;
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(true)
+    }
+
+    fn report_retry(&self, code: Code) {
+        let code = code.as_str();
+        tracing::warn!(procedure = %self.id, code, "a step of a deliberation failed and is retried");
     }
 
     /// The operations of the next commit, with the questions among them, in their order.
@@ -131,7 +144,9 @@ impl Course<'_> {
                     self.events.push(Event::Failed { ask: ask.id, why: why() });
                 }
                 // Somebody who listens has no room. Whoever took part is not held up by that, and the result has it.
-                (Unsent::Publish(_), code) if code.retryable() || code == Code::LimitExceeded => {}
+                (Unsent::Publish(_), code) if code.retryable() || code == Code::LimitExceeded => {
+                    tracing::warn!(procedure = %self.id, code = code.as_str(), "a publication was dropped");
+                }
                 _ => return Then::GiveUp,
             },
         }

@@ -25,7 +25,13 @@ fn at(ms: u64) -> Arc<AtomicU64> {
 
 /// An event with every kind of field.
 fn report() {
-    tracing::info!(data = "a \"b\"\u{1b}[31m\n", none = None::<&str>, givenUp = true, "instead of" = 7, "ready");
+    tracing::info!(
+        data = "a \"b\"\u{1b}[31m\n",
+        none = None::<&str>,
+        givenUp = true,
+        "instead of" = 7,
+        "ready"
+    );
     tracing::debug!(status = 200, "request");
     tracing::trace!("one message");
 }
@@ -56,7 +62,10 @@ fn a_line_is_one_object_or_words_on_a_line() {
          \"data\":\"a \\\"b\\\"\\u001b[31m\\n\",\"none\":null,\"givenUp\":true,\"instead of\":7}"
     );
     let read: Value = serde_json::from_str(&json[1]).expect("JSON");
-    assert_eq!((&read["event"], &read["level"], &read["status"]), (&json!("request"), &json!("debug"), &json!(200)));
+    assert_eq!(
+        (&read["event"], &read["level"], &read["status"]),
+        (&json!("request"), &json!("debug"), &json!(200))
+    );
     let plain = lines(Level::Info, Style::Plain, &at(1_767_225_600_001), report);
     assert_eq!(
         plain,
@@ -83,7 +92,8 @@ fn i18_events_of_other_crates_are_not_written() {
 fn two_journals_do_not_mix() {
     let inner = Mutex::new(Vec::new());
     let outer = lines(Level::Info, Style::Plain, &at(0), || {
-        *inner.lock().expect("no panic") = lines(Level::Info, Style::Plain, &at(0), || tracing::info!("second"));
+        *inner.lock().expect("no panic") =
+            lines(Level::Info, Style::Plain, &at(0), || tracing::info!("second"));
         tracing::info!("first");
     });
     assert_eq!((outer.len(), inner.lock().expect("no panic").len()), (1, 1));

@@ -101,7 +101,15 @@ fn report(
         None => tracing::debug!(method, route, status, ms, principal = principal(), "request"),
         Some(Told { code, .. }) if status < 500 => {
             // Without the detail: it names what the caller wrote.
-            tracing::warn!(method, route, status, ms, principal = principal(), code = code.as_str(), "request");
+            tracing::warn!(
+                method,
+                route,
+                status,
+                ms,
+                principal = principal(),
+                code = code.as_str(),
+                "request"
+            );
         }
         Some(Told { code, detail }) => {
             let code = code.as_str();

@@ -3,7 +3,7 @@
 
 mod killed;
 mod refused;
-mod stage;
+pub(crate) mod stage;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -24,14 +24,14 @@ use tokio::time::timeout;
 const GUARD: Duration = Duration::from_secs(60);
 const LEASE_MS: u64 = 60_000;
 
-struct Hub {
-    space: Space,
-    disk: Arc<Disk>,
+pub(crate) struct Hub {
+    pub(crate) space: Space,
+    pub(crate) disk: Arc<Disk>,
     place: tempfile::TempDir,
 }
 
 /// A hub with two agents on a disk that can fail.
-async fn hub() -> Hub {
+pub(crate) async fn hub() -> Hub {
     let place = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     // Room that was taken ahead would let a few commits through, however full the disk is.
@@ -54,12 +54,12 @@ impl Hub {
     }
 }
 
-fn send(id: &str, size: usize) -> Call {
+pub(crate) fn send(id: &str, size: usize) -> Call {
     let act = Act::Send { to: vec!["bob".into()], level: 1, tries: 4, size, once: Once::Key };
     Call { id: id.into(), by: "ann".into(), act }
 }
 
-async fn make(space: &Space, call: &Call) -> Result<Receipt, Error> {
+pub(crate) async fn make(space: &Space, call: &Call) -> Result<Receipt, Error> {
     space.commit(call.commit(space)).await
 }
 

@@ -13,5 +13,6 @@ mod fuzz;
 mod gone;
 mod model;
 mod power;
+mod reports;
 mod sabotage;
 mod scripts;

@@ -133,6 +133,9 @@ impl Bench {
     }
 
     async fn fail(&self, taken: &TakenTask, failure: &Failure, more: &Room) {
+        // Without the reason: it may quote the payload. The task has it.
+        let (agent, task) = (self.agent.id(), taken.lease().task);
+        tracing::warn!(%agent, %task, retried = failure.again, "a task failed");
         // If that cannot be said, its lease lapses and it comes back by itself.
         if self.agent.end(vec![fail_op(taken.lease(), failure)], more).await.is_err() {
             self.agent.go_on(more).await;
