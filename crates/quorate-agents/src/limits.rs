@@ -14,6 +14,8 @@ pub const GRACE: Duration = Duration::from_secs(2);
 pub const AFTER_EXIT: Duration = Duration::from_millis(500);
 /// How long making a connection may take.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// How long one call may take at the very most; the question's own deadline is earlier.
+pub const CALL_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// How long to wait before each retry; there are as many retries.
 pub const RETRY_AFTER: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];

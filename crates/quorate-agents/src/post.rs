@@ -1,32 +1,28 @@
-//! POST over HTTP and HTTPS: one connection a call, bounded in time and size, redirects not followed.
+//! POST of JSON to models and to agents behind an address, with failures for whoever wrote the `use:` line.
 
-mod url;
-
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::header::{
-    ACCEPT, CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT,
-};
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use http_body_util::Full;
+use hyper::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
+use hyper::{Request, Response, Uri};
+use quorate_http::{Client, ConnectError, Error, Limits, Options};
 
 use crate::limits;
 use crate::question::{Failure, Kind, quote};
 
-pub use url::Url;
+pub use quorate_http::Url;
 
 /// Makes calls. Cheap to clone; the authorities of the machine are read at the first https call.
-#[derive(Clone, Default)]
-pub(crate) struct Post {
-    tls: Arc<OnceLock<TlsConnector>>,
+#[derive(Clone)]
+pub(crate) struct Post(Client);
+
+impl Default for Post {
+    fn default() -> Self {
+        // A call takes seconds, and a kept connection may be closed by the server at any moment: each has its own.
+        let options = Options { connect_within: limits::CONNECT_WITHIN, idle_max: 0, ..Options::default() };
+        Self(Client::new(options))
+    }
 }
 
 /// What a server answered, whatever it was.
@@ -35,9 +31,6 @@ pub(crate) struct Answer {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Bytes,
 }
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Post {
     /// Sends JSON and reads the answer, at most so many bytes of it.
@@ -48,106 +41,71 @@ impl Post {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Answer, Failure> {
-        let stream = self.connect(url).await?;
-        let broke = |error: hyper::Error| {
-            Failure::new(Kind::Unreachable, url.to_string(), format!("the connection broke: {error}"))
-                .hint("see whether the server is well, then try again")
-        };
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
-        let request = request(url, headers, body)?;
-        let exchange = async {
-            let response = sender.send_request(request).await.map_err(broke)?;
-            read(url, response, bytes_max).await
-        };
-        // The connection lives exactly as long as the call: whoever gives up the call, gives up the connection.
-        tokio::pin!(connection, exchange);
-        tokio::select! {
-            answer = &mut exchange => answer,
-            ended = &mut connection => {
-                if let Err(error) = ended {
-                    return Err(broke(error));
-                }
-                exchange.await
-            }
-        }
-    }
-
-    /// Connects, and says how that went.
-    async fn connect(&self, url: &Url) -> Result<Box<dyn Stream>, Failure> {
-        let away =
-            |what: String, hint: &str| Failure::new(Kind::Unreachable, url.to_string(), what).hint(hint);
-        let tcp = match tokio::time::timeout(limits::CONNECT_WITHIN, TcpStream::connect(url.address())).await
-        {
-            Ok(Ok(tcp)) => tcp,
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                let what = format!("nothing is listening on {}:{}", url.host, url.port);
-                return Err(away(what, "start the server, or mend the address in the `use:` line"));
-            }
-            Ok(Err(error)) => {
-                let what = format!("cannot be reached: {error}");
-                return Err(away(what, "check the address and the network"));
-            }
-            Err(_) => {
-                let what = format!("no connection within {} s", limits::CONNECT_WITHIN.as_secs());
-                return Err(away(what, "check the address and the network"));
-            }
-        };
-        tcp.set_nodelay(true).map_err(|error| away(error.to_string(), "try again"))?;
-        if !url.secure {
-            return Ok(Box::new(tcp));
-        }
-        let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| away("is no name that a certificate could bear".into(), "mend the address"))?;
-        let tls = self.tls()?;
-        let stream = tls.connect(name, tcp).await.map_err(|error| {
-            let hint = "for an authority of your own, name its PEM file in SSL_CERT_FILE";
-            away(format!("its certificate or its TLS is not accepted: {error}"), hint)
-        })?;
-        Ok(Box::new(stream))
+        let bounds = Limits { within: limits::CALL_WITHIN, bytes_max };
+        let sent = self.0.send(request(url, headers, body)?, bounds).await;
+        read(url, sent.map_err(|error| failure(url, error))?)
     }
 
     /// Connects and hangs up: whether somebody is there.
     pub(crate) async fn reach(&self, url: &Url) -> Result<(), Failure> {
-        self.connect(url).await.map(drop)
-    }
-
-    fn tls(&self) -> Result<TlsConnector, Failure> {
-        if let Some(tls) = self.tls.get() {
-            return Ok(tls.clone());
-        }
-        let mut roots = RootCertStore::empty();
-        // What cannot be read of the machine's store is not trusted, which is the safe side.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new(Kind::Misdeclared, "TLS", format!("cannot be used: {error}")))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))).clone())
+        let connected = self.0.connector().connect(uri(url)?).await;
+        connected.map(drop).map_err(|error| unreachable(url, &error))
     }
 }
 
+fn uri(url: &Url) -> Result<Uri, Failure> {
+    url.absolute()
+        .parse()
+        .map_err(|_| Failure::new(Kind::Misdeclared, url.to_string(), "is no address".to_owned()))
+}
+
+fn failure(url: &Url, error: Error) -> Failure {
+    let of = |kind, what: String, hint: &str| Failure::new(kind, url.to_string(), what).hint(hint);
+    match error {
+        Error::Connect(error) => unreachable(url, &error),
+        Error::Unsent(_) | Error::Broken(_) => {
+            of(Kind::Unreachable, error.to_string(), "see whether the server is well, then try again")
+        }
+        Error::Incomplete(_) => {
+            of(Kind::Broken, error.to_string(), "try again; look at the server's own log")
+        }
+        Error::TooLarge(max) => {
+            let what = format!("answers more than the {max} bytes that are read");
+            of(Kind::TooLong, what, "have it answer more briefly")
+        }
+        Error::TimedOut(_) => of(Kind::Unreachable, error.to_string(), "see whether the server is well"),
+    }
+}
+
+fn unreachable(url: &Url, error: &ConnectError) -> Failure {
+    let network = "check the address and the network";
+    let (what, hint) = match error {
+        ConnectError::Refused => {
+            let what = format!("nothing is listening on {}:{}", url.host, url.port);
+            (what, "start the server, or mend the address in the `use:` line")
+        }
+        ConnectError::TimedOut(within) => (format!("no connection within {} s", within.as_secs()), network),
+        ConnectError::Certificate(_) | ConnectError::Tls(_) => {
+            let what = format!("its certificate or its TLS is not accepted: {error}");
+            (what, "for an authority of your own, name its PEM file in SSL_CERT_FILE")
+        }
+        ConnectError::Io(_) => (format!("cannot be reached: {error}"), network),
+    };
+    Failure::new(Kind::Unreachable, url.to_string(), what).hint(hint)
+}
+
 fn request(url: &Url, mut headers: HeaderMap, body: Vec<u8>) -> Result<Request<Full<Bytes>>, Failure> {
-    let wrong = |what: String| Failure::new(Kind::Misdeclared, url.to_string(), what);
-    let host = HeaderValue::try_from(url.authority()).map_err(|_| wrong("is no address".into()))?;
-    headers.insert(HOST, host);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("quorate/", env!("CARGO_PKG_VERSION"))));
-    let mut request = Request::post(url.target.as_str())
-        .body(Full::from(body))
-        .map_err(|error| wrong(format!("cannot be asked: {error}")))?;
+    let mut request = Request::post(uri(url)?).body(Full::from(body)).map_err(|error| {
+        Failure::new(Kind::Misdeclared, url.to_string(), format!("cannot be asked: {error}"))
+    })?;
     *request.headers_mut() = headers;
     Ok(request)
 }
 
-async fn read(
-    url: &Url,
-    response: Response<hyper::body::Incoming>,
-    bytes_max: usize,
-) -> Result<Answer, Failure> {
+fn read(url: &Url, response: Response<Bytes>) -> Result<Answer, Failure> {
     let status = response.status();
     let headers = response.headers();
     if status.is_redirection() {
@@ -157,16 +115,7 @@ async fn read(
             .hint("redirects are not followed; if you trust that address, write it in the `use:` line"));
     }
     let retry_after = retry_after(headers);
-    let body = Limited::new(response.into_body(), bytes_max).collect().await.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            let what = format!("answers more than the {bytes_max} bytes that are read");
-            Failure::new(Kind::TooLong, url.to_string(), what).hint("have it answer more briefly")
-        } else {
-            let what = format!("the answer broke off: {error}");
-            Failure::new(Kind::Broken, url.to_string(), what).hint("try again; look at the server's own log")
-        }
-    })?;
-    Ok(Answer { status: status.as_u16(), retry_after, body: body.to_bytes() })
+    Ok(Answer { status: status.as_u16(), retry_after, body: response.into_body() })
 }
 
 /// When to come again: in seconds, or at a time by the server's own clock.

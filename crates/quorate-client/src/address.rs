@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use hyper::Uri;
 use quorate::{Code, Refused};
 
 /// Where a hub is.
@@ -57,9 +58,15 @@ impl Address {
         }
     }
 
+    /// The address of a path and query.
+    pub(crate) fn uri(&self, target: &str) -> Result<Uri, Refused> {
+        let whole = quorate_http::absolute(self.secure, &self.authority(), target);
+        whole.parse().map_err(|_| Refused::new(Code::Invalid, format!("{target:?} is no path of a hub")))
+    }
+
     /// The whole address, for people.
     pub(crate) fn url(&self) -> String {
-        format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority())
+        quorate_http::absolute(self.secure, &self.authority(), "")
     }
 }
 

@@ -1,98 +1,76 @@
-//! Connections to a hub: TCP, and TLS over it where the address says https.
+//! Connections to a hub, and why there is none.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use quorate::{Clock, Code, Error, Remote};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use quorate_http::{ConnectError, Connector};
 
 use crate::address::Address;
 
 /// Bytes in both directions.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub(crate) type Stream = TokioIo<quorate_http::Stream>;
 
 /// Makes connections to one hub.
 #[derive(Clone)]
 pub(crate) struct Dial {
     pub(crate) address: Address,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// How long making a connection may take.
-    within: Duration,
-    #[cfg(feature = "tls")]
-    tls: Option<crate::tls::Tls>,
+    pub(crate) connector: Connector,
 }
 
 impl Dial {
-    pub(crate) fn new(
-        address: Address,
-        ca_file: Option<PathBuf>,
-        clock: Arc<dyn Clock>,
-        within: Duration,
-    ) -> Result<Self, Error> {
-        #[cfg(feature = "tls")]
-        let tls = address.secure.then(|| crate::tls::Tls::new(&address, ca_file.as_deref())).transpose()?;
-        #[cfg(not(feature = "tls"))]
-        if address.secure {
-            let refused = quorate::Refused::new(Code::Invalid, "this program was built without https");
-            let refused = refused.hint("turn on the feature `tls` of quorate-client");
-            return Err((refused, ca_file).0.into());
-        }
-        Ok(Self {
-            address,
-            clock,
-            within,
-            #[cfg(feature = "tls")]
-            tls,
-        })
-    }
-
     /// Connects.
     ///
     /// # Errors
     /// `UNAVAILABLE` if the hub is not there.
-    pub(crate) async fn connect(&self) -> Result<Box<dyn Stream>, Error> {
-        let within = self.within;
-        let connected = tokio::select! {
-            connected = self.open() => connected,
-            () = passed(&*self.clock, within) => Err(std::io::ErrorKind::TimedOut.into()),
-        };
-        connected.map_err(|error| self.away(&error).into())
+    pub(crate) async fn connect(&self) -> Result<Stream, Error> {
+        let uri = self.address.uri("/")?;
+        let connected = self.connector.connect(uri).await;
+        connected.map(TokioIo::new).map_err(|error| away(&self.address, &error).into())
     }
+}
 
-    async fn open(&self) -> std::io::Result<Box<dyn Stream>> {
-        let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
-        stream.set_nodelay(true)?;
+/// The hub cannot be reached; nothing was sent.
+pub(crate) fn away(address: &Address, error: &ConnectError) -> Remote {
+    let (why, hint) = match error {
+        ConnectError::Refused => {
+            ("nothing listens there".to_owned(), "start it with `quorate serve`, or check the address")
+        }
         #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            return tls.connect(stream).await;
+        ConnectError::Certificate(wrong) => (error.to_string(), certificate_hint(wrong)),
+        ConnectError::Tls(why) => (
+            format!("what answers there speaks no TLS that is understood: {why}"),
+            "check the address: a hub without a certificate is at http://, and so may be a proxy",
+        ),
+        ConnectError::TimedOut(_) | ConnectError::Io(_) => {
+            (error.to_string(), "check the address and the network, then try again")
         }
-        Ok(Box::new(stream))
+    };
+    Remote {
+        code: Code::Unavailable,
+        detail: format!("the hub at {} cannot be reached: {why}", address.url()),
+        hint: hint.to_owned(),
+        nothing_applied: true,
     }
+}
 
-    fn away(&self, error: &std::io::Error) -> Remote {
-        let url = self.address.url();
-        let (why, hint) = match error.kind() {
-            std::io::ErrorKind::ConnectionRefused => {
-                ("nothing listens there".to_owned(), "start it with `quorate serve`, or check the address")
-            }
-            std::io::ErrorKind::TimedOut => {
-                let ms = self.within.as_millis();
-                (format!("no connection within {ms} ms"), "check the address and the network, then try again")
-            }
-            #[cfg(feature = "tls")]
-            std::io::ErrorKind::InvalidData => crate::tls::refused(error),
-            _ => (error.to_string(), "check the address and the network, then try again"),
-        };
-        Remote {
-            code: Code::Unavailable,
-            detail: format!("the hub at {url} cannot be reached: {why}"),
-            hint: hint.to_owned(),
-            nothing_applied: true,
+/// What to do about a certificate that is not accepted.
+#[cfg(feature = "tls")]
+fn certificate_hint(wrong: &quorate_http::CertificateError) -> &'static str {
+    use quorate_http::CertificateError;
+    match wrong {
+        CertificateError::UnknownIssuer => {
+            "name the file of the authority that signed it: --ca-file, QUORATE_CA_FILE, or the client's option for it; for \
+             one of `quorate cert dev` that is its cert.pem"
         }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "use a name or an address that the certificate bears, or make one that bears this: \
+             `quorate cert dev --host NAME`"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "let whoever runs the hub renew its certificate; for development: `quorate cert dev --force`"
+        }
+        _ => "check that this is the hub that you mean, and the file of the authority that you named",
     }
 }
 

@@ -1,26 +1,24 @@
 //! Calls of a hub's HTTP interface: bounded in time and size, problems as the library's errors.
 
 mod lines;
-mod pool;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response};
 use quorate::{Clock, Code, Error, Refused, Remote, SystemClock};
+use quorate_http::{Client, Limits, Trust};
 use serde::de::DeserializeOwned;
 
 pub use lines::Lines;
 
 use crate::address::Address;
-use crate::dial::{Dial, passed};
+use crate::dial::{Dial, away, passed};
 use crate::problem;
-use pool::Pool;
 
 /// How to call a hub.
 #[derive(Clone)]
@@ -64,9 +62,11 @@ pub struct Http {
     inner: Arc<Inner>,
 }
 
+#[derive(Clone)]
 struct Inner {
-    dial: Dial,
-    pool: Arc<Pool>,
+    address: Address,
+    clock: Arc<dyn Clock>,
+    client: Client,
     headers: HeaderMap,
     within: Duration,
     answer_bytes_max: usize,
@@ -85,10 +85,16 @@ impl Http {
         if let Some(space) = &options.space {
             headers.insert(HeaderName::from_static("quorate-space"), header_value("the space", space)?);
         }
-        let dial = Dial::new(address, options.ca_file, options.clock, options.connect_within)?;
-        let pool = Arc::new(Pool::new(dial.clone(), options.connections_max));
-        let (within, answer_bytes_max) = (options.within, options.answer_bytes_max);
-        Ok(Self { inner: Arc::new(Inner { dial, pool, headers, within, answer_bytes_max }) })
+        let client = Client::new(quorate_http::Options {
+            connect_within: options.connect_within,
+            calls_max: options.connections_max,
+            idle_max: options.connections_max,
+            // Less than a hub waits for the next request.
+            idle_within: Duration::from_secs(5),
+            trust: trust(&address, options.ca_file.as_deref())?,
+        });
+        let Options { clock, within, answer_bytes_max, .. } = options;
+        Ok(Self { inner: Arc::new(Inner { address, clock, client, headers, within, answer_bytes_max }) })
     }
 
     /// The same door, for the bearer of another token.
@@ -96,21 +102,20 @@ impl Http {
     /// # Errors
     /// `INVALID` for what cannot be a token.
     pub fn bearing(&self, token: &str) -> Result<Self, Error> {
-        let Inner { dial, pool, headers, within, answer_bytes_max } = &*self.inner;
-        let (dial, pool, mut headers) = (dial.clone(), Arc::clone(pool), headers.clone());
-        headers.insert(AUTHORIZATION, bearer(token)?);
-        let (within, answer_bytes_max) = (*within, *answer_bytes_max);
-        Ok(Self { inner: Arc::new(Inner { dial, pool, headers, within, answer_bytes_max }) })
+        let mut inner = Inner::clone(&self.inner);
+        inner.headers.insert(AUTHORIZATION, bearer(token)?);
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     pub(crate) fn dial(&self) -> Dial {
-        self.inner.dial.clone()
+        let Inner { address, client, .. } = &*self.inner;
+        Dial { address: address.clone(), connector: client.connector().clone() }
     }
 
     /// The address of the hub.
     #[must_use]
     pub fn url(&self) -> String {
-        self.inner.dial.address.url()
+        self.inner.address.url()
     }
 
     /// A GET of a path like `/v1/agents`.
@@ -216,9 +221,8 @@ impl Request {
         let (within, may_have_effect) = (self.within, self.method != Method::GET);
         tokio::select! {
             answer = self.exchange() => answer,
-            () = passed(&*inner.dial.clock, within) => {
-                let why = format!("it did not answer within {} ms", within.as_millis());
-                Err(inner.away(&why, may_have_effect))
+            () = passed(&*inner.clock, within) => {
+                Err(inner.failed(quorate_http::Error::TimedOut(within), may_have_effect))
             }
         }
     }
@@ -227,26 +231,16 @@ impl Request {
         let (inner, may_have_effect) = (Arc::clone(&self.http.inner), self.method != Method::GET);
         let repeatable = self.repeatable;
         let request = self.build()?;
-        let mut tried = self.once(request.clone()).await;
-        if let Err(Broken::Midway(_)) = &tried
-            && repeatable
+        let limits = Limits { within: self.within, bytes_max: inner.answer_bytes_max };
+        let mut tried = inner.client.send(request.clone(), limits).await;
+        if repeatable && let Err(quorate_http::Error::Broken(_) | quorate_http::Error::Incomplete(_)) = &tried
         {
-            tried = self.once(request).await;
+            tried = inner.client.send(request, limits).await;
         }
         match tried {
-            Ok(answer) => answer.or_problem(&inner.dial.address.url()),
-            Err(Broken::Before(error)) => Err(error),
-            Err(Broken::Midway(why)) => Err(inner.away(&why, may_have_effect)),
+            Ok(response) => Answer::of(response).or_problem(&inner.address.url()),
+            Err(error) => Err(inner.failed(error, may_have_effect)),
         }
-    }
-
-    async fn once(&self, request: hyper::Request<Full<Bytes>>) -> Result<Answer, Broken> {
-        let inner = &self.http.inner;
-        let (response, connection) = inner.pool.send(request).await?;
-        let answer = read(response, inner.answer_bytes_max).await?;
-        // Only after the whole answer was read the connection is free for the next call.
-        inner.pool.give_back(connection);
-        Ok(answer)
     }
 
     /// Makes the call on a connection of its own, and gives the answer line by line as it comes: for `/v1/events`.
@@ -256,30 +250,19 @@ impl Request {
     pub async fn lines(self) -> Result<Lines, Error> {
         let inner = Arc::clone(&self.http.inner);
         let request = self.build()?;
-        let begun = tokio::select! {
-            begun = inner.pool.send_alone(request) => begun,
-            () = passed(&*inner.dial.clock, self.within) => {
-                Err(Broken::Midway(format!("it did not answer within {} ms", self.within.as_millis())))
-            }
-        };
-        let response = match begun {
-            Ok(response) => response,
-            Err(Broken::Before(error)) => return Err(error),
-            Err(Broken::Midway(why)) => return Err(inner.away(&why, self.method != Method::GET)),
-        };
+        let begun = inner.client.stream(request, self.within).await;
+        let response = begun.map_err(|error| inner.failed(error, self.method != Method::GET))?;
         if response.status().is_success() {
             return Ok(Lines::new(response.into_body(), inner));
         }
-        let answer = read(response, inner.answer_bytes_max).await;
-        let answer = answer.map_err(|broken| match broken {
-            Broken::Before(error) => error,
-            Broken::Midway(why) => inner.away(&why, false),
-        })?;
-        Err(problem::of_answer(answer.status, &answer.body, &inner.dial.address.url()))
+        let response = quorate_http::read(response, inner.answer_bytes_max).await;
+        let answer = Answer::of(response.map_err(|error| inner.failed(error, false))?);
+        Err(problem::of_answer(answer.status, &answer.body, &inner.address.url()))
     }
 
     fn build(&self) -> Result<hyper::Request<Full<Bytes>>, Error> {
-        let mut request = hyper::Request::builder().method(self.method.clone()).uri(&self.target);
+        let uri = self.http.inner.address.uri(&self.target)?;
+        let mut request = hyper::Request::builder().method(self.method.clone()).uri(uri);
         if let Some(headers) = request.headers_mut() {
             *headers = self.headers.clone()?;
         }
@@ -288,17 +271,37 @@ impl Request {
     }
 }
 
-/// How a call broke.
-pub(crate) enum Broken {
-    /// Before the hub could have taken it.
-    Before(Error),
-    /// When it may have taken it already.
-    Midway(String),
-}
-
 impl Inner {
+    /// A call that has no answer.
+    fn failed(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
+        match error {
+            quorate_http::Error::Connect(error) => away(&self.address, &error).into(),
+            quorate_http::Error::Unsent(why) => Remote {
+                code: Code::Unavailable,
+                detail: format!("the hub at {} closed the connection: {why}", self.address.url()),
+                hint: "check that the hub runs, then try again".to_owned(),
+                nothing_applied: true,
+            }
+            .into(),
+            quorate_http::Error::TooLarge(_) => Remote {
+                code: Code::TooLarge,
+                detail: error.to_string(),
+                hint: "ask for less at a time, with a limit".to_owned(),
+                // The hub answered, so it did what was asked; only the answer was not read.
+                nothing_applied: false,
+            }
+            .into(),
+            quorate_http::Error::TimedOut(within) => {
+                let why = format!("it did not answer within {} ms", within.as_millis());
+                self.away(&why, may_have_effect)
+            }
+            quorate_http::Error::Broken(why) => self.away(&why, may_have_effect),
+            quorate_http::Error::Incomplete(_) => self.away(&error.to_string(), may_have_effect),
+        }
+    }
+
     fn away(&self, why: &str, may_have_effect: bool) -> Error {
-        let url = self.dial.address.url();
+        let url = self.address.url();
         let hint = if may_have_effect {
             "whether it took effect is unknown: repeat the call with the same idempotency key"
         } else {
@@ -326,6 +329,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    fn of(response: Response<Bytes>) -> Self {
+        let (head, body) = response.into_parts();
+        Self { status: head.status.as_u16(), headers: head.headers, body }
+    }
+
     /// The body, read as JSON.
     ///
     /// # Errors
@@ -353,23 +361,24 @@ impl Answer {
     }
 }
 
-async fn read(response: Response<Incoming>, max: usize) -> Result<Answer, Broken> {
-    let (head, body) = response.into_parts();
-    let body = match Limited::new(body, max).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            let refused = Remote {
-                code: Code::TooLarge,
-                detail: format!("the answer is larger than {max} bytes"),
-                hint: "ask for less at a time, with a limit".to_owned(),
-                // The hub answered, so it did what was asked; only the answer was not read.
-                nothing_applied: false,
-            };
-            return Err(Broken::Before(refused.into()));
-        }
-        Err(error) => return Err(Broken::Midway(format!("the answer broke off: {error}"))),
-    };
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+/// Whose certificates are accepted for an address.
+#[cfg(feature = "tls")]
+fn trust(address: &Address, ca_file: Option<&Path>) -> Result<Trust, Refused> {
+    let Some(file) = ca_file.filter(|_| address.secure) else { return Ok(Trust::default()) };
+    Trust::file(file).map_err(|why| {
+        let shown = file.display();
+        Refused::new(Code::Invalid, format!("no certificate authority can be read from {shown}: {why}"))
+            .hint("name a PEM file with the certificate that signed the hub's")
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn trust(address: &Address, _: Option<&Path>) -> Result<Trust, Refused> {
+    if address.secure {
+        let refused = Refused::new(Code::Invalid, "this program was built without https");
+        return Err(refused.hint("turn on the feature `tls` of quorate-client"));
+    }
+    Ok(Trust::default())
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, Refused> {

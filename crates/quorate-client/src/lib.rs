@@ -11,8 +11,6 @@ mod patience;
 mod problem;
 mod remote;
 mod socket;
-#[cfg(feature = "tls")]
-mod tls;
 mod wire;
 
 pub use http::{Answer, Http, Lines, Options, Request, segment};

@@ -40,7 +40,7 @@ const WRITE_BUFFER_BYTES_MAX: usize = 8 << 20;
 /// How long the greeting may take.
 const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
-type Ws = WebSocketStream<Box<dyn Stream>>;
+type Ws = WebSocketStream<Stream>;
 
 /// Who is there.
 pub(crate) struct Hello {
@@ -196,7 +196,7 @@ impl Shared {
         }
     }
 
-    async fn upgrade(&self, stream: Box<dyn Stream>) -> Result<Ws, Error> {
+    async fn upgrade(&self, stream: Stream) -> Result<Ws, Error> {
         let url = format!("ws://{}/v1/ws", self.dial.address.authority());
         let request = url.into_client_request().map_err(|error| self.broken(&error))?;
         let config = WebSocketConfig::default()

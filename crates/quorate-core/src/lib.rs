@@ -17,6 +17,7 @@ pub mod describe;
 mod destination;
 mod effect;
 mod entry;
+mod error_chain;
 mod fold;
 mod ids;
 mod inspect;
@@ -68,6 +69,7 @@ pub use effect::{
     Body, Effect, EndState, Holding, NewDelivery, Next, Origin, Record, RecordKind, Restored, ReturnCause,
 };
 pub use entry::EntryHead;
+pub use error_chain::error_chain;
 pub use fold::{EntryVersion, World};
 pub use ids::{
     AgentId, AgentNo, ApprovalId, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch,

@@ -18,6 +18,7 @@ const HOUSE: &[Crate] = &[
     Crate { name: "quorate-core", knows: &[], without: NOT_PURE },
     Crate { name: "quorate-api", knows: &["quorate-core"], without: NOT_PURE },
     Crate { name: "quorate-env", knows: &["quorate-core"], without: NO_SQL },
+    Crate { name: "quorate-http", knows: &["quorate-core"], without: NO_SQL },
     Crate { name: "quorate-store", knows: &["quorate-core", "quorate-env"], without: NO_SQL },
     Crate { name: "quorate-sqlite", knows: &["quorate-core", "quorate-store"], without: &["anyhow"] },
     Crate {
@@ -29,7 +30,7 @@ const HOUSE: &[Crate] = &[
     Crate { name: "quorate-contracts", knows: &[], without: NOT_PURE },
     Crate {
         name: "quorate-agents",
-        knows: &["quorate-contracts", "quorate-core", "quorate-engine"],
+        knows: &["quorate-contracts", "quorate-core", "quorate-env", "quorate-engine", "quorate-http"],
         without: NO_SQL,
     },
     Crate {
@@ -52,13 +53,18 @@ const HOUSE: &[Crate] = &[
             "quorate-api",
             "quorate-core",
             "quorate-engine",
+            "quorate-http",
             "quorate-procedures",
             "quorate-agents",
             "quorate",
         ],
         without: NO_SQL,
     },
-    Crate { name: "quorate-client", knows: &["quorate-api", "quorate-core", "quorate"], without: NO_SQL },
+    Crate {
+        name: "quorate-client",
+        knows: &["quorate-api", "quorate-core", "quorate-http", "quorate"],
+        without: NO_SQL,
+    },
     Crate {
         name: "quorate-bench",
         knows: &[

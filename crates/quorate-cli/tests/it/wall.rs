@@ -19,11 +19,16 @@ struct Walled {
 
 impl Walled {
     fn start(data: &Path, flags: &[&str]) -> Self {
+        Self::start_trusting(data, flags, None)
+    }
+
+    /// One that trusts the authority of this file instead of those of the machine.
+    fn start_trusting(data: &Path, flags: &[&str], authority: Option<&Path>) -> Self {
         // With the loosest umask there is: what is closed is closed by the hub.
         let mut command = Command::new("sh");
         command.args(["-c", "umask 0; exec \"$@\"", "sh", QUORATE]);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
-        command.stderr(Stdio::piped());
+        command.stderr(Stdio::piped()).envs(authority.map(|file| ("SSL_CERT_FILE", file)));
         let mut hub = Hub::of(command);
         let said = BufReader::new(hub.child.stderr.take().expect("a pipe"));
         Self { hub, said }
@@ -178,6 +183,35 @@ fn d13_the_command_line_speaks_to_a_hub_under_tls() {
     assert!(code != Some(0) && said.contains("certificate is not accepted"), "{said}");
     let (code, _, said) = ask(&["--ca-file", "nowhere.pem"], &[]);
     assert!(code != Some(0) && said.contains("nowhere.pem"), "{said}");
+}
+
+// Fails under: an exporter without TLS; one that accepts any certificate. A hub takes no spans, but it answers.
+#[test]
+fn d11_spans_go_to_a_collector_over_tls() {
+    let (tls, certificate, key) = certificate();
+    let data = TempDir::new().expect("a directory");
+    let flags = ["--tls-cert", &certificate.to_string_lossy(), "--tls-key", &key.to_string_lossy()];
+    let collector = Walled::start(&data.path().join("collector"), &flags);
+    let other = tls.path().join("other");
+    assert!(run(&["cert", "dev", "--out", &other.to_string_lossy()]).status.success());
+    let not_taken = |name: &str, authority: &Path| {
+        let flags = ["--otlp", &collector.url("")];
+        let mut walled = Walled::start_trusting(&data.path().join(name), &flags, Some(authority));
+        let made = walled.call("PUT", "/v1/agents/alice", &json!({})).1;
+        let alice = made["token"].as_str().expect("a token");
+        let hub = &walled.hub;
+        assert_eq!(hub.call(alice, "POST", "/v1/messages", &json!({"to": "alice", "payload": 1})).0, 200);
+        let claimed = hub.call(alice, "POST", "/v1/agents/alice/inbox/claim", &json!({})).1;
+        let taken = &claimed["deliveries"][0];
+        let (delivery, lease) = (&taken["deliveryId"], &taken["leaseToken"]);
+        let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery, "leaseToken": lease}]});
+        assert_eq!(hub.call(alice, "POST", "/v1/commit", &ack).0, 200);
+        walled.says("spans not taken")
+    };
+    let answered = not_taken("trusts", &certificate);
+    assert!(answered.contains("answered 4") && answered.contains("\"givenUp\":true"), "{answered}");
+    let refused = not_taken("does-not", &other.join("cert.pem"));
+    assert!(refused.contains("certificate is not accepted"), "{refused}");
 }
 
 #[test]

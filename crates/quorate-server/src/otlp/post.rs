@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderName, HeaderValue, Request, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
+use quorate_http::{Client, Error, Options, Url};
 use serde_json::Value;
-use tokio::net::TcpStream;
 
 use super::Otlp;
 
@@ -29,80 +27,62 @@ pub(super) enum Posted {
 
 /// A collector that spans are sent to.
 pub(super) struct Collector {
-    host: String,
-    port: u16,
-    path: String,
-    authority: String,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    url: Url,
+    headers: HeaderMap,
+    client: Client,
 }
 
 impl Collector {
     pub(super) fn new(otlp: &Otlp) -> Result<Self, String> {
-        let uri: Uri = otlp.endpoint.parse().map_err(|_| format!("{:?} is no URL", otlp.endpoint))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(
-                    "https is not spoken to collectors; run one on this machine, it may go on over TLS"
-                        .into(),
-                );
-            }
-            _ => return Err(format!("{:?} does not begin with http://", otlp.endpoint)),
-        }
-        let authority = uri.authority().ok_or_else(|| format!("{:?} names no host", otlp.endpoint))?;
-        let read = |(name, value): &(String, String)| {
+        let base = Url::parse(&otlp.endpoint).map_err(|refused| refused.detail)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &otlp.headers {
             let name: HeaderName =
                 name.trim().parse().map_err(|_| format!("{name:?} is no name of a header"))?;
             // Without the value: it may be a key.
-            let value =
+            let mut value: HeaderValue =
                 value.trim().parse().map_err(|_| format!("the value of the header {name} is none"))?;
-            Ok::<_, String>((name, value))
-        };
-        Ok(Self {
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(80),
-            path: format!("{}/v1/traces", uri.path().trim_end_matches('/')),
-            authority: authority.to_string(),
-            headers: otlp.headers.iter().map(read).collect::<Result<_, _>>()?,
-        })
+            value.set_sensitive(true);
+            headers.append(name, value);
+        }
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let agent = concat!("quorate/", env!("CARGO_PKG_VERSION"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        let path = base.target.split('?').next().unwrap_or_default().to_owned();
+        let url = Url { target: path, ..base }.below("/v1/traces");
+        // One at a time, on a connection of its own: a collector that is started again is not noticed.
+        Ok(Self { url, headers, client: Client::new(Options::default()) })
     }
 
     pub(super) async fn post(&self, body: String) -> Posted {
-        match tokio::time::timeout(POST_WITHIN, self.try_post(body)).await {
-            Ok(Ok(posted)) => posted,
-            Ok(Err(why)) => Posted::Failed(why),
-            Err(_) => Posted::Failed("no answer in time".into()),
-        }
+        let posted = tokio::time::timeout(POST_WITHIN, self.try_post(body)).await;
+        posted.unwrap_or_else(|_| Posted::Failed("no answer in time".into()))
     }
 
-    async fn try_post(&self, body: String) -> Result<Posted, String> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let stream = stream.map_err(|error| format!("cannot connect to {}: {error}", self.authority))?;
-        let broke = |error: hyper::Error| format!("the connection to {} broke: {error}", self.authority);
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broke)?;
-        let connection = tokio::spawn(connection);
-        let mut request = Request::post(&self.path)
-            .header(header::HOST, &self.authority)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::USER_AGENT, concat!("quorate/", env!("CARGO_PKG_VERSION")));
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
-        let answered = async {
-            let response = sender.send_request(request).await.map_err(broke)?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            Ok::<_, String>((status, body.map(|body| body.to_bytes()).unwrap_or_default()))
+    async fn try_post(&self, body: String) -> Posted {
+        let authority = self.url.authority();
+        let mut request = match Request::post(self.url.absolute()).body(Full::new(Bytes::from(body))) {
+            Ok(request) => request,
+            Err(error) => return Posted::Refused(error.to_string()),
         };
-        let answered = answered.await;
-        connection.abort();
-        let (status, body) = answered?;
-        Ok(match status.as_u16() {
-            200..=299 => Posted::Taken { rejected: rejected(&body) },
-            408 | 429 | 502..=504 => Posted::Failed(format!("{} answered {status}", self.authority)),
-            _ => Posted::Refused(format!("{} answered {status}", self.authority)),
-        })
+        *request.headers_mut() = self.headers.clone();
+        let response = match self.client.stream(request, POST_WITHIN).await {
+            Ok(response) => response,
+            Err(Error::Connect(error)) => {
+                return Posted::Failed(format!("cannot connect to {authority}: {error}"));
+            }
+            Err(error) => return Posted::Failed(format!("{authority}: {error}")),
+        };
+        let status = response.status();
+        match status.as_u16() {
+            200..=299 => {
+                // Taken, even if the rest of the answer is too long or breaks off.
+                let body = quorate_http::read(response, ANSWER_BYTES_MAX).await.map(|read| read.into_body());
+                Posted::Taken { rejected: rejected(&body.unwrap_or_default()) }
+            }
+            408 | 429 | 502..=504 => Posted::Failed(format!("{authority} answered {status}")),
+            _ => Posted::Refused(format!("{authority} answered {status}")),
+        }
     }
 }
 
@@ -119,13 +99,12 @@ mod tests {
     use super::{Collector, Otlp, rejected};
 
     #[test]
-    fn an_endpoint_is_http_with_a_host() {
-        let of = |endpoint: &str| Collector::new(&Otlp::new(endpoint));
-        let found = of("http://localhost:4318/").expect("an endpoint");
-        assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("localhost", 4318, "/v1/traces"));
-        let found = of("http://[::1]/base").expect("an endpoint");
-        assert_eq!((found.host.as_str(), found.port, found.path.as_str()), ("::1", 80, "/base/v1/traces"));
-        for wrong in ["localhost:4318", "https://collector.example", "ftp://x", "/v1/traces", ""] {
+    fn an_endpoint_is_http_or_https_with_a_host() {
+        let of = |endpoint: &str| Collector::new(&Otlp::new(endpoint)).map(|found| found.url.absolute());
+        assert_eq!(of("http://localhost:4318/").as_deref(), Ok("http://localhost:4318/v1/traces"));
+        assert_eq!(of("http://[::1]/base").as_deref(), Ok("http://[::1]/base/v1/traces"));
+        assert_eq!(of("https://collector.example").as_deref(), Ok("https://collector.example/v1/traces"));
+        for wrong in ["localhost:4318", "ftp://x", "/v1/traces", "", "http://name:secret@collector.example"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
         let mut keyed = Otlp::new("http://localhost:4318");

@@ -1,4 +1,4 @@
-//! Addresses that agents may be asked at.
+//! Addresses: what is called, and how it is shown.
 
 use std::fmt;
 
@@ -8,11 +8,14 @@ use quorate_core::{Code, Refused};
 /// An `http://` or `https://` address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    pub(crate) secure: bool,
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    /// Whether it is https.
+    pub secure: bool,
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// The port, named or not.
+    pub port: u16,
     /// Path and query; at least `/`.
-    pub(crate) target: String,
+    pub target: String,
 }
 
 impl Url {
@@ -51,26 +54,32 @@ impl Url {
 
     /// The address of something below this one.
     #[must_use]
-    pub(crate) fn below(&self, path: &str) -> Self {
+    pub fn below(&self, path: &str) -> Self {
         let target = format!("{}{path}", self.target.trim_end_matches('/'));
         Self { target, ..self.clone() }
     }
 
     /// Whether what is sent there stays on this machine.
-    pub(crate) fn is_here(&self) -> bool {
+    #[must_use]
+    pub fn is_here(&self) -> bool {
         let ip = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
-    pub(crate) fn address(&self) -> (&str, u16) {
-        (&self.host, self.port)
-    }
-
     /// Host and port, without the port that the scheme has anyway.
-    pub(crate) fn authority(&self) -> String {
+    #[must_use]
+    pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let usual = if self.secure { 443 } else { 80 };
         if self.port == usual { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+impl Url {
+    /// The whole address, as a request wants it. Not for people: a query may hold a key.
+    #[must_use]
+    pub fn absolute(&self) -> String {
+        crate::absolute(self.secure, &self.authority(), &self.target)
     }
 }
 

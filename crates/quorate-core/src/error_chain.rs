@@ -1,0 +1,34 @@
+//! An error with all of its causes, for a log or a person: an error's own text does not repeat its source.
+
+use std::error::Error;
+
+/// The texts of an error and of its sources, joined by colons.
+#[must_use]
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::error_chain;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<Layer>>);
+
+    // Fails under: a chain that ends with the first source.
+    #[test]
+    fn every_cause_is_named_once() {
+        let error =
+            Layer("cannot start", Some(Box::new(Layer("no disk", Some(Box::new(Layer("full", None)))))));
+        assert_eq!(error_chain(&error), "cannot start: no disk: full");
+        assert_eq!(error_chain(&Layer("full", None)), "full");
+    }
+}

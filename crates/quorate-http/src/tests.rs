@@ -1,0 +1,149 @@
+//! What is bounded, what is closed, and what an error says of whether the request was received.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Client, ConnectError, Error, Limits, Options};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+/// A guard against hanging, nothing depends on it.
+const GUARD: Duration = Duration::from_secs(60);
+const LIMITS: Limits = Limits { within: GUARD, bytes_max: 100 };
+
+fn get(url: &str) -> Request<Full<Bytes>> {
+    Request::get(url).header("authorization", "Bearer hunter2").body(Full::default()).expect("a request")
+}
+
+async fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    (listener, url)
+}
+
+/// Takes a connection and reads the request on it.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().await.expect("a connection");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("a request"));
+    }
+    stream
+}
+
+/// Waits until the other side has closed the connection.
+async fn closed(mut stream: TcpStream) {
+    let read = tokio::time::timeout(GUARD, stream.read(&mut [0; 1])).await.expect("it is closed");
+    assert_eq!(read.unwrap_or(0), 0, "nothing more is sent");
+}
+
+/// Answers each connection once.
+async fn answering(answer: &'static str) -> String {
+    let (listener, url) = listener().await;
+    tokio::spawn(async move {
+        loop {
+            let mut stream = accept(&listener).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
+}
+
+async fn failed(url: &str, limits: Limits) -> Error {
+    let error = Client::new(Options::default()).send(get(url), limits).await.expect_err("it fails");
+    assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
+    error
+}
+
+// Fails under: a call that goes on in the background. A model would go on answering, and be paid for it.
+#[tokio::test]
+async fn dropping_a_call_closes_its_connection() {
+    let (listener, url) = listener().await;
+    for idle_max in [0, 4] {
+        let client = Client::new(Options { idle_max, ..Options::default() });
+        let mut call = Box::pin(client.send(get(&url), LIMITS));
+        let stream = tokio::select! {
+            _ = &mut call => panic!("nobody answers"),
+            stream = accept(&listener) => stream,
+        };
+        drop(call);
+        closed(stream).await;
+    }
+}
+
+// Fails under: a stream that is read on after its reader has gone.
+#[tokio::test]
+async fn dropping_a_stream_closes_its_connection() {
+    let (listener, url) = listener().await;
+    let client = Client::new(Options { idle_max: 4, ..Options::default() });
+    let begin = async {
+        let mut stream = accept(&listener).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nfirst").await.expect("written");
+        stream
+    };
+    let (response, stream) = tokio::join!(client.stream(get(&url), GUARD), begin);
+    drop(response.expect("it begins"));
+    closed(stream).await;
+}
+
+// Fails under: a pool without a timer; one that keeps nothing; one that keeps everything.
+#[tokio::test]
+async fn idle_connections_are_reused_and_then_closed() {
+    let (listener, url) = listener().await;
+    let idle_within = Duration::from_millis(100);
+    let client = Client::new(Options { idle_max: 1, idle_within, ..Options::default() });
+    let answer = async {
+        let mut stream = accept(&listener).await;
+        stream.write_all(OK.as_bytes()).await.expect("written");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.expect("a second request on it"));
+        }
+        stream.write_all(OK.as_bytes()).await.expect("written");
+        stream
+    };
+    let calls = async {
+        for _ in 0..2 {
+            let answer = client.send(get(&url), LIMITS).await.expect("an answer");
+            assert_eq!(answer.body(), "{}");
+        }
+    };
+    let ((), stream) = tokio::join!(calls, answer);
+    closed(stream).await;
+}
+
+// Fails under: no bound on the time, or on the size, of an answer.
+#[tokio::test]
+async fn i21_answers_are_bounded_in_time_and_size() {
+    let (_silent, url) = listener().await;
+    let within = Duration::from_millis(50);
+    assert!(matches!(failed(&url, Limits { within, ..LIMITS }).await, Error::TimedOut(_)));
+    let url = answering(OK).await;
+    assert!(matches!(failed(&url, Limits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
+}
+
+// Fails under: a request that may have been received and is said to be unsent, or the other way round.
+#[tokio::test]
+async fn an_error_says_whether_the_request_may_have_been_received() {
+    let (listener, url) = listener().await;
+    drop(listener);
+    let refused = failed(&url, LIMITS).await;
+    assert!(matches!(refused, Error::Connect(ConnectError::Refused)) && refused.is_unsent(), "{refused:?}");
+    let broken = failed(&answering("").await, LIMITS).await;
+    assert!(matches!(broken, Error::Broken(_)) && !broken.is_unsent(), "{broken:?}");
+    let short = failed(&answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
+    assert!(matches!(short, Error::Incomplete(_)) && !short.is_unsent(), "{short:?}");
+}
+
+// Fails under: a redirect that is followed, with the token.
+#[tokio::test]
+async fn i18_redirects_are_not_followed() {
+    let url =
+        answering("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
+    let answer = Client::new(Options::default()).send(get(&url), LIMITS).await.expect("an answer");
+    assert_eq!(answer.status(), 302);
+}

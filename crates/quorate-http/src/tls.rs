@@ -1,0 +1,76 @@
+//! TLS: whose certificates are accepted.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+use crate::ConnectError;
+
+/// Whose certificates are accepted.
+#[derive(Clone, Default, Debug)]
+pub enum Trust {
+    /// Those of the machine's authorities, or of the file that `SSL_CERT_FILE` names. Read at the first https connection.
+    #[default]
+    Machine,
+    /// Those of these authorities only.
+    Only(Arc<RootCertStore>),
+}
+
+impl Trust {
+    /// Only the authorities of a PEM file.
+    ///
+    /// # Errors
+    /// Why none can be read from it.
+    pub fn file(file: &Path) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())? {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            roots.add(certificate).map_err(|error| error.to_string())?;
+        }
+        if roots.is_empty() { Err("it holds none".into()) } else { Ok(Self::Only(Arc::new(roots))) }
+    }
+
+    fn roots(&self) -> Arc<RootCertStore> {
+        match self {
+            Self::Only(roots) => Arc::clone(roots),
+            Self::Machine => {
+                let mut roots = RootCertStore::empty();
+                // What cannot be read of the machine's store is not trusted, which is the safe side.
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                Arc::new(roots)
+            }
+        }
+    }
+}
+
+/// Makes encrypted connections.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    tcp: HttpConnector,
+    trust: Trust,
+    connector: Arc<OnceLock<HttpsConnector<HttpConnector>>>,
+}
+
+impl Tls {
+    pub(crate) fn new(tcp: HttpConnector, trust: Trust) -> Self {
+        Self { tcp, trust, connector: Arc::default() }
+    }
+
+    pub(crate) fn connector(&self) -> Result<HttpsConnector<HttpConnector>, ConnectError> {
+        if let Some(connector) = self.connector.get() {
+            return Ok(connector.clone());
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| ConnectError::Tls(error.to_string()))?
+            .with_root_certificates(self.trust.roots())
+            .with_no_client_auth();
+        let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+        Ok(self.connector.get_or_init(|| builder.wrap_connector(self.tcp.clone())).clone())
+    }
+}
