@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quorate_contracts::Heuristic;
 use quorate_core::Refused;
@@ -12,12 +11,12 @@ use crate::clock;
 use crate::command::Program;
 use crate::http::Server;
 use crate::key::Key;
-use crate::limits;
 use crate::llm::Speaker;
 use crate::pace::Paces;
 use crate::post::Post;
 use crate::question::{Failure, Kind, Question, Reply, Usage};
 use crate::reader;
+use crate::retry::Retry;
 use crate::use_line::Use;
 
 /// Looks up a variable of the environment.
@@ -30,8 +29,8 @@ pub struct Surroundings {
     pub directory: PathBuf,
     /// Where keys come from.
     pub env: Env,
-    /// How long to wait before each retry.
-    pub retry_after: Vec<Duration>,
+    /// How failed calls are repeated.
+    pub retry: Retry,
     pub(crate) paces: Paces,
     pub(crate) post: Post,
 }
@@ -45,7 +44,7 @@ impl Surroundings {
         Self {
             directory: directory.unwrap_or_else(|| ".".into()),
             env: Arc::new(|name| std::env::var(name).ok()),
-            retry_after: limits::RETRY_AFTER.to_vec(),
+            retry: Retry::default(),
             paces: Paces::default(),
             post: Post::default(),
         }

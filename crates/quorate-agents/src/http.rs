@@ -1,7 +1,5 @@
 //! Agents behind an address: the question is POSTed as JSON, the body of the answer is the answer.
 
-use std::time::Duration;
-
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
 use crate::clock::Instant;
@@ -10,7 +8,7 @@ use crate::key::Key;
 use crate::limits;
 use crate::post::{Answer, Post, Url, status_failure};
 use crate::question::{Failure, Kind, Question, Reply, Usage};
-use crate::retry::Tries;
+use crate::retry::{Retry, Tries};
 use crate::shape::{self, Shape, Unfit};
 
 /// An agent behind an address.
@@ -18,12 +16,12 @@ pub(crate) struct Server {
     pub(crate) url: Url,
     key: Key,
     post: Post,
-    pauses: Vec<Duration>,
+    retry: Retry,
 }
 
 impl Server {
     pub(crate) fn new(url: Url, key: Key, surroundings: &Surroundings) -> Self {
-        Self { url, key, post: surroundings.post.clone(), pauses: surroundings.retry_after.clone() }
+        Self { url, key, post: surroundings.post.clone(), retry: surroundings.retry.clone() }
     }
 
     pub(crate) async fn reach(&self) -> Result<(), Failure> {
@@ -62,7 +60,7 @@ impl Server {
         if let Some(key) = self.key.read(&self.url)? {
             headers.insert(AUTHORIZATION, key.header("Bearer ")?);
         }
-        let mut tries = Tries::new(&self.pauses, until);
+        let mut tries = Tries::new(&self.retry, until);
         loop {
             usage.calls += 1;
             let sent =

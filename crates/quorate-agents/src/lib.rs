@@ -38,4 +38,5 @@ pub use post::Url;
 pub use probe::{Check, Outcome, Probe, probe};
 pub use question::{Failure, Kind, Question, Reply, Usage};
 pub use quorate_contracts::Heuristic;
+pub use retry::Retry;
 pub use use_line::Use;

@@ -16,9 +16,12 @@ pub const AFTER_EXIT: Duration = Duration::from_millis(500);
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How long one call may take at the very most; the question's own deadline is earlier.
 pub const CALL_WITHIN: Duration = Duration::from_secs(60 * 60);
-/// How long to wait before each retry; there are as many retries.
-pub const RETRY_AFTER: [Duration; 3] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+/// How often a failed call is repeated.
+pub const RETRIES: u32 = 3;
+/// How long to wait before the first retry; twice as long before each further one.
+pub const RETRY_FIRST: Duration = Duration::from_secs(1);
+/// The longest of these waits.
+pub const RETRY_LONGEST: Duration = Duration::from_secs(4);
 /// The window of "a minute".
 pub const MINUTE: Duration = Duration::from_secs(60);
 /// How long an answer may take, unless the question says otherwise.

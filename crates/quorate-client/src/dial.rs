@@ -1,9 +1,7 @@
 //! Connections to a hub, and why there is none.
 
-use std::time::Duration;
-
 use hyper_util::rt::TokioIo;
-use quorate::{Clock, Code, Error, Remote};
+use quorate::{Code, Error, Remote};
 use quorate_http::{ConnectError, Connector};
 
 use crate::address::Address;
@@ -71,15 +69,5 @@ fn certificate_hint(wrong: &quorate_http::CertificateError) -> &'static str {
             "let whoever runs the hub renew its certificate; for development: `quorate cert dev --force`"
         }
         _ => "check that this is the hub that you mean, and the file of the authority that you named",
-    }
-}
-
-/// Ends when that much time has passed.
-pub(crate) async fn passed(clock: &dyn Clock, wait: Duration) {
-    let mut now = clock.now();
-    let until = now.plus(wait).mono;
-    while now.mono < until {
-        clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
-        now = clock.now();
     }
 }

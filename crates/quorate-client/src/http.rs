@@ -11,13 +11,14 @@ use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response};
 use quorate::{Clock, Code, Error, Refused, Remote, SystemClock};
+use quorate_env::sleep;
 use quorate_http::{Client, Limits, Trust};
 use serde::de::DeserializeOwned;
 
 pub use lines::Lines;
 
 use crate::address::Address;
-use crate::dial::{Dial, away, passed};
+use crate::dial::{Dial, away};
 use crate::problem;
 
 /// How to call a hub.
@@ -221,7 +222,7 @@ impl Request {
         let (within, may_have_effect) = (self.within, self.method != Method::GET);
         tokio::select! {
             answer = self.exchange() => answer,
-            () = passed(&*inner.clock, within) => {
+            () = sleep(&*inner.clock, within) => {
                 Err(inner.failed(quorate_http::Error::TimedOut(within), may_have_effect))
             }
         }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{Chance, Clock, Code, Error};
-
-use crate::dial::passed;
+use quorate_env::Backoff;
 
 /// The first wait after a failure; twice as long after each further one.
 const FIRST: Duration = Duration::from_millis(50);
@@ -28,7 +27,7 @@ impl Patience {
         F: Future<Output = Result<T, Error>>,
     {
         let until = self.clock.now().plus(self.keep_trying).mono;
-        let mut backoff = Backoff::default();
+        let mut backoff = backoff();
         // Whether one of the calls may have had an effect of which we did not hear.
         let mut unknown = false;
         loop {
@@ -40,7 +39,7 @@ impl Patience {
             if self.clock.now().mono >= until {
                 return Err(quorate::Remote { nothing_applied: !unknown, ..error }.into());
             }
-            passed(&*self.clock, backoff.next(&self.chance)).await;
+            backoff.wait(&*self.clock, &self.chance).await;
         }
     }
 }
@@ -50,46 +49,7 @@ fn may_pass(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Overloaded | Code::StorageFailed)
 }
 
-/// Waits that get longer, each with some chance in it: many clients of one hub do not all come back at the same moment.
-#[derive(Default)]
-pub(crate) struct Backoff {
-    failures: u32,
-}
-
-impl Backoff {
-    pub(crate) fn next(&mut self, chance: &Chance) -> Duration {
-        let whole = FIRST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
-        self.failures += 1;
-        let drawn = u64::from(u16::from_be_bytes([chance.sixteen()[0], chance.sixteen()[1]]));
-        let half_ms = whole.as_millis() as u64 / 2;
-        Duration::from_millis(half_ms + half_ms * drawn / u64::from(u16::MAX))
-    }
-
-    pub(crate) fn reset(&mut self) {
-        self.failures = 0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use quorate::Chance;
-
-    use super::Backoff;
-
-    #[test]
-    fn waits_get_longer_up_to_a_bound_and_are_spread_by_chance() {
-        let chance = Chance::seeded(7);
-        let mut backoff = Backoff::default();
-        let waits: Vec<_> = (0..20).map(|_| backoff.next(&chance)).collect();
-        assert!(waits[0] >= Duration::from_millis(25) && waits[0] <= Duration::from_millis(50), "{waits:?}");
-        assert!(
-            waits[19] >= Duration::from_millis(2_500) && waits[19] <= Duration::from_secs(5),
-            "{waits:?}"
-        );
-        assert_ne!(waits[18], waits[19], "the same waits would bring all clients back at the same moment");
-        backoff.reset();
-        assert!(backoff.next(&chance) <= Duration::from_millis(50));
-    }
+/// Waits between attempts to reach a hub.
+pub(crate) const fn backoff() -> Backoff {
+    Backoff::new(FIRST, LONGEST)
 }

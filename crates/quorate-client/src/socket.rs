@@ -12,6 +12,7 @@ use quorate::link::{Delivery, Inbox, Over, Promise, Room};
 use quorate::{Code, Error, Refused};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_core::{LeaseRef, Nack, NackThen, Op};
+use quorate_env::sleep;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -22,8 +23,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::dial::{Dial, Stream, passed};
-use crate::patience::{Backoff, Patience};
+use crate::dial::{Dial, Stream};
+use crate::patience::{Patience, backoff};
 use crate::problem::{self, Problem};
 use crate::wire::{self, op};
 use books::{Books, Frame};
@@ -192,7 +193,7 @@ impl Shared {
         };
         tokio::select! {
             greeted = greeting => greeted,
-            () = passed(&*self.patience.clock, GREETING_WITHIN) => Err(self.broken(&"it did not greet back")),
+            () = sleep(&*self.patience.clock, GREETING_WITHIN) => Err(self.broken(&"it did not greet back")),
         }
     }
 
@@ -229,7 +230,7 @@ impl Shared {
 /// Serves one connection after the other until it is over.
 async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
     let url = shared.dial.address.url();
-    let mut backoff = Backoff::default();
+    let mut backoff = backoff();
     let mut breaks = 0_u64;
     let mut next = Ok(first);
     let why = loop {
@@ -255,7 +256,7 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
         breaks += 1;
         let wait = backoff.next(&shared.patience.chance);
         tracing::warn!(url, retry_ms = wait.as_millis() as u64, "the connection to the hub broke");
-        passed(&*shared.patience.clock, wait).await;
+        sleep(&*shared.patience.clock, wait).await;
         next = shared.connect().await;
     };
     shared.books().finish(why);
@@ -308,7 +309,7 @@ async fn listen(shared: &Shared, mut stream: SplitStream<Ws>, silence: Duration)
         let next = tokio::select! {
             next = stream.next() => next,
             // The hub pings: whoever says nothing for so long is not there any more.
-            () = passed(&*shared.patience.clock, silence) => None,
+            () = sleep(&*shared.patience.clock, silence) => None,
         };
         let end = match next {
             Some(Ok(Message::Text(text))) => hear(shared, text.as_str()),

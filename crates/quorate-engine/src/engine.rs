@@ -195,6 +195,12 @@ impl Engine {
         &self.store
     }
 
+    /// The source of random bytes.
+    #[must_use]
+    pub fn chance(&self) -> &Arc<Chance> {
+        &self.chance
+    }
+
     /// The clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {

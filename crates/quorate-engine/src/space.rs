@@ -173,12 +173,7 @@ impl Space {
 
     /// Waits until that much time has passed on the hub's clock.
     pub async fn pass(&self, wait: Duration) {
-        let mut now = self.engine.clock.now();
-        let until = now.plus(wait).mono;
-        while now.mono < until {
-            self.engine.clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
-            now = self.engine.clock.now();
-        }
+        quorate_store::sleep(&*self.engine.clock, wait).await;
     }
 
     /// Opens a standing consumer with this much credit.

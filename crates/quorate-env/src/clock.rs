@@ -16,6 +16,16 @@ pub trait Clock: Send + Sync {
     fn pass(&self, wait: Duration) -> BoxFuture<'static, ()>;
 }
 
+/// Waits until that much time has passed on a clock.
+pub async fn sleep(clock: &dyn Clock, wait: Duration) {
+    let mut now = clock.now();
+    let until = now.plus(wait).mono;
+    while now.mono < until {
+        clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
+        now = clock.now();
+    }
+}
+
 /// The clock of the machine.
 #[derive(Debug)]
 pub struct SystemClock {

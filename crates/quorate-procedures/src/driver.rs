@@ -15,6 +15,7 @@ use quorate_core::{
     RegisterAgent, Role,
 };
 use quorate_engine::{Delivery, Error, Space};
+use quorate_env::Backoff;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -98,6 +99,12 @@ impl Driving {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
     }
 
+    /// Waits before the next attempt.
+    async fn wait(&self, backoff: &mut Backoff) {
+        let engine = self.space.engine();
+        backoff.wait(&**engine.clock(), engine.chance()).await;
+    }
+
     /// The deliberations that were under way when the hub stopped.
     async fn running(&self) -> Result<Vec<Procedure>, Error> {
         let mut running = Vec::new();
@@ -121,12 +128,12 @@ impl Driving {
         for procedure in running {
             driven.spawn(self.clone().drive(procedure.id, None));
         }
-        let (principal, mut patience) = (self.principal(), Patience::default());
+        let (principal, mut backoff) = (self.principal(), backoff());
         let mut consumer = loop {
             let opened = self.space.consume(&principal, Some(self.epoch), &self.agent, CREDIT, LEASE_MS);
             match opened.await {
                 Ok(consumer) => break consumer,
-                Err(error) if passes(&error) => self.space.pass(patience.next()).await,
+                Err(error) if passes(&error) => self.wait(&mut backoff).await,
                 Err(error) => {
                     let code = error.code().as_str();
                     tracing::error!(code, "the driver of deliberations stopped: it cannot receive");
@@ -177,7 +184,7 @@ impl Driving {
         if !lock().insert(id.clone()) {
             return self.done_with(notice).await;
         }
-        let mut patience = Patience::default();
+        let mut backoff = backoff();
         while let Err(error) = self.deliberate(&id, &mut notice).await {
             let code = error.code().as_str();
             if !passes(&error) {
@@ -186,27 +193,15 @@ impl Driving {
                 break;
             }
             tracing::warn!(procedure = %id, code, "a step of a deliberation failed and is retried");
-            self.space.pass(patience.next()).await;
+            self.wait(&mut backoff).await;
         }
         lock().remove(&id);
     }
 }
 
-/// How long to wait before the next try: longer each time, and never long.
-#[derive(Default)]
-struct Patience {
-    tries: u32,
-}
-
-impl Patience {
-    const FIRST_MS: u64 = 100;
-    const LONGEST_MS: u64 = 5_000;
-
-    fn next(&mut self) -> Duration {
-        let ms = (Self::FIRST_MS << self.tries.min(8)).min(Self::LONGEST_MS);
-        self.tries += 1;
-        Duration::from_millis(ms)
-    }
+/// Waits between attempts to commit a step.
+const fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(5))
 }
 
 /// Whether the same may go through later, without anybody's doing.

@@ -84,7 +84,10 @@ impl App {
         engine.keep_flags_in(Arc::clone(&private));
         let rates = Rates::new(settings.limits);
         let bulk = Bulk::new(settings.limits.bulk_reads);
-        let exporter = settings.otlp.as_ref().and_then(Exporter::start);
+        let exporter = settings
+            .otlp
+            .as_ref()
+            .and_then(|otlp| Exporter::start(otlp, Arc::clone(engine.clock()), Arc::clone(engine.chance())));
         let app = Self(Arc::new(Inner {
             engine,
             private,

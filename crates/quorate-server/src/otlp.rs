@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorate_env::{Backoff, Chance, Clock};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -109,14 +110,17 @@ pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
     /// Starts to send. The endpoint was checked.
-    pub(crate) fn start(otlp: &Otlp) -> Option<Self> {
+    pub(crate) fn start(otlp: &Otlp, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
         let sender = Sender {
             shared: Arc::clone(&shared),
             collector,
             service: otlp.service.clone(),
-            retry_after: otlp.retry_after,
+            // The wait doubles, so the last of them is the longest.
+            backoff: Backoff::new(otlp.retry_after, otlp.retry_after.saturating_mul(1 << TRIES_MAX)),
+            clock,
+            chance,
         };
         tokio::spawn(sender.run());
         Some(Self(shared))
@@ -174,7 +178,9 @@ struct Sender {
     shared: Arc<Shared>,
     collector: Collector,
     service: String,
-    retry_after: Duration,
+    backoff: Backoff,
+    clock: Arc<dyn Clock>,
+    chance: Arc<Chance>,
 }
 
 impl Sender {
@@ -212,7 +218,7 @@ impl Sender {
     async fn send(&self, batch: Vec<Value>) {
         let count = batch.len() as u64;
         let body = request(&self.service, batch).to_string();
-        let mut wait = self.retry_after;
+        let mut backoff = self.backoff;
         for attempt in 1..=TRIES_MAX {
             match self.collector.post(body.clone()).await {
                 Posted::Taken { rejected } => {
@@ -231,8 +237,7 @@ impl Sender {
                     if is_last {
                         break;
                     }
-                    tokio::time::sleep(wait).await;
-                    wait *= 2;
+                    backoff.wait(&*self.clock, &self.chance).await;
                 }
             }
         }

@@ -16,4 +16,4 @@ pub use store::{Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo
 
 // Declared below the store, since the network client needs them without it.
 pub use quorate_core::{Page, StoreError, When};
-pub use quorate_env::{BoxFuture, Chance, Clock, SetClock, SystemClock};
+pub use quorate_env::{BoxFuture, Chance, Clock, SetClock, SystemClock, sleep};

@@ -223,12 +223,6 @@ impl dyn Link {
 
     /// Waits until that much time has passed.
     pub(crate) async fn pass(&self, wait: Duration) {
-        let clock = self.clock();
-        let mut now = clock.now();
-        let until = now.plus(wait).mono;
-        while now.mono < until {
-            clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
-            now = clock.now();
-        }
+        quorate_env::sleep(&*self.clock(), wait).await;
     }
 }

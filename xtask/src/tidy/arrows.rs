@@ -26,7 +26,11 @@ const HOUSE: &[Crate] = &[
         knows: &["quorate-api", "quorate-core", "quorate-store"],
         without: NO_SQL,
     },
-    Crate { name: "quorate-procedures", knows: &["quorate-core", "quorate-engine"], without: NO_SQL },
+    Crate {
+        name: "quorate-procedures",
+        knows: &["quorate-core", "quorate-engine", "quorate-env"],
+        without: NO_SQL,
+    },
     Crate { name: "quorate-contracts", knows: &[], without: NOT_PURE },
     Crate {
         name: "quorate-agents",
@@ -53,6 +57,7 @@ const HOUSE: &[Crate] = &[
             "quorate-api",
             "quorate-core",
             "quorate-engine",
+            "quorate-env",
             "quorate-http",
             "quorate-procedures",
             "quorate-agents",
@@ -62,7 +67,7 @@ const HOUSE: &[Crate] = &[
     },
     Crate {
         name: "quorate-client",
-        knows: &["quorate-api", "quorate-core", "quorate-http", "quorate"],
+        knows: &["quorate-api", "quorate-core", "quorate-env", "quorate-http", "quorate"],
         without: NO_SQL,
     },
     Crate {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -15,7 +14,7 @@ use crate::limits;
 use crate::pace::{Allowed, Pace};
 use crate::post::{Answer, Post, Url, status_failure};
 use crate::question::{Failure, Kind, Usage, quote};
-use crate::retry::Tries;
+use crate::retry::{Retry, Tries};
 
 /// How a shape is asked for, the strongest way first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,7 +40,7 @@ pub(super) struct Remote {
     key: Key,
     post: Post,
     pace: Arc<Pace>,
-    pauses: Vec<Duration>,
+    retry: Retry,
     /// The strongest way that was not refused yet, as a place in `Structure::ALL`.
     structure: AtomicU8,
 }
@@ -73,7 +72,7 @@ impl Remote {
             key: Key::new(variable, false, surroundings),
             post: surroundings.post.clone(),
             pace: surroundings.paces.of(&paced, allowed),
-            pauses: surroundings.retry_after.clone(),
+            retry: surroundings.retry.clone(),
             structure: AtomicU8::new(first as u8),
         }
     }
@@ -85,7 +84,7 @@ impl Remote {
     }
 
     async fn call(&self, prompt: &Prompt, until: Instant) -> Result<Completion, Failure> {
-        let mut tries = Tries::new(&self.pauses, until);
+        let mut tries = Tries::new(&self.retry, until);
         let (mut calls, mut notes) = (0, Vec::new());
         loop {
             let structure = self.structure(prompt);

@@ -4,3 +4,10 @@ mod models;
 mod programs;
 mod servers;
 mod support;
+
+/// Repeats a failed call so often, almost at once.
+fn soon(retries: u32) -> quorate_agents::Retry {
+    let ms = std::time::Duration::from_millis(1);
+    let backoff = quorate_env::Backoff::new(ms, ms);
+    quorate_agents::Retry { retries, backoff, ..quorate_agents::Retry::default() }
+}

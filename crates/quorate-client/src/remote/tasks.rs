@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::calls::claim_tasks;
 use super::{Seat, hex};
-use crate::patience::{Backoff, Patience};
+use crate::patience::{Patience, backoff};
 use crate::wire::op;
 
 /// How long one call waits for a task.
@@ -78,7 +78,7 @@ impl TaskPoll {
 
 async fn poll(shared: Arc<Shared>) {
     let patience = &shared.patience;
-    let mut backoff = Backoff::default();
+    let mut backoff = backoff();
     loop {
         let (free, closing) = {
             let state = shared.state();
@@ -107,7 +107,7 @@ async fn poll(shared: Arc<Shared>) {
                     code = error.code().as_str(),
                     "tasks could not be claimed; the claim is repeated"
                 );
-                crate::dial::passed(&*patience.clock, backoff.next(&patience.chance)).await;
+                backoff.wait(&*patience.clock, &patience.chance).await;
             }
             Err(error) => shared.state().failed = Some(error),
         }

@@ -8,12 +8,12 @@ use quorate::link::{Changes, Promise};
 use quorate::{Code, Error, MemoryChange, Remote, Seq, Version};
 use quorate_api::entry::Entry;
 use quorate_core::{Key, Payload, Timestamp};
+use quorate_env::{Backoff, sleep};
 use serde::Deserialize;
 
 use super::calls::text;
-use crate::dial::passed;
 use crate::http::{Http, Lines, segment};
-use crate::patience::{Backoff, Patience};
+use crate::patience::{Patience, backoff};
 use crate::wire;
 
 /// The hub says something every few seconds: whoever says nothing for so long is not there any more.
@@ -60,15 +60,7 @@ struct EffectIn {
 impl Watching {
     pub(super) fn new(http: Http, patience: Patience, prefix: String, from: Seq) -> Self {
         let next = Seq(from.0.max(1));
-        Self {
-            http,
-            patience,
-            prefix,
-            next,
-            lines: None,
-            backoff: Backoff::default(),
-            found: VecDeque::new(),
-        }
+        Self { http, patience, prefix, next, lines: None, backoff: backoff(), found: VecDeque::new() }
     }
 
     /// One more line.
@@ -82,7 +74,7 @@ impl Watching {
         };
         let line = tokio::select! {
             line = lines.next() => line?,
-            () = passed(&*self.patience.clock, SILENCE_MAX) => None,
+            () = sleep(&*self.patience.clock, SILENCE_MAX) => None,
         };
         let Some(line) = line else { return Err(away("the hub says nothing any more")) };
         self.backoff.reset();
@@ -143,7 +135,7 @@ impl Changes for Watching {
                     Err(error @ Error::Refused(_)) => return Err(error),
                     Err(_) => {
                         self.lines = None;
-                        passed(&*self.patience.clock, self.backoff.next(&self.patience.chance)).await;
+                        self.backoff.wait(&*self.patience.clock, &self.patience.chance).await;
                     }
                 }
             }

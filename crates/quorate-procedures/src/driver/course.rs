@@ -11,9 +11,10 @@ use quorate_core::{
     StepProcedure, Version,
 };
 use quorate_engine::{Delivery, Error};
+use quorate_env::Backoff;
 use serde_json::{Value, json};
 
-use super::{Driving, Patience, notice_ops, passes};
+use super::{Driving, backoff, notice_ops, passes};
 use crate::deliberation::{Ask, AskId, Deliberation, Event, Failure, Out, Outcome, Spec, State, Usage};
 use crate::tokens;
 
@@ -31,7 +32,7 @@ pub(super) struct Course<'a> {
     pub(super) end: Option<End>,
     /// Questions that their agent could not take.
     pub(super) held: Vec<Held>,
-    patience: Patience,
+    backoff: Backoff,
     retry_at: Mono,
     /// What happened and the machine has not been told.
     pub(super) events: Vec<Event>,
@@ -92,7 +93,7 @@ impl Driving {
             unsent: Vec::new(),
             end: None,
             held: Vec::new(),
-            patience: Patience::default(),
+            backoff: backoff(),
             retry_at: Mono(0),
             events: vec![Event::Start],
             waits: FuturesUnordered::new(),
@@ -114,11 +115,11 @@ impl Driving {
 
     /// Waits for what comes of a question. Letting go of it calls nothing off.
     async fn heard(&self, ask: AskId, message: MessageId) -> Result<Event, Error> {
-        let mut patience = Patience::default();
+        let mut backoff = backoff();
         let mut asking = loop {
             match self.space.await_request(&self.principal(), Some(self.epoch), message).await {
                 Ok(asking) => break asking,
-                Err(error) if passes(&error) => self.space.pass(patience.next()).await,
+                Err(error) if passes(&error) => self.wait(&mut backoff).await,
                 Err(error) => return Err(error),
             }
         };
@@ -196,7 +197,7 @@ impl<'a> Course<'a> {
                 return Ok(());
             }
             if self.held.is_empty() {
-                self.patience = Patience::default();
+                self.backoff.reset();
             }
             if self.events.is_empty() && !self.wait().await? {
                 return Ok(());
@@ -236,7 +237,10 @@ impl<'a> Course<'a> {
         if self.held.is_empty() {
             let now = self.driving.space.engine().clock().now();
             let due = self.due_ms(&ask.id).saturating_sub(now.wall.0);
-            let wait = self.patience.next().min(Duration::from_millis(due.max(1)));
+            let wait = self
+                .backoff
+                .next(self.driving.space.engine().chance())
+                .min(Duration::from_millis(due.max(1)));
             self.retry_at = now.plus(wait).mono;
         }
         self.held.push(Held { ask, why });

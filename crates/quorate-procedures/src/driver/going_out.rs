@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::course::{Course, End, Unsent, client_id, step};
-use super::{KIND, Patience, notice_ops, passes};
+use super::{KIND, notice_ops, passes};
 use crate::deliberation::{Ask, AskId, Event};
 
 /// How many questions and messages a commit is tried with first; what is refused as too much is halved.
@@ -36,14 +36,14 @@ impl Course<'_> {
         changed: bool,
     ) -> Result<bool, Error> {
         let mut first = notice_ops(notice.as_ref());
-        let (mut unstored, mut at_once, mut patience) = (changed, AT_ONCE, Patience::default());
+        let (mut unstored, mut at_once, mut backoff) = (changed, AT_ONCE, super::backoff());
         while unstored || !self.unsent.is_empty() || self.end.is_some() {
             let count = at_once.min(self.unsent.len());
             let (ops, asks) = self.ops(&first, count, unstored)?;
             let space = &self.driving.space;
             match space.commit(self.driving.commit(ops)).await {
                 Ok(receipt) => {
-                    patience = Patience::default();
+                    backoff.reset();
                     first.clear();
                     *notice = None;
                     unstored = false;
@@ -54,7 +54,7 @@ impl Course<'_> {
                         Then::Again => {}
                         Then::Wait => {
                             self.report_retry(refused.code);
-                            space.pass(patience.next()).await;
+                            self.driving.wait(&mut backoff).await;
                         }
                         Then::LeaveIt => return Err(refused.into()),
                         Then::GiveUp => {
@@ -67,7 +67,7 @@ impl Course<'_> {
                 }
                 Err(error) if passes(&error) => {
                     self.report_retry(error.code());
-                    space.pass(patience.next()).await;
+                    self.driving.wait(&mut backoff).await;
                 }
                 Err(error) => return Err(error),
             }

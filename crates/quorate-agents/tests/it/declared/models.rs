@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::soon;
 use super::support::{Act, KEY, KEY_ENV, Server, Speaks};
 use quorate_agents::{
     Agent, Failure, Kind, Outcome, Price, Question, Reply, Settings, Surroundings, Tape, probe,
@@ -29,7 +30,7 @@ fn question() -> Question {
 fn surroundings() -> Surroundings {
     let mut surroundings = Surroundings::new(".");
     surroundings.env = Arc::new(|name| (name == KEY_ENV || name == "GROQ_API_KEY").then(|| KEY.to_owned()));
-    surroundings.retry_after = vec![Duration::from_millis(1); 3];
+    surroundings.retry = soon(3);
     surroundings
 }
 

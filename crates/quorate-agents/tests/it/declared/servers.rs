@@ -1,7 +1,6 @@
 //! Agents behind an address.
 
-use std::time::Duration;
-
+use super::soon;
 use super::support::{Act, Server, Speaks};
 use quorate_agents::{Agent, Failure, Kind, Question, Reply, Settings, Surroundings};
 use serde_json::json;
@@ -9,7 +8,7 @@ use serde_json::json;
 async fn ask(acts: Vec<Act>) -> (Result<Reply, Failure>, Server) {
     let server = Server::start(Speaks::Plain, acts).await;
     let mut surroundings = Surroundings::new(".");
-    surroundings.retry_after = vec![Duration::from_millis(1); 3];
+    surroundings.retry = soon(3);
     let agent = Agent::declare("remote", &server.url(), &Settings::default(), &surroundings).unwrap();
     let mut question = Question::new("analyse", json!({ "text": "hello" }));
     question.schema = Some(json!({ "type": "object", "required": ["summary"] }));
@@ -64,7 +63,7 @@ async fn too_much_and_nobody_there_are_told_apart() {
     assert_eq!(reply.unwrap_err().kind, Kind::TooLong);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut surroundings = Surroundings::new(".");
-    surroundings.retry_after = vec![Duration::from_millis(1)];
+    surroundings.retry = soon(1);
     let agent =
         Agent::declare("r", &format!("http://{closed}"), &Settings::default(), &surroundings).unwrap();
     let failure = agent.answer(&Question::new("analyse", json!(1))).await.unwrap_err();
