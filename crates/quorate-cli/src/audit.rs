@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
 use crate::hub::{HubArgs, runs};
 use crate::shape::{Format, Shape};
-use crate::{hex, text, verify};
+use crate::{text, verify};
+use quorate_core::hex;
 
 /// The log for other programs.
 #[derive(Args, Debug)]
@@ -124,7 +125,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             let report = quorate_sqlite::verify(&data, None)?;
             refuse_damaged(report.ok, &data)?;
             for space in report.spaces {
-                let hash = hex::write(&space.head_hash);
+                let hash = hex::encode(&space.head_hash);
                 let at = time(space.head_at.0);
                 let line = json!({ "space": space.name, "seq": space.head_seq.0, "hash": hash, "at": at });
                 text::print(line.to_string());

@@ -6,7 +6,8 @@ use clap::Subcommand;
 use quorate_store::{Clock as _, Position, SystemClock};
 use serde_json::json;
 
-use crate::{hex, text, verify};
+use crate::{text, verify};
+use quorate_core::hex;
 
 /// Copies and restores.
 #[derive(Subcommand, Debug)]
@@ -97,7 +98,7 @@ fn tell(positions: &[Position], as_json: bool, done: &str) {
         let spaces: Vec<_> = positions
             .iter()
             .map(
-                |one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::write(&one.hash) }),
+                |one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::encode(&one.hash) }),
             )
             .collect();
         text::print(json!({ "spaces": spaces }).to_string());
@@ -105,6 +106,6 @@ fn tell(positions: &[Position], as_json: bool, done: &str) {
     }
     text::say(done);
     for Position { space, seq, hash } in positions {
-        text::print(format!("{space}\tup to record {seq}\thead {}", &hex::write(hash)[..16]));
+        text::print(format!("{space}\tup to record {seq}\thead {}", &hex::encode(hash)[..16]));
     }
 }

@@ -15,7 +15,8 @@ use serde_json::Value;
 use crate::config::{Key, Origin, Said, Settings, Surroundings};
 use crate::exit::{Ended, INTERRUPTED, NOT_FOUND, USAGE};
 use crate::shape::{self, Shape};
-use crate::{hex, text};
+use crate::text;
+use quorate_core::hex;
 
 pub(crate) use body::{Content, Fields, read_file};
 pub(crate) use ids::{Noun, meant, none_yet};
@@ -292,7 +293,7 @@ impl Hub {
             Method::Delete => self.http.delete(path),
         };
         // Under a key of its own, so that a broken connection makes no second effect.
-        let request = request.key(&format!("cli-{}", hex::write(&Chance::system().sixteen())));
+        let request = request.key(&format!("cli-{}", hex::encode(&Chance::system().sixteen())));
         let request = match body {
             Some(body) => request.json(body),
             None => request,

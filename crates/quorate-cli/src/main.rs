@@ -16,7 +16,6 @@ mod doctor;
 mod exit;
 mod explain;
 mod flag;
-mod hex;
 mod hub;
 mod init;
 mod man;

@@ -12,7 +12,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::run::Settled;
-use crate::{hex, text};
+use crate::text;
+use quorate_core::hex;
 
 /// What a report looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -78,7 +79,7 @@ pub(crate) fn digest(outcome: &Outcome) -> anyhow::Result<String> {
     let mut timeless = outcome.clone();
     timeless.gathered.actual = Default::default();
     timeless.gathered.messages.iter_mut().for_each(|message| message.timestamp = 0);
-    Ok(hex::write(&Sha256::digest(serde_json::to_vec(&timeless)?)))
+    Ok(hex::encode(&Sha256::digest(serde_json::to_vec(&timeless)?)))
 }
 
 /// Prints what a deliberation would take.

@@ -295,6 +295,5 @@ fn in_words(error: ServeError) -> anyhow::Error {
             "another hub may run there: `quorate status` asks it; or give another port, `--port 0` for any"
         }
     };
-    let causes = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
-    Ended { code: USAGE, message: format!("{error}{causes}"), hint: hint.to_owned() }.into()
+    Ended { code: USAGE, message: quorate_core::error_chain(&error), hint: hint.to_owned() }.into()
 }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::exit::{DAMAGED, Ended, USAGE};
-use crate::hex;
 use crate::text;
+use quorate_core::hex;
 
 /// Checks every record, every payload and every table of a data directory. Nothing in it is changed.
 #[derive(Args, Debug)]
@@ -84,8 +84,7 @@ fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
     let lost = matches!(error, OpenError::Missing { .. }) && data.exists();
     let is_damage = error.is_damage() || lost;
     if as_json && (is_damage || matches!(error, OpenError::Missing { .. })) {
-        let detail = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-        let detail = detail.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let detail = quorate_core::error_chain(&error);
         let bad = json!({ "space": "", "seq": 0, "damage": "unreadable", "detail": detail });
         text::print(json!({ "ok": false, "spaces": [], "firstBad": bad }).to_string());
     }
@@ -118,7 +117,7 @@ pub(crate) fn to_json(report: &Report) -> Value {
                 "space": space.name,
                 "records": space.records,
                 "seq": space.head_seq.0,
-                "hash": hex::write(&space.head_hash),
+                "hash": hex::encode(&space.head_hash),
                 "erased": space.erased,
             })
         })
@@ -138,7 +137,7 @@ pub(crate) fn tell(report: &Report, checkpoints: usize) {
             text::clean(&space.name),
             space.records,
             space.head_seq,
-            &hex::write(&space.head_hash)[..16],
+            &hex::encode(&space.head_hash)[..16],
             space.erased
         ));
     }
@@ -168,7 +167,7 @@ pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     let mut found = Vec::new();
     for value in values {
         let Stored { space, seq, hash } = value.map_err(|_| wrong(file))?;
-        let hash = hex::read(&hash).ok_or_else(|| wrong(file))?;
+        let hash = hex::decode(&hash).ok_or_else(|| wrong(file))?;
         found.push(Checkpoint { space, seq: Seq(seq), hash });
     }
     if found.is_empty() { Err(wrong(file).into()) } else { Ok(found) }

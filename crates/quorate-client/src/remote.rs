@@ -72,10 +72,6 @@ pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<
     Ok(Hub::over(Arc::new(Connection { own, is_admin, seats, minted, patience, space })))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[derive(Deserialize)]
 struct InfoIn {
     you: YouIn,
@@ -163,7 +159,7 @@ impl Connection {
 
     /// A key that nobody else draws.
     fn key(&self) -> String {
-        hex(&self.patience.chance.sixteen())
+        quorate_core::hex::encode(&self.patience.chance.sixteen())
     }
 
     /// The path of something of an agent.

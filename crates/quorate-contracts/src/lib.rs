@@ -14,6 +14,7 @@
 mod generator;
 mod heuristic;
 pub mod measure;
+mod months;
 
 pub use generator::{
     Activation, Clause, Contract, Currency, Date, Fact, Half, Home, NearMiss, Place, Planted, Present,

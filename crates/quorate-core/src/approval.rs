@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::hex;
 use crate::ids::{AgentId, AgentNo, ApprovalId, Seq};
 use crate::item::Alarm;
 use crate::limits::{APPROVAL_BYTES_MAX, APPROVAL_MS_MAX, APPROVAL_MS_MIN, APPROVAL_THEN_MAX};
@@ -28,7 +29,7 @@ impl ActionDigest {
 
 impl fmt::Display for ActionDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(&self.0))
     }
 }
 
@@ -43,20 +44,10 @@ crate::text_serde::serde_text!(ActionDigest, { "type": "string", "pattern": "^[0
 impl FromStr for ActionDigest {
     type Err = Refused;
     fn from_str(text: &str) -> Result<Self, Refused> {
-        let wrong = || {
+        hex::decode(text).map(Self).ok_or_else(|| {
             Refused::new(Code::Invalid, "the digest is not a SHA-256 in hexadecimal")
                 .hint("give the 64 letters and digits that the approval shows")
-        };
-        let text = text.as_bytes();
-        if text.len() != 64 {
-            return Err(wrong());
-        }
-        let mut digest = [0; 32];
-        for (byte, pair) in digest.iter_mut().zip(text.as_chunks::<2>().0) {
-            let digit = |letter: u8| char::from(letter).to_digit(16).ok_or_else(wrong);
-            *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-        }
-        Ok(Self(digest))
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod sessions;
 mod task;
 mod token;
 
+use crate::hex;
 use crate::{
     Agent, AgentNo, DeliveryNo, Destination, Effect, Eras, History, Holding, IfUnavailable, InForce, Item,
     Key, Letter, Message, NewDelivery, Next, Origin, Priority, Recipient, Restored, Seq, Subscription,
@@ -91,7 +92,7 @@ fn words(words: &[String]) -> Value {
 pub fn describe(effect: &Effect, (seq, n): (Seq, u32), names: &Names<'_>) -> Fields {
     let fields = match effect {
         Effect::SpaceCreated { name, id, generation } => {
-            let id = id.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let id = hex::encode(&id.0);
             vec![("name", text(name)), ("id", text(id)), ("generation", number(generation.0))]
         }
         Effect::Restored { generation } => vec![("generation", number(generation.0))],

@@ -19,6 +19,7 @@ mod effect;
 mod entry;
 mod error_chain;
 mod fold;
+pub mod hex;
 mod ids;
 mod inspect;
 mod item;

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::hex;
 use crate::ids::{DeliveryNo, MessageId};
 use crate::message::Message;
 
@@ -84,28 +85,15 @@ fn sixteen(bytes: &[u8]) -> [u8; 16] {
     found
 }
 
-/// Hex in lower case, as the standard asks for, and not all zeros.
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let text = text.as_bytes();
-    if text.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+/// Hex in lower case, as the standard asks for.
+fn lower_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    hex::decode(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
 
 impl FromStr for TraceId {
     type Err = NoTrace;
     fn from_str(text: &str) -> Result<Self, NoTrace> {
-        hex(text).filter(|bytes| *bytes != [0; 16]).map(Self).ok_or(NoTrace)
+        lower_hex(text).filter(|bytes| *bytes != [0; 16]).map(Self).ok_or(NoTrace)
     }
 }
 
@@ -116,10 +104,10 @@ impl FromStr for TraceContext {
     fn from_str(text: &str) -> Result<Self, NoTrace> {
         let mut parts = text.split('-');
         let mut next = || parts.next().ok_or(NoTrace);
-        let [version] = hex::<1>(next()?).ok_or(NoTrace)?;
+        let [version] = lower_hex::<1>(next()?).ok_or(NoTrace)?;
         let trace = next()?.parse()?;
-        let span = hex(next()?).filter(|bytes| *bytes != [0; 8]).map(SpanId).ok_or(NoTrace)?;
-        let [flags] = hex::<1>(next()?).ok_or(NoTrace)?;
+        let span = lower_hex(next()?).filter(|bytes| *bytes != [0; 8]).map(SpanId).ok_or(NoTrace)?;
+        let [flags] = lower_hex::<1>(next()?).ok_or(NoTrace)?;
         let ends = parts.next().is_none();
         if version == 255 || (version == 0 && !ends) {
             return Err(NoTrace);
@@ -130,10 +118,9 @@ impl FromStr for TraceContext {
 
 /// In one piece: every delivery is told with its context.
 fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 2 * size_of::<TraceId>()];
     for (two, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        two.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        two.copy_from_slice(&hex::digits(*byte));
     }
     f.write_str(std::str::from_utf8(&text[..2 * bytes.len()]).map_err(|_| fmt::Error)?)
 }

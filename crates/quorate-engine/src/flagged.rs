@@ -5,6 +5,7 @@
 mod envelope;
 mod mark;
 
+use quorate_core::hex;
 use quorate_core::{
     Ask, Code, Commit, CompleteTask, FailTask, HeartbeatTask, IdempotencyKey, Message, Op, OpResult, Payload,
     Principal, Receipt, Refused,
@@ -77,7 +78,7 @@ impl Space {
             Some((key, _)) => Some(key.to_string()),
             None => IdempotencyKey::new("whole").ok().and_then(|key| {
                 let digest = commit.clone().keyed(key).key?.1;
-                Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+                Some(hex::encode(&digest))
             }),
         };
         let is_keyed = commit.key.is_some();
@@ -338,5 +339,5 @@ fn holds_flag(op: &Op) -> bool {
 
 fn hashed(text: String) -> Result<IdempotencyKey, Refused> {
     let digest = Sha256::digest(text);
-    IdempotencyKey::new(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    IdempotencyKey::new(hex::encode(&digest))
 }

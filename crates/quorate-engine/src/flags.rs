@@ -3,6 +3,7 @@
 //! `docs/decisions/0025-private-flags.md`. Who may raise, read and resolve them is in `rights.rs`; the door asks there.
 
 use bytes::Bytes;
+use quorate_core::hex;
 use quorate_core::limits::{FLAG_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
     Code, Commit, Head, IdempotencyKey, Key, Op, Principal, PutEntry, Refused, Timestamp, Version,
@@ -214,7 +215,7 @@ impl Asked<'_> {
         own.update(self.by.to_text());
         own.update([0]);
         own.update(key.as_str());
-        let own = own.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let own = hex::encode(&own.finalize());
         match IdempotencyKey::new(own) {
             Ok(own) => commit.keyed_for(own, &self.what),
             // 64 letters and digits are a key.
@@ -227,7 +228,7 @@ const PREFIX: &str = "flg_";
 
 /// Ordered by age, because a list by key is to be one by age; unguessable, so that it counts nothing.
 fn id_of(at: Timestamp, random: [u8; 16]) -> String {
-    let random: String = random[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let random = hex::encode(&random[..8]);
     format!("{PREFIX}{:012x}{random}", at.0)
 }
 

@@ -3,17 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quorate_core::describe::{self, Fields, Names};
-use quorate_core::{AgentNo, Agents, Eras, Record, RecordKind, codec};
+use quorate_core::{AgentNo, Agents, Eras, Record, RecordKind, codec, hex};
 use serde_json::{Value, json};
 
 use crate::wire::effect;
 use crate::wire::time;
-
-/// Bytes in lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// One line: see `docs/audit.md` for every field. `previous` is what the record is chained to, on a first line only.
 #[must_use]
@@ -30,10 +24,10 @@ pub fn line(space: &str, record: &Record, effects: Vec<Fields>, previous: Option
         "principal": record.principal,
         "body": STANDARD.encode(&record.body),
         "effects": effects,
-        "hash": hex(&record.hash),
+        "hash": hex::encode(&record.hash),
     });
     if let Some(previous) = previous {
-        fields["previous"] = hex(previous).into();
+        fields["previous"] = hex::encode(previous).into();
     }
     fields
 }

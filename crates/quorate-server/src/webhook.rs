@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use quorate_core::{Code, Destination, Refused, SpaceName};
+use quorate_core::{Code, Destination, Refused, SpaceName, hex};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
@@ -111,7 +111,7 @@ impl Webhooks {
     pub(crate) fn signed(&self, name: &str, signature: Option<&str>, body: &[u8]) -> Option<&Webhook> {
         let known = self.0.get(name);
         let secret = known.map_or(&b"nobody knows a webhook of this name"[..], |webhook| &webhook.secret);
-        let given = signature.and_then(|text| digest_in(text.strip_prefix("sha256=")?));
+        let given = signature.and_then(|text| hex::decode::<32>(text.strip_prefix("sha256=")?));
         let fits = code_of(secret, body).ct_eq(&given.unwrap_or_default());
         known.filter(|_| given.is_some() && bool::from(fits))
     }
@@ -125,17 +125,6 @@ fn code_of(secret: &[u8], body: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-fn digest_in(hex: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(digest)
-}
-
 /// What may be part of an origin or an action: it stands in the log, and agents choose by it.
 pub(crate) fn is_word(text: &str) -> bool {
     let may = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -144,7 +133,9 @@ pub(crate) fn is_word(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Webhook, Webhooks, code_of, digest_in, is_word};
+    use quorate_core::hex;
+
+    use super::{Webhook, Webhooks, code_of, is_word};
 
     const SECRET: &[u8] = b"It's a Secret to Everybody";
 
@@ -178,7 +169,7 @@ mod tests {
             (&long, both, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"),
         ];
         for (key, data, code) in vectors {
-            assert_eq!(code_of(key, data), digest_in(code).expect("hex"));
+            assert_eq!(code_of(key, data), hex::decode(code).expect("hex"));
         }
     }
 
@@ -207,7 +198,7 @@ mod tests {
         assert!(all.signed("github", None, b"").is_none());
         // Nobody is let in by the secret that stands for those that are none.
         let of_nobody = code_of(b"nobody knows a webhook of this name", b"x");
-        let hex: String = of_nobody.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex::encode(&of_nobody);
         assert!(!is_good("gitlab", &format!("sha256={hex}"), b"x"));
         assert!(!is_good("github", &format!("sha256={}", "0".repeat(64)), b"x"));
     }

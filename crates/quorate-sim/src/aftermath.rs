@@ -11,8 +11,9 @@ use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Read, Rows, Store, SystemClock};
 
 use crate::check::{self, Found, Tally, Violation};
-use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, hex, perform, unknown};
+use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, perform, unknown};
 use crate::load::{self, Note};
+use quorate_core::{error_chain, hex};
 
 /// How long to wait for something that is due at once: a guard against hanging, nothing depends on it.
 const GUARD: Duration = Duration::from_secs(60);
@@ -28,28 +29,16 @@ pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
         let store = SqliteStore::open(directory, options, wiring)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
-    let engine = opened.map_err(|error| in_words(&error))?;
-    let name = SpaceName::new("default").map_err(|error| in_words(&error))?;
-    engine.space(name).await.map_err(|error| in_words(&error))
-}
-
-/// An error with all that caused it.
-pub fn in_words(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
+    let engine = opened.map_err(|error| error_chain(&error))?;
+    let name = SpaceName::new("default").map_err(|error| error_chain(&error))?;
+    engine.space(name).await.map_err(|error| error_chain(&error))
 }
 
 /// Where a store stands.
 #[must_use]
 pub fn opened(space: &Space) -> Event {
     let head = space.published().head;
-    Event::Opened { head: head.seq.0, hash: hex(&head.hash) }
+    Event::Opened { head: head.seq.0, hash: hex::encode(&head.hash) }
 }
 
 /// A place to note events in memory.
@@ -87,7 +76,7 @@ pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, V
     let tally = match found {
         Ok(found) => check::all(&history, &found, &mut violations),
         Err(error) => {
-            violations.push(Violation { promise: "reads go on", what: in_words(&error) });
+            violations.push(Violation { promise: "reads go on", what: error_chain(&error) });
             Tally::default()
         }
     };
@@ -102,7 +91,7 @@ async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<Violati
     let drained = drain(space, &note).await;
     history.extend(noted(&events));
     let failed = |error: Error| {
-        let what = format!("the hub does not work after the fault: {}", in_words(&error));
+        let what = format!("the hub does not work after the fault: {}", error_chain(&error));
         vec![Violation { promise: "I27 everything answers and the backlog drains", what }]
     };
     drained.map_err(failed)?;
@@ -243,9 +232,9 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
 /// What SQLite itself thinks of its file.
 fn integrity(directory: &Path) -> Result<(), String> {
     let connection =
-        rusqlite::Connection::open(directory.join("quorate.db")).map_err(|error| in_words(&error))?;
+        rusqlite::Connection::open(directory.join("quorate.db")).map_err(|error| error_chain(&error))?;
     let verdict: String = connection
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .map_err(|error| in_words(&error))?;
+        .map_err(|error| error_chain(&error))?;
     if verdict == "ok" { Ok(()) } else { Err(verdict) }
 }

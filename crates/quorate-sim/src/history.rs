@@ -294,13 +294,7 @@ pub fn origin(payload: &[u8]) -> (String, u32) {
 /// A digest of bytes, as text.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    hex(&chain::part_digest(&[0; 16], bytes)[..8])
-}
-
-/// Bytes as text.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    quorate_core::hex::encode(&chain::part_digest(&[0; 16], bytes)[..8])
 }
 
 impl Call {

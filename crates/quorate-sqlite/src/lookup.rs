@@ -396,12 +396,5 @@ impl Rows for Lookups<'_> {
 
 /// A failure in words that outlive the error.
 pub(crate) fn in_words(error: &dyn std::error::Error) -> Arc<str> {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        words.push_str(": ");
-        words.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    words.into()
+    quorate_core::error_chain(error).into()
 }

@@ -81,7 +81,7 @@ impl Model for Taped {
 /// Objects have their keys in order, so the same question has the same digest.
 fn digest(asked: &Value) -> String {
     let hash = Sha256::digest(asked.to_string().as_bytes());
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    quorate_core::hex::encode(&hash[..16])
 }
 
 /// Written beside and moved into place: a reader never sees half a recording.

@@ -18,7 +18,8 @@ use super::readable::Readable;
 use crate::exit::{Ended, NOT_FOUND, NOT_VERIFIED, USAGE};
 use crate::hub::read_file;
 use crate::shape::Shape;
-use crate::{hex, text, verify};
+use crate::{text, verify};
+use quorate_core::hex;
 
 /// Of which record.
 #[derive(Args, Clone, Copy, Debug)]
@@ -147,7 +148,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
         }
     };
     if shape.is_json() {
-        let head = json!({"seq": last, "hash": hex::write(&head)});
+        let head = json!({"seq": last, "hash": hex::encode(&head)});
         let unproven = readable.unproven().map(|(number, name)| json!({"number": number.0, "shownAs": name}));
         let unproven: Vec<Value> = unproven.collect();
         let document = json!({
@@ -165,7 +166,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
         None => {
             text::print(format!(
                 "✓ {space}: record {seq} leads to record {last}, whose hash is {}",
-                hex::write(&head)
+                hex::encode(&head)
             ));
             text::say(
                 "that is worth something only beside a checkpoint that was kept elsewhere: --checkpoint FILE",
@@ -200,7 +201,7 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
                     return Err(wrong(line.seq, "previous is on the first line only").into());
                 }
             }
-            None => previous = line.previous.as_deref().and_then(hex::read).ok_or_else(none)?,
+            None => previous = line.previous.as_deref().and_then(hex::decode).ok_or_else(none)?,
         }
         let record = line.record(&previous)?;
         previous = record.hash;
@@ -221,7 +222,7 @@ impl Line {
     /// The record, if its bytes and the hash before give the hash of the line.
     fn record(&self, previous: &[u8; 32]) -> Result<Record, Ended> {
         let body = STANDARD.decode(&self.body).map_err(|_| none())?;
-        let told = hex::read(&self.hash).ok_or_else(none)?;
+        let told = hex::decode(&self.hash).ok_or_else(none)?;
         if u16::try_from(self.principal.len()).is_err() {
             return Err(wrong(self.seq, "nobody is called like that"));
         }

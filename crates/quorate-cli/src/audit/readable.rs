@@ -147,7 +147,7 @@ fn check_identity(line: &Value, space: &str, record: &Record, effects: &[Effect]
     if name.as_str() != space {
         return Err(differs("space", &name.as_str().into(), &space.into()));
     }
-    let previous = Value::from(quorate_server::audit::hex(&first_previous(*id)));
+    let previous = Value::from(quorate_core::hex::encode(&first_previous(*id)));
     if record.seq == Seq(1) && line["previous"] != previous {
         return Err(differs("previous", &previous, &line["previous"]));
     }

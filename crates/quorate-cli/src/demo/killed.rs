@@ -119,7 +119,7 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Found> {
         twice,
         words,
         records: space.records,
-        head: space.head_hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect(),
+        head: quorate_core::hex::encode(&space.head_hash[..4]),
     })
 }
 

@@ -99,7 +99,7 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
     let report = quorate_sqlite::verify(data, None)?;
     let space = report.spaces.first();
     let records = space.map_or(0, |space| space.records);
-    let head = space.map_or_else(String::new, |space| crate::hex::write(&space.head_hash[..4]));
+    let head = space.map_or_else(String::new, |space| quorate_core::hex::encode(&space.head_hash[..4]));
     let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
     let right = ran.known.recommendation.words();
     let mut wrong: Vec<String> = Vec::new();

@@ -88,8 +88,7 @@ impl WallArgs {
     pub(crate) fn tls(&self) -> anyhow::Result<Option<Tls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key).map_err(|error| {
-            let causes = std::error::Error::source(&error).map(|source| format!(": {source}"));
-            let message = format!("{error}{}", causes.unwrap_or_default());
+            let message = quorate_core::error_chain(&error);
             let hint = "give a certificate and its key in PEM; `quorate cert dev` makes both for development";
             Ended { code: USAGE, message, hint: hint.to_owned() }
         })?;

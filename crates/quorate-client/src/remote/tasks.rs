@@ -10,8 +10,8 @@ use quorate_core::Op;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::Seat;
 use super::calls::claim_tasks;
-use super::{Seat, hex};
 use crate::patience::{Patience, backoff};
 use crate::wire::op;
 
@@ -51,7 +51,7 @@ impl Shared {
         let (key, max) = {
             let mut state = self.state();
             let free = state.free;
-            let new = || (format!("tasks-{}", hex(&patience.chance.sixteen())), free);
+            let new = || (format!("tasks-{}", quorate_core::hex::encode(&patience.chance.sixteen())), free);
             state.asked.get_or_insert_with(new).clone()
         };
         let came = claim_tasks(&self.seat, patience, &key, &self.claim, max, wait).await?;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::draw::Draw;
 use super::fact::Form;
 use super::numerals::{in_figures, in_words, ordinal};
+use crate::months::MONTHS;
 
 /// A day, written `2025-03-03` in the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,21 +65,6 @@ pub(super) struct Style {
     /// "the Supplier" instead of "Supplier".
     article: bool,
 }
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 impl Style {
     pub(super) fn draw(draw: &mut Draw) -> Self {

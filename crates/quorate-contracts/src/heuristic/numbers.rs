@@ -1,6 +1,7 @@
 //! Numbers as contracts write them: in figures, in words, or both.
 
 use crate::generator::numerals::{SMALL, TENS};
+use crate::months::month_of;
 
 /// Amounts of money, in whole units.
 pub(crate) fn amounts(plain: &str) -> Vec<u64> {
@@ -110,21 +111,6 @@ fn value(word: &str) -> Option<u64> {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
 /// Dates, as year, month and day.
 pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
     let words = split(plain);
@@ -134,7 +120,7 @@ pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
         if let [year @ 1900..=2200, month @ 1..=12, day @ 1..=31] = iso[..] {
             found.push((year, month, day));
         }
-        let Some(month) = MONTHS.iter().position(|month| month == word) else { continue };
+        let Some(month) = month_of(word) else { continue };
         let day_of = |word: &&str| {
             word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok().filter(|day| *day <= 31)
         };
@@ -163,7 +149,7 @@ pub(crate) fn is_iso_date(word: &str) -> bool {
 
 /// How many of the words that a text begins with are a date.
 pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
-    let month = |word: &str| MONTHS.contains(&word);
+    let month = |word: &str| month_of(word).is_some();
     let day = |word: &str| {
         let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         digits.len() <= 2 && digits.parse::<u64>().is_ok_and(|day| (1..=31).contains(&day))

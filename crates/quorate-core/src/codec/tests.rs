@@ -20,6 +20,7 @@ use super::*;
 use crate::chain::{self, Header};
 use crate::destination::Destination;
 use crate::effect::{Holding, NewDelivery, Next, Origin, RecordKind, ReturnCause};
+use crate::hex::encode as hex;
 use crate::ids::{
     AgentNo, DeliveryNo, Epoch, Generation, Key, PoolNo, Seq, SessionNo, SpaceId, Token, Version,
 };
@@ -32,10 +33,6 @@ use crate::recipient::Recipient;
 use crate::registry::{Agent, Role};
 use crate::subscription::{History, Letter, Subscription, SubscriptionState};
 use crate::time::Timestamp;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::copy_from_slice(text.as_bytes()), [7; 16])

@@ -11,7 +11,7 @@ fn i18_the_shape_of_a_secret_is_frozen() {
     let high = Secret::of_random([0xff; 32]);
     expect!["qrt_00000000000000000000000000000000000000000004b7cJh qrt_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp10IeVwO"].assert_eq(&format!("{} {}", low.reveal(), high.reveal()));
     assert!([&low, &high].iter().all(|secret| secret.reveal().len() == 53));
-    let digest: String = low.digest().0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = crate::hex::encode(&low.digest().0);
     expect!["d1fe9448cb554dbdd120b58677267a95232b23ba0fa4577d681d400f85b672f9"].assert_eq(&digest);
 }
 

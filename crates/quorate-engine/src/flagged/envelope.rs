@@ -126,7 +126,7 @@ fn json_or_text(bytes: &[u8]) -> Box<RawValue> {
 fn text(bytes: &[u8]) -> Box<RawValue> {
     let written = match std::str::from_utf8(bytes) {
         Ok(text) => to_raw_value(text),
-        Err(_) => to_raw_value(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Err(_) => to_raw_value(&quorate_core::hex::encode(bytes)),
     };
     written.unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -131,7 +131,7 @@ pub(crate) async fn checkpoint(call: Call) -> Answer {
 
 impl CheckpointOut {
     pub(super) fn new(space: String, head: &Head) -> Self {
-        let (hash, at) = (audit::hex(&head.hash), time::shown(head.at));
+        let (hash, at) = (quorate_core::hex::encode(&head.hash), time::shown(head.at));
         Self { space, seq: head.seq.0, hash, at }
     }
 }

@@ -204,6 +204,6 @@ fn key_of(webhook: &Webhook, headers: &HeaderMap) -> Result<Option<IdempotencyKe
     own.update(webhook.name());
     own.update([0]);
     own.update(id);
-    let own: String = own.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let own = quorate_core::hex::encode(&own.finalize());
     IdempotencyKey::new(format!("webhook-{own}")).map(Some)
 }

@@ -167,7 +167,7 @@ pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
 /// The answer to hello.
 pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize, lease_ms: u64) -> String {
     let head = session.space.published().head;
-    let hash: String = head.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = quorate_core::hex::encode(&head.hash);
     let patience = session.app.settings().patience;
     json!({"welcome": {
         "head": {"seq": head.seq.0, "hash": hash, "at": time::shown(head.at)},

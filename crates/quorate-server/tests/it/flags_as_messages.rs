@@ -228,7 +228,7 @@ fn signature(body: &[u8]) -> String {
     use hmac::{Hmac, KeyInit as _, Mac as _};
     let mut mac = Hmac::<sha2::Sha256>::new_from_slice(SECRET).expect("a key");
     mac.update(body);
-    let code: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let code = quorate_core::hex::encode(&mac.finalize().into_bytes());
     format!("sha256={code}")
 }
 

@@ -38,7 +38,7 @@ fn signed(secret: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key");
     mac.update(body.as_bytes());
     let code = mac.finalize().into_bytes();
-    format!("sha256={}", code.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    format!("sha256={}", quorate_core::hex::encode(&code))
 }
 
 /// Sends an event to `/v1/webhooks/NAME` with these headers, without a token.

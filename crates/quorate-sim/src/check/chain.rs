@@ -3,7 +3,8 @@
 use quorate_core::{World, chain};
 
 use crate::check::{Found, Report, Told};
-use crate::history::{Event, hex};
+use crate::history::Event;
+use quorate_core::hex;
 
 pub(super) fn check(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     links(found, report);
@@ -54,7 +55,7 @@ fn heads(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
                     format!("record {acknowledged} was acknowledged, the store came back with {head}")
                 });
                 let index = usize::try_from(*head).unwrap_or_default().wrapping_sub(1);
-                let now = found.records.get(index).map(|record| hex(&record.hash));
+                let now = found.records.get(index).map(|record| hex::encode(&record.hash));
                 report.require(now.as_ref() == Some(hash), "I17 history never changes", || {
                     format!("record {head} had the hash {hash}, it has {now:?} now")
                 });

@@ -6,13 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
+use quorate_core::error_chain;
 use quorate_core::{
     Bearer, Commit, CreateToken, IdempotencyKey, Key, Op, Principal, PutEntry, Receipt, RegisterAgent,
     Secret, SpaceName, TokenName, TokenRole, Version,
 };
 use quorate_engine::{Engine, Error, Space};
 use quorate_server::{App, Settings};
-use quorate_sim::aftermath::{self, in_words};
+use quorate_sim::aftermath;
 use quorate_sim::history::{Act, Call, Once, agent};
 use quorate_sqlite::{Disk, Faults, FileKind, OpenError, Options, Repeat, SqliteStore};
 use quorate_store::{Chance, SetClock, Store, StoreError, SystemClock, When};
@@ -349,7 +350,7 @@ async fn a_data_directory_has_one_process_at_a_time() {
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
     let Err(error) = second else { panic!("two hubs on one directory") };
-    let OpenError::InUse { holder, .. } = &error else { panic!("{}", in_words(&error)) };
+    let OpenError::InUse { holder, .. } = &error else { panic!("{}", error_chain(&error)) };
     assert_eq!(*holder, std::process::id().to_string());
     assert!(!error.is_damage());
     // The first is not disturbed, and the directory is free once it is closed.
@@ -358,13 +359,11 @@ async fn a_data_directory_has_one_process_at_a_time() {
     assert_eq!(log_has(&space, "still").await, 1);
 }
 
-/// Time goes on while the disk is full: a lease that ended meanwhile comes back once there is room, by itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn i22_a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
+/// A hub on a disk that can fail, by a clock that stands, with a message that bob holds for a second.
+pub(crate) async fn hub_with_a_lease(clock: &Arc<SetClock>) -> Hub {
     let place = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().never_grow_ahead();
-    let clock = SetClock::at(1_800_000_000_000);
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
     let engine = Engine::start(clock.clone(), Chance::seeded(1), |wiring| {
         let store = SqliteStore::open(&place.path().join("data"), options, wiring)?;
@@ -375,16 +374,16 @@ async fn i22_a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
-    let bob = Principal::Agent(agent("bob"));
     make(&space, &send("one", 10)).await.unwrap();
+    let bob = Principal::Agent(agent("bob"));
     let first = space.claim(&bob, None, &agent("bob"), 1, 1000, Duration::ZERO).await.unwrap();
     assert_eq!(first[0].attempt, 1);
-    disk.faults().fail_writes_full(0);
-    clock.advance(Duration::from_millis(1001));
-    assert!(is_full(&make(&space, &send("two", 10)).await));
-    disk.faults().free_space();
+    Hub { space, disk, place }
+}
+
+/// Moves the clock on until nothing is leased: the sweep tries again after a while on the hub's clock.
+pub(crate) async fn until_returned(space: &Space, clock: &SetClock) {
     let mut follow = space.follow();
-    // The sweep tries again after a while on the hub's clock, so the clock goes on until it did.
     let returned = async {
         while follow.borrow_and_update().counts.leased > 0 {
             clock.advance(Duration::from_millis(101));
@@ -392,6 +391,19 @@ async fn i22_a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
         }
     };
     timeout(GUARD, returned).await.expect("the lease comes back");
-    let second = space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
+}
+
+/// Time goes on while the disk is full: a lease that ended meanwhile comes back once there is room, by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i22_a_lease_that_ends_on_a_full_disk_comes_back_when_space_returns() {
+    let clock = SetClock::at(1_800_000_000_000);
+    let hub = hub_with_a_lease(&clock).await;
+    hub.disk.faults().fail_writes_full(0);
+    clock.advance(Duration::from_millis(1001));
+    assert!(is_full(&make(&hub.space, &send("two", 10)).await));
+    hub.disk.faults().free_space();
+    until_returned(&hub.space, &clock).await;
+    let bob = Principal::Agent(agent("bob"));
+    let second = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
     assert_eq!(second[0].attempt, 2);
 }

@@ -5,18 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorate::{ProcedureDraft, ProcedureStatus};
-use quorate_core::{Code, Commit, Op, Principal, Refused, RegisterAgent, SpaceName, Timestamp};
-use quorate_engine::Engine;
+use quorate_core::{Code, Commit, Op, Refused, Timestamp};
 use quorate_server::{Journal, Level, Style};
 use quorate_sim::data_directory;
 use quorate_sim::gate::TurnedAway;
-use quorate_sim::history::agent;
-use quorate_sqlite::{Disk, FileKind, OpenError, Options, Repeat, SqliteStore};
-use quorate_store::{Chance, SetClock, Store, StoreError};
+use quorate_sqlite::{FileKind, Repeat};
+use quorate_store::{SetClock, StoreError};
 use tracing::subscriber::DefaultGuard;
 
 use crate::deliberation::stage::{Cast, gated, spec};
-use crate::disk::{hub, make, send};
+use crate::disk::{hub, hub_with_a_lease, make, send, until_returned};
 
 /// How long to wait for what is due at once: a guard against hanging, nothing depends on it.
 const GUARD: Duration = Duration::from_secs(60);
@@ -54,23 +52,9 @@ async fn i22_a_failure_of_the_storage_is_reported_by_the_writer() {
 #[tokio::test]
 async fn i22_a_sweep_that_fails_is_reported_once() {
     let (lines, _guard) = Lines::capture();
-    let (place, disk) = (data_directory(), Disk::new());
-    disk.faults().never_grow_ahead();
     let clock = SetClock::at(1_800_000_000_000);
-    let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
-    let engine = Engine::start(clock.clone(), Chance::seeded(1), |wiring| {
-        let store = SqliteStore::open(&place.path().join("data"), options, wiring)?;
-        Ok::<Arc<dyn Store>, OpenError>(store)
-    });
-    let space = engine.unwrap().space(SpaceName::new("default").unwrap()).await.unwrap();
-    for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
-        space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
-    }
-    make(&space, &send("one", 10)).await.unwrap();
-    let bob = Principal::Agent(agent("bob"));
-    space.claim(&bob, None, &agent("bob"), 1, 1000, Duration::ZERO).await.unwrap();
-    disk.faults().fail_writes_full(0);
+    let hub = hub_with_a_lease(&clock).await;
+    hub.disk.faults().fail_writes_full(0);
     clock.advance(Duration::from_millis(1001));
     let tried = async {
         while lines.count("a sweep failed") == 0 {
@@ -79,15 +63,8 @@ async fn i22_a_sweep_that_fails_is_reported_once() {
         }
     };
     tokio::time::timeout(GUARD, tried).await.expect("it is reported");
-    disk.faults().free_space();
-    let mut follow = space.follow();
-    let returned = async {
-        while follow.borrow_and_update().counts.leased > 0 {
-            clock.advance(Duration::from_millis(101));
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(GUARD, returned).await.expect("the lease comes back");
+    hub.disk.faults().free_space();
+    until_returned(&hub.space, &clock).await;
     assert_eq!(lines.count("a sweep failed"), 1, "{:?}", lines.0);
 }
 

@@ -6,7 +6,8 @@ use rusqlite::Connection;
 
 use super::Damage;
 use super::rows::{self, Go, SpaceRow};
-use super::walk::{hash_at, hex};
+use super::walk::hash_at;
+use quorate_core::hex;
 
 /// Records that may be missing before the ones that were moved up into their places, when nothing else says how many.
 const MOVED_MAX: u64 = 10_000;
@@ -61,7 +62,8 @@ impl Mismatch<'_> {
         } else {
             ""
         };
-        let detail = format!("stored hash {}, computed {}{which}", hex(&record.hash), hex(computed));
+        let detail =
+            format!("stored hash {}, computed {}{which}", hex::encode(&record.hash), hex::encode(computed));
         Ok((Damage::Edited, detail))
     }
 
@@ -107,5 +109,6 @@ fn other_id(record: &Record) -> Option<String> {
     let body = codec::read_body(record).ok()?;
     let Some(Effect::SpaceCreated { id, .. }) = body.effects.first() else { return None };
     let sound = hash_at(&first_previous(*id), 1, record) == record.hash;
-    sound.then(|| format!("table `spaces`: the id is not {}, the one in the first record", hex(&id.0)))
+    sound
+        .then(|| format!("table `spaces`: the id is not {}, the one in the first record", hex::encode(&id.0)))
 }

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::folded::Folded;
 use super::rows::{SPACE_COLUMNS, SpaceRow};
-use super::walk::hex;
 use super::{Bad, Damage};
+use quorate_core::hex;
 
 /// A row that is not what the log says.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ fn shown(value: &Value) -> String {
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
         Value::Text(text) => format!("{text:?}"),
-        Value::Blob(bytes) => hex(bytes),
+        Value::Blob(bytes) => hex::encode(bytes),
     }
 }
 

@@ -10,15 +10,12 @@ use super::mismatch::Mismatch;
 use super::parts::Parts;
 use super::rows::{self, Go, LogRow, SpaceRow};
 use super::{Bad, Checkpoint, Damage, fits, tables};
+use quorate_core::hex;
 
 /// The hash that a record has when it stands at this place after this one.
 pub(super) fn hash_at(previous: &[u8; 32], place: u64, record: &Record) -> [u8; 32] {
     let Record { at, format, kind, ref principal, ref body, .. } = *record;
     record_hash(previous, &Header { seq: Seq(place), at, format, kind, principal }, body)
-}
-
-pub(super) fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(super) struct Walk<'a> {
@@ -165,8 +162,8 @@ impl<'a> Walk<'a> {
                 let detail = format!(
                     "the chain is whole, but the checkpoint says {} and the log has {}: history was rewritten at or \
                      before this record{since}",
-                    hex(&checkpoint.hash),
-                    hex(hash)
+                    hex::encode(&checkpoint.hash),
+                    hex::encode(hash)
                 );
                 return self.bad(place, Damage::Forked, detail);
             }
@@ -187,8 +184,8 @@ impl<'a> Walk<'a> {
         if self.previous != self.row.head_hash {
             let detail = format!(
                 "the chain is whole, but ends in {} and the head says {}: the last record was rewritten, or the head",
-                hex(&self.previous),
-                hex(&self.row.head_hash)
+                hex::encode(&self.previous),
+                hex::encode(&self.row.head_hash)
             );
             return self.bad(head, Damage::Forked, detail);
         }

@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{PAGE, previous, space_of};
-use crate::audit;
 use crate::call::{Answer, Call, ok};
 
 /// Records that one call looks at; the answer says where to go on.
@@ -138,7 +137,9 @@ async fn against(
     let records = call.space.bodies(seq, 1).await?;
     Ok(match records.first().filter(|record| record.seq == seq) {
         None => Some((seq, Broken::Truncated)),
-        Some(record) if !audit::hex(&record.hash).eq_ignore_ascii_case(hash) => Some((seq, Broken::Forked)),
+        Some(record) if !quorate_core::hex::encode(&record.hash).eq_ignore_ascii_case(hash) => {
+            Some((seq, Broken::Forked))
+        }
         Some(_) => None,
     })
 }
@@ -154,7 +155,7 @@ fn told(
         from: from.0,
         records: chain.next.0 - from.0,
         seq: chain.next.0 - 1,
-        hash: audit::hex(&chain.hash),
+        hash: quorate_core::hex::encode(&chain.hash),
     };
     VerdictOut {
         ok: bad.is_none(),

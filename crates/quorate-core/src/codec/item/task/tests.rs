@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::{read_item, write_item};
+use crate::hex::encode as hex;
 use crate::item::{Item, ItemKind};
 
 fn spec() -> TaskSpec {
@@ -108,10 +109,6 @@ fn every_task() -> Vec<Task> {
     let each = every_state().into_iter().map(|state| Task { state, ..full.clone() });
     let setbacks = SETBACKS.map(|kind| Task { setback: Some(Box::new(setback(kind))), ..full.clone() });
     each.chain(setbacks).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]
