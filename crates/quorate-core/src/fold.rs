@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::codec::Unreadable;
+use crate::created::Creations;
 use crate::decide::EndedOpen;
 use crate::effect::{Effect, EndState, Next, Record};
 use crate::entry::EntryHead;
@@ -48,6 +49,8 @@ pub struct World {
     pub erased: BTreeSet<(Seq, u32)>,
     /// The items that have a row.
     pub items: BTreeMap<ItemKey, Item>,
+    /// Where each of them was created.
+    pub creations: Creations,
 }
 
 impl World {
@@ -61,6 +64,7 @@ impl World {
             dead: BTreeMap::new(),
             erased: BTreeSet::new(),
             items: BTreeMap::new(),
+            creations: Creations::default(),
         }
     }
 
@@ -74,6 +78,7 @@ impl World {
         for effect in &effects {
             self.apply_to_rows(effect, record, &mut ended);
         }
+        self.creations.apply(record.seq, &effects);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod cause;
 pub mod chain;
 pub mod codec;
 mod commit;
+mod created;
 mod decide;
 pub mod describe;
 mod destination;
@@ -64,6 +65,7 @@ pub use commit::{
     Commit, DeleteEntry, ErasePayload, Extend, Fingerprint, LeaseRef, Locked, Nack, NackThen, Op, OpResult,
     Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting, check_lease,
 };
+pub use created::{Created, Creations, ItemRange};
 pub use decide::{Decided, EndedOpen, Handed, No, RollbackPlan, decide, genesis, restored};
 pub use destination::Destination;
 pub use effect::{

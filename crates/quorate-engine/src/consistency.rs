@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{Item, ItemKind, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version};
+use quorate_core::{
+    Item, ItemKind, ItemRange, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version,
+};
 use quorate_store::{Clock, Read, Rows, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -157,15 +159,16 @@ impl Ended {
         let mut found = Self { complete: true, ..Self::default() };
         let (mut after, mut seen) = (None, 0);
         loop {
-            let page = Read::Items { kind: ItemKind::Task, after: after.clone(), limit: PAGE };
+            let page =
+                Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after.clone()), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
             let Some(Rows::Items(page)) = rows.into_iter().next() else {
                 return Err(StoreError::Read("tasks were not answered".into()).into());
             };
             let Some(last) = page.last() else { return Ok(found) };
-            after = Some(last.key().id);
+            after = Some(last.item.key().id);
             seen += page.len();
-            page.iter().for_each(|item| found.look_at(item));
+            page.iter().for_each(|listed| found.look_at(&listed.item));
             if seen >= TASKS_MAX {
                 found.complete = page.len() < PAGE;
                 return Ok(found);

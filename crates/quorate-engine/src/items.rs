@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::{AgentId, Budget, Item, ItemKind, Request};
+use quorate_core::{AgentId, Budget, Item, ItemKind, ItemRange, Request};
 use quorate_store::{Read, Rows};
 
 use crate::error::Error;
@@ -76,14 +76,14 @@ impl Space {
         let mut page = ItemPage { items: Vec::new(), cursor: after };
         let mut looked_at = 0;
         while looked_at < LOOKED_AT_MAX {
-            let read = Read::Items { kind, after: page.cursor.clone(), limit: AT_ONCE };
+            let read = Read::Items { kind, range: ItemRange::ById(page.cursor.clone()), limit: AT_ONCE };
             let items = match self.read_one(read).await? {
                 Rows::Items(items) => items,
                 other => return Err(unexpected(&other)),
             };
             let is_last = items.len() < AT_ONCE;
             looked_at += items.len();
-            for item in items {
+            for item in items.into_iter().map(|listed| listed.item) {
                 page.cursor = Some(Arc::clone(&item.key().id));
                 page.items.extend(wanted(item));
                 if page.items.len() == limit {

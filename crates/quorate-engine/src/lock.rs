@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, Item, ItemKey, ItemKind, Lock, LockName, Locked,
-    Op, OpResult, Principal, Refused, Told, Waiting,
+    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, Item, ItemKey, ItemKind, ItemRange, Lock, LockName,
+    Locked, Op, OpResult, Principal, Refused, Told, Waiting,
 };
 use quorate_store::{Read, Rows, StoreError};
 use tokio::runtime::Handle;
@@ -63,8 +63,11 @@ impl Space {
     /// When the storage fails.
     pub async fn locks(&self, after: Option<&LockName>, limit: usize) -> Result<Vec<Lock>, Error> {
         let after = after.map(|name| Arc::from(name.as_str()));
-        match self.read_one(Read::Items { kind: ItemKind::Lock, after, limit }).await? {
-            Rows::Items(items) => Ok(items.into_iter().filter_map(lock_of).collect()),
+        match self
+            .read_one(Read::Items { kind: ItemKind::Lock, range: ItemRange::ById(after), limit })
+            .await?
+        {
+            Rows::Items(items) => Ok(items.into_iter().filter_map(|listed| lock_of(listed.item)).collect()),
             other => Err(unexpected(&other)),
         }
     }

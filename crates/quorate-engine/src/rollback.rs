@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Code, Commit, Effect, Epoch, IdempotencyKey, Item, ItemKey, ItemKind, Key, Op, OpResult, Principal,
-    Receipt, Refused, Rollback, Seq, Snapshot, SnapshotName, Version, codec,
+    Code, Commit, Effect, Epoch, IdempotencyKey, Item, ItemKey, ItemKind, ItemRange, Key, Op, OpResult,
+    Principal, Receipt, Refused, Rollback, Seq, Snapshot, SnapshotName, Version, codec,
 };
 use quorate_store::{Read, Rows, StoreError, When};
 
@@ -171,11 +171,15 @@ impl Space {
         limit: usize,
     ) -> Result<Vec<Snapshot>, Error> {
         let after = after.map(|name| Arc::from(name.as_str()));
-        let read = Read::Items { kind: ItemKind::Snapshot, after, limit: limit.min(SNAPSHOTS_MAX) };
+        let read = Read::Items {
+            kind: ItemKind::Snapshot,
+            range: ItemRange::ById(after),
+            limit: limit.min(SNAPSHOTS_MAX),
+        };
         let Rows::Items(items) = self.read_one(read).await? else {
             return Err(StoreError::Read("snapshots were not answered".into()).into());
         };
-        let snapshot = |item| match item {
+        let snapshot = |listed: quorate_store::ListedItem| match listed.item {
             Item::Snapshot(snapshot) => Some(snapshot),
             _ => None,
         };

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Code, Commit, Effect, Epoch, Item, ItemKey, ItemKind, LineKind,
-    Message, MessageId, Op, OpResult, OpenSession, Payload, Principal, Record, Refused, Seq, Session,
-    SessionId, Timestamp, Verb, codec,
+    AddKind, AddToSession, ChangeSession, Code, Commit, Effect, Epoch, Item, ItemKey, ItemKind, ItemRange,
+    LineKind, Message, MessageId, Op, OpResult, OpenSession, Payload, Principal, Record, Refused, Seq,
+    Session, SessionId, Timestamp, Verb, codec,
 };
 use quorate_store::{Page, Read, Rows, StoreError};
 
@@ -142,11 +142,13 @@ impl Space {
     pub async fn sessions(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<Session>, Error> {
         let after = after.map(|id| Arc::from(id.as_str()));
         let limit = limit.min(SESSIONS_MAX);
-        let Rows::Items(items) = self.read_one(Read::Items { kind: ItemKind::Session, after, limit }).await?
+        let Rows::Items(items) = self
+            .read_one(Read::Items { kind: ItemKind::Session, range: ItemRange::ById(after), limit })
+            .await?
         else {
             return Err(unanswered());
         };
-        let session = |item| match item {
+        let session = |listed: quorate_store::ListedItem| match listed.item {
             Item::Session(session) => Some(session),
             _ => None,
         };

@@ -7,8 +7,8 @@
 use quorate_core::limits::HISTORY_RECORDS_MAX;
 use quorate_core::{
     AgentId, BringHistory, Code, Commit, Destination, Earlier, Effect, Epoch, History, Item, ItemKind,
-    Letter, Op, OpResult, Pattern, Principal, Record, Refused, Seq, Subscribe, Subscription, Timestamp,
-    codec,
+    ItemRange, Letter, Op, OpResult, Pattern, Principal, Record, Refused, Seq, Subscribe, Subscription,
+    Timestamp, codec,
 };
 use quorate_store::{Read, Rows, StoreError};
 
@@ -106,11 +106,15 @@ impl Space {
     ) -> Result<Vec<Subscription>, Error> {
         let mut found = Vec::new();
         loop {
-            let read = Read::Items { kind: ItemKind::Subscription, after: Some(after.into()), limit: LISTED };
+            let read = Read::Items {
+                kind: ItemKind::Subscription,
+                range: ItemRange::ById(Some(after.into())),
+                limit: LISTED,
+            };
             let Rows::Items(page) = self.read_one(read).await? else {
                 return Err(StoreError::Read("the store did not answer with items".into()).into());
             };
-            let subscription = |item| match item {
+            let subscription = |listed: quorate_store::ListedItem| match listed.item {
                 Item::Subscription(subscription) => Some(*subscription),
                 _ => None,
             };

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Statement};
 
 use crate::ends;
 use crate::lookup::stored_priority;
-use crate::tail::{ChangedAgent, ChangedDelivery, ChangedEntry, Fate, Tail};
+use crate::tail::{ChangedAgent, ChangedDelivery, ChangedEntry, ChangedItem, Fate, Tail};
 
 /// Rows that the tail may hold before it is carried over: enough that most deliveries end before their row is written,
 /// few enough that nobody notices the time it takes.
@@ -64,7 +64,11 @@ impl<'c> Carry<'c> {
             version: prepare("INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?,
             client_id: prepare("INSERT OR REPLACE INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
-            item: prepare("INSERT OR REPLACE INTO items VALUES (?1, ?2, ?3, ?4)")?,
+            // What was there keeps its place: only the state is new, and the index by creation is left alone.
+            item: prepare(
+                "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (space, kind, id) DO UPDATE SET state = excluded.state",
+            )?,
             item_gone: prepare("DELETE FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
             line: prepare("INSERT INTO timeline VALUES (?1, ?2, ?3, ?4)")?,
             first_new: 0,
@@ -102,11 +106,14 @@ impl<'c> Carry<'c> {
         for (Seq(seq), part) in tail.erased.keys() {
             self.erased.execute((space.0, seq, part))?;
         }
-        for (ItemKey { kind, id }, item) in &tail.items {
-            match item {
-                Some(item) => self.item.execute((space.0, kind.number(), &**id, codec::write_item(item)))?,
-                None => self.item_gone.execute((space.0, kind.number(), &**id))?,
-            };
+        for (ItemKey { kind, id }, ChangedItem { item, created, anew }) in &tail.items {
+            if *anew || item.is_none() {
+                self.item_gone.execute((space.0, kind.number(), &**id))?;
+            }
+            if let Some(item) = item {
+                let state = codec::write_item(item);
+                self.item.execute((space.0, kind.number(), &**id, state, created.number()))?;
+            }
         }
         for (session, kind, Seq(seq)) in &tail.lines {
             self.line.execute((space.0, &**session, kind.number(), seq))?;

@@ -380,7 +380,7 @@ impl Rows for Lookups<'_> {
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
         let what = "an item";
-        if let Some(item) = self.newer(|tail| tail.items.get(key).cloned()) {
+        if let Some(item) = self.newer(|tail| tail.items.get(key).map(|changed| changed.item.clone())) {
             return Ok(item);
         }
         self.count(1, 0);

@@ -1,6 +1,7 @@
 //! Answering reads from tables and log. All of one call comes from one snapshot.
 
 mod built;
+mod items;
 mod records;
 mod sessions;
 
@@ -10,8 +11,8 @@ use std::rc::Rc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Item, ItemKey, ItemKind, Key,
-    Payload, Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
+    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Key, Payload, Recipient,
+    Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{
     DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoreError, StoredMessage, When,
@@ -91,10 +92,10 @@ impl Reading<'_> {
                 Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
             }
             Read::Item(key) => Rows::Item(match self.tail.items.get(key) {
-                Some(newer) => newer.clone(),
-                None => self.stored_items("id = ?3", (key.kind, &key.id), 1)?.pop(),
+                Some(newer) => newer.item.clone(),
+                None => items::stored(self, key)?,
             }),
-            Read::Items { kind, after, limit } => Rows::Items(self.items(*kind, after.as_deref(), *limit)?),
+            Read::Items { kind, range, limit } => Rows::Items(items::list(self, *kind, range, *limit)?),
             Read::Part { seq, part, start, length } => {
                 Rows::Part(self.part(*seq, *part, (*start, *length))?)
             }
@@ -214,44 +215,6 @@ impl Reading<'_> {
                 entries.push(self.with_content(&key, head)?);
             }
         }
-    }
-
-    fn items(&self, kind: ItemKind, after: Option<&str>, limit: usize) -> Result<Vec<Item>, ReadError> {
-        // Of those that are stored some may be gone or newer in the tail.
-        let newer: BTreeMap<_, _> = self.tail.items_after(kind, after).collect();
-        let enough = limit.saturating_add(newer.len());
-        let stored = self.stored_items("id > ?3 ORDER BY id", (kind, after.unwrap_or("")), enough)?;
-        let complete = stored.len() < enough;
-        let last = stored.last().map(Item::key);
-        let mut all: BTreeMap<ItemKey, Item> = stored.into_iter().map(|item| (item.key(), item)).collect();
-        for (key, item) in newer {
-            match item {
-                // What comes after the last one read would leave out those between.
-                Some(item) if complete || Some(key) <= last.as_ref() => {
-                    drop(all.insert(key.clone(), item.clone()))
-                }
-                Some(_) => {}
-                None => drop(all.remove(key)),
-            }
-        }
-        Ok(all.into_values().take(limit).collect())
-    }
-
-    fn stored_items(
-        &self,
-        which: &str,
-        (kind, id): (ItemKind, &str),
-        limit: usize,
-    ) -> Result<Vec<Item>, ReadError> {
-        let sql =
-            format!("SELECT kind, id, state FROM items WHERE space = ?1 AND kind = ?2 AND {which} LIMIT ?4");
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query((self.space.0, kind.number(), id, limit))?;
-        let mut items = Vec::new();
-        while let Some(row) = rows.next()? {
-            items.push(load::item_of(row).map_err(|error| ReadError::Other(error.to_string()))?);
-        }
-        Ok(items)
     }
 
     /// What the record says of a version, and its content.

@@ -3,13 +3,17 @@
 //!
 //! Keys are `space number << 47 | number`, so rows are appended and ids lead to them without an index.
 
-use rusqlite::Connection;
+use quorate_core::{Creations, Seq, SpaceNo, codec, row_id};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::load;
 
 /// Says in the file's header that it is ours: "QUOR".
 pub(crate) const APPLICATION_ID: i32 = 0x5155_4f52;
 
 /// Each entry brings the schema from its index to the next version, in one transaction with the version number.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// The version that this release writes.
 pub(crate) const VERSION: i32 = MIGRATIONS.len() as i32;
@@ -200,18 +204,56 @@ CREATE TABLE erased (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Items in the order of their creation.
+const VERSION_2: &str = "
+-- Where it was created: `record << 16 | which item change of the record`. An update keeps it.
+ALTER TABLE items ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX items_by_creation ON items (space, kind, created);
+";
+
 /// Brings the schema up to date. Each step is one transaction: it is there whole or not at all.
 pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for (step, statements) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
         let version = step + 1;
-        connection.execute_batch(&format!(
-            "BEGIN IMMEDIATE;
-             PRAGMA application_id = {APPLICATION_ID};
-             {statements}
-             PRAGMA user_version = {version};
-             COMMIT;"
-        ))?;
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; {statements}"))?;
+        if version == 2 {
+            fill_created(&transaction)?;
+        }
+        transaction.execute_batch(&format!("PRAGMA user_version = {version}"))?;
+        transaction.commit()?;
     }
     Ok(())
 }
+
+/// Says of the items of an older directory where they were created: the records that the tables know are read once.
+fn fill_created(connection: &Connection) -> rusqlite::Result<()> {
+    let with_items = "SELECT number, tables_at FROM spaces WHERE number IN (SELECT space FROM items)";
+    let mut spaces = connection.prepare(with_items)?;
+    let spaces = spaces.query_map([], |row| Ok((SpaceNo(row.get(0)?), Seq(row.get(1)?))))?;
+    let mut records = connection.prepare(
+        "SELECT id, at, format, kind, principal, hash, body, x'', x'' FROM log
+         WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    )?;
+    let mut fill =
+        connection.prepare("UPDATE items SET created = ?4 WHERE space = ?1 AND kind = ?2 AND id = ?3")?;
+    for space in spaces {
+        let (space, tables_at) = space?;
+        let mut creations = Creations::default();
+        let mut rows = records.query((row_id(space, 1), row_id(space, tables_at.0)))?;
+        while let Some(row) = rows.next()? {
+            let record = load::record_of(row, space)?;
+            let body = codec::read_bare(&record)
+                .map_err(|error| rusqlite::Error::FromSqlConversionFailure(6, Type::Blob, Box::new(error)))?;
+            creations.apply(record.seq, &body.effects);
+        }
+        for (key, created) in creations.iter() {
+            fill.execute((space.0, key.kind.number(), &*key.id, created.number()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,15 +6,15 @@
 //! here first. After a crash the tail is folded again from the records that the tables do not know yet.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use quorate_core::codec;
 use quorate_core::{
-    AgentNo, ClientId, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item, ItemKey,
-    ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Presence, Record, SentBefore, Seq,
-    SessionNo, SessionStatus, SpaceNo, Token, Version, Working,
+    AgentNo, ClientId, Created, Dead, DeliveryNo, Effect, EndState, Ended, EndedOpen, EntryHead, Item,
+    ItemKey, ItemKind, Keep, Key, LineKind, Message, Next, Open, OpenState, Presence, Record, SentBefore,
+    Seq, SessionNo, SessionStatus, SpaceNo, Token, Version, Working,
 };
 use quorate_store::Read;
 
@@ -97,6 +97,28 @@ fn presence_of(working: &Working, number: AgentNo) -> Presence {
     working.agents().get(number).map(|agent| agent.presence.clone()).unwrap_or_default()
 }
 
+/// An item that changed.
+#[derive(Clone)]
+pub(crate) struct ChangedItem {
+    /// `None`: removed.
+    pub(crate) item: Option<Item>,
+    /// Its first change in this tail, or since it was removed in it. Where it was created, unless the table has its row.
+    pub(crate) created: Created,
+    /// It was removed in this tail and created again: a row in the table is of the one before.
+    pub(crate) anew: bool,
+}
+
+impl ChangedItem {
+    /// Takes in what happened to it later.
+    fn absorb(&mut self, later: Self) {
+        if later.anew || (self.item.is_none() && later.item.is_some()) {
+            self.created = later.created;
+            self.anew = true;
+        }
+        self.item = later.item;
+    }
+}
+
 /// What the newest records of one space did to rows.
 #[derive(Clone, Default)]
 pub(crate) struct Tail {
@@ -108,8 +130,7 @@ pub(crate) struct Tail {
     pub(crate) client_ids: BTreeMap<ClientId, SentBefore>,
     pub(crate) agents: BTreeMap<AgentNo, ChangedAgent>,
     pub(crate) erased: BTreeMap<(Seq, u32), ()>,
-    /// `None`: gone.
-    pub(crate) items: BTreeMap<ItemKey, Option<Item>>,
+    pub(crate) items: BTreeMap<ItemKey, ChangedItem>,
     /// Lines of the timelines of sessions.
     pub(crate) lines: BTreeSet<(Arc<str>, LineKind, Seq)>,
     /// Which sessions are paused, and which are not any more. No row says so by itself.
@@ -199,8 +220,12 @@ impl Tail {
     ) {
         self.through = record.seq;
         let mut ended = ended.iter();
-        let mut n = 0;
+        let (mut n, mut changes) = (0, 0);
         for effect in effects {
+            if let Effect::Changed { item, .. } = effect {
+                self.item_changed(item, Created::new(record.seq, changes));
+                changes += 1;
+            }
             if let Effect::Sent { message, part, first, deliveries } = effect {
                 if let Some(id) = &message.client_id {
                     let sent = SentBefore {
@@ -287,21 +312,34 @@ impl Tail {
             }
             Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
             Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
-            Effect::Changed { item, .. } => {
-                let kept = (item.keep() != Keep::Gone).then(|| item.clone());
-                self.items.insert(item.key(), kept);
-                if let Item::Session(session) = item {
-                    self.paused.insert(session.number, session.status == SessionStatus::Paused);
-                }
-            }
             Effect::SessionAdded { session, .. } => {
-                // A session that was closed later in the same record is noted there.
+                // A session that was closed later in the same record is noted there. It has been created before.
                 let key = ItemKey::new(ItemKind::Session, session.as_str());
                 if let Some(item) = working.item(&key) {
-                    self.items.insert(key, Some(item));
+                    self.put_item(key, Some(item), Created::new(record.seq, 0));
                 }
             }
-            Effect::WaitAborted { .. } => {}
+            // Items are noted with their position in the record.
+            Effect::Changed { .. } | Effect::WaitAborted { .. } => {}
+        }
+    }
+
+    fn item_changed(&mut self, item: &Item, created: Created) {
+        let kept = (item.keep() != Keep::Gone).then(|| item.clone());
+        self.put_item(item.key(), kept, created);
+        if let Item::Session(session) = item {
+            self.paused.insert(session.number, session.status == SessionStatus::Paused);
+        }
+    }
+
+    fn put_item(&mut self, key: ItemKey, item: Option<Item>, created: Created) {
+        self.absorb_item(key, ChangedItem { item, created, anew: false });
+    }
+
+    fn absorb_item(&mut self, key: ItemKey, later: ChangedItem) {
+        match self.items.entry(key) {
+            btree_map::Entry::Occupied(known) => known.into_mut().absorb(later),
+            btree_map::Entry::Vacant(place) => drop(place.insert(later)),
         }
     }
 
@@ -375,7 +413,7 @@ impl Tail {
         self.versions.extend(versions);
         self.client_ids.extend(client_ids);
         self.erased.extend(erased);
-        self.items.extend(items);
+        items.into_iter().for_each(|(key, changed)| self.absorb_item(key, changed));
         self.lines.extend(lines);
         self.paused.extend(paused);
     }
@@ -404,16 +442,9 @@ impl Tail {
         later.take_while(move |(key, _)| key.as_str().starts_with(prefix))
     }
 
-    /// The items of a kind after an id, by id.
-    pub(crate) fn items_after<'t>(
-        &'t self,
-        kind: ItemKind,
-        after: Option<&str>,
-    ) -> impl Iterator<Item = (&'t ItemKey, Option<&'t Item>)> {
-        let from = after.unwrap_or("").to_owned();
-        let first = ItemKey::new(kind, from.as_str());
-        let of_kind = self.items.range(first..).take_while(move |(key, _)| key.kind == kind);
-        of_kind.filter(move |(key, _)| *key.id > *from).map(|(key, item)| (key, item.as_ref()))
+    /// The items of a kind, by id.
+    pub(crate) fn items_of(&self, kind: ItemKind) -> impl Iterator<Item = (&ItemKey, &ChangedItem)> {
+        self.items.range(ItemKey::new(kind, "")..).take_while(move |(key, _)| key.kind == kind)
     }
 
     /// What a read needs of it, so that it is held on to no longer than it takes to copy that.
@@ -462,9 +493,8 @@ impl Tail {
                 Read::Item(key) => {
                     part.items.extend(self.items.get(key).map(|item| (key.clone(), item.clone())));
                 }
-                Read::Items { kind, after, .. } => {
-                    let found = self.items_after(*kind, after.as_deref());
-                    part.items.extend(found.map(|(key, item)| (key.clone(), item.cloned())));
+                Read::Items { kind, .. } => {
+                    part.items.extend(self.items_of(*kind).map(|(key, item)| (key.clone(), item.clone())));
                 }
                 Read::Message { .. } | Read::SeqAt(_) | Read::Record(_) | Read::Part { .. } => {}
             }

@@ -24,6 +24,8 @@ pub mod leases;
 #[allow(missing_docs)]
 pub mod limits;
 #[allow(missing_docs)]
+pub mod lists;
+#[allow(missing_docs)]
 pub mod locks;
 #[allow(missing_docs)]
 pub mod log;
@@ -69,7 +71,7 @@ pub fn run<F: Future<Output = ()>>(open: Open, case: impl FnOnce(Bench) -> F) {
 }
 
 /// One `#[test]` for each case. Takes the path of a function without arguments that gives an [`Open`](contract::Open);
-/// with `, limits` also the cases that take many rows.
+/// with `, limits` also the cases that take many rows. `@lists` and a path: the cases about lists of items only.
 #[macro_export]
 macro_rules! contract_tests {
     ($open:path, limits) => {
@@ -86,7 +88,20 @@ macro_rules! contract_tests {
             }
         }
     };
+    (@lists $open:path) => {
+        $crate::contract_tests! { @rooms $open;
+            lists {
+                items_are_listed_in_the_order_of_their_creation,
+                items_of_one_record_are_listed_in_its_order,
+                an_update_moves_no_item,
+                an_item_that_is_created_again_is_the_newest,
+                a_list_goes_on_while_items_come_and_go,
+                a_list_is_of_one_kind_and_one_space,
+            }
+        }
+    };
     ($open:path) => {
+        $crate::contract_tests!(@lists $open);
         $crate::contract_tests! { @rooms $open;
             agents {
                 a_new_start_has_a_higher_epoch,

@@ -9,7 +9,7 @@ mod read;
 mod reference;
 mod store;
 
-pub use read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage};
+pub use read::{Built, DeadLetter, DeliveryState, Entry, ListedItem, PartBytes, Read, Rows, StoredMessage};
 #[cfg(any(test, feature = "contract"))]
 pub use reference::Reference;
 pub use store::{Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, Wiring};

@@ -4,9 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, ClientId, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind, Key, LineKind,
-    Message, OpenState, Page, Payload, Recipient, Record, Seq, Timestamp, Version, When,
+    AgentNo, ClientId, Created, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind,
+    ItemRange, Key, LineKind, Message, OpenState, Page, Payload, Recipient, Record, Seq, Timestamp, Version,
+    When,
 };
+
+impl Read {
+    /// The items of a kind by id, from the first one on.
+    #[must_use]
+    pub fn items(kind: ItemKind, limit: usize) -> Self {
+        Self::Items { kind, range: ItemRange::ById(None), limit }
+    }
+}
 
 /// One thing to read. Several in one call are read from one snapshot.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,12 +78,12 @@ pub enum Read {
     SeqAt(Timestamp),
     /// One item.
     Item(ItemKey),
-    /// The items of a kind, by id.
+    /// The items of a kind.
     Items {
         /// Which kind.
         kind: ItemKind,
-        /// Only later ids than this.
-        after: Option<Arc<str>>,
+        /// In which order, and from where on.
+        range: ItemRange,
         /// How many at most.
         limit: usize,
     },
@@ -129,7 +138,7 @@ pub enum Rows {
     /// Of [`Read::Item`].
     Item(Option<Item>),
     /// Of [`Read::Items`].
-    Items(Vec<Item>),
+    Items(Vec<ListedItem>),
     /// Of [`Read::Built`].
     Built(Vec<Built>),
     /// Of [`Read::Record`].
@@ -138,6 +147,15 @@ pub enum Rows {
     Timeline(Vec<Seq>),
     /// Of [`Read::Part`]; `None` if there is no such part.
     Part(Option<PartBytes>),
+}
+
+/// An item of a list.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ListedItem {
+    /// Where it was created.
+    pub created: Created,
+    /// Its state.
+    pub item: Item,
 }
 
 /// Bytes of a payload part.

@@ -19,7 +19,9 @@ use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
 use super::resolve::{Sight, Told, key_of};
 use super::tasks;
 use super::topics::described;
-use super::views::{Handovers, Heard, Inputs, inputs_of, long_reads, outcome, settled, short_reads, state};
+use super::views::{
+    Handovers, Heard, Inputs, by_creation, inputs_of, long_reads, outcome, settled, short_reads, state,
+};
 use super::{asking, plan::Act, replay, replay::Looks};
 
 /// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
@@ -161,7 +163,7 @@ impl Pair {
         let mut reads: Vec<_> =
             (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
         reads.extend(short_reads(published.counts));
-        reads.push(Read::Items { kind: ItemKind::Subscription, after: None, limit: 1000 });
+        reads.push(Read::items(ItemKind::Subscription, 1000));
         let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
         let mut versions = [0; KEYS.len()];
         let (mut dead, mut held, mut held_tasks) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
@@ -173,15 +175,15 @@ impl Pair {
                 }
                 Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
                 Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
-                Rows::Items(items) if items.iter().any(|item| matches!(item, Item::Task(_))) => {
-                    held_tasks = tasks::held(items.iter().filter_map(|item| match item {
+                Rows::Items(items) if items.iter().any(|listed| matches!(listed.item, Item::Task(_))) => {
+                    held_tasks = tasks::held(items.iter().filter_map(|listed| match &listed.item {
                         Item::Task(task) => Some(task),
                         _ => None,
                     }));
                 }
                 Rows::Items(items) => {
-                    let wanted = |item: &Item| matches!(item, Item::Subscription(_));
-                    subscriptions.extend(items.into_iter().filter(wanted));
+                    let all = items.into_iter().map(|listed| listed.item);
+                    subscriptions.extend(all.filter(|item| matches!(item, Item::Subscription(_))));
                 }
                 _ => {}
             }
@@ -232,7 +234,9 @@ impl Pair {
         }
         let published = self.published(number);
         self.looks[space].insert(published.head.seq, published);
-        self.compare_reads(number, short_reads(self.published(number).counts)).await
+        let mut reads = short_reads(self.published(number).counts);
+        reads.extend(by_creation(None, 1000));
+        self.compare_reads(number, reads).await
     }
 
     fn published(&self, space: SpaceNo) -> Arc<Published> {

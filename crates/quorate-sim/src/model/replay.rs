@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use quorate_core::chain::{self, Header};
 use quorate_core::{
-    Agents, Counts, DeliveryNo, EntryVersion, ItemKind, Key, OpenState, Record, Seq, Version, World,
+    Agents, Counts, DeliveryNo, EntryVersion, Item, ItemKey, ItemKind, Key, OpenState, Record, Seq, Version,
+    World,
 };
-use quorate_store::{DeliveryState, Published, Read, Rows, SpaceInfo, Store};
+use quorate_store::{DeliveryState, ListedItem, Published, Read, Rows, SpaceInfo, Store};
 
 use super::pair::same;
 use super::plan::KEYS;
@@ -60,9 +61,15 @@ pub(super) async fn compare(
 }
 
 async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
-    let live = read(store, info, Read::Items { kind: ItemKind::Task, after: None, limit: 100_000 }).await?;
+    let live = read(store, info, Read::items(ItemKind::Task, 100_000)).await?;
     let folded = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
-    same("folded tasks", &live, &Rows::Items(folded.map(|(_, item)| item.clone()).collect()))
+    let folded = folded.map(|one| listed(world, one)).collect();
+    same("folded tasks", &live, &settled(Rows::Items(folded)))
+}
+
+fn listed(world: &World, (key, item): (&ItemKey, &Item)) -> ListedItem {
+    let created = world.creations.get(key).expect("what exists was created");
+    ListedItem { created, item: item.clone() }
 }
 
 /// Counts as far as records say: that something fell due, no record says.
@@ -104,14 +111,14 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
 async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
     let mut live = Vec::new();
     for kind in ItemKind::ALL.iter().copied() {
-        match read(store, info, Read::Items { kind, after: None, limit: 100_000 }).await? {
+        match read(store, info, Read::items(kind, 100_000)).await? {
             Rows::Items(found) => live.extend(found),
             _ => return Err("not items".into()),
         }
     }
-    let mut folded: Vec<_> = world.items.values().cloned().collect();
-    folded.sort_by_key(|item| item.key());
-    live.sort_by_key(|item| item.key());
+    let mut folded: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
+    folded.sort_by_key(|listed| listed.item.key());
+    live.sort_by_key(|listed| listed.item.key());
     same("folded items", &Rows::Items(live), &settled(Rows::Items(folded)))
 }
 

@@ -98,7 +98,7 @@ impl fmt::Display for MemoryDo {
 /// Everything that can be asked about snapshots.
 pub(super) fn reads() -> Vec<Read> {
     vec![
-        Read::Items { kind: ItemKind::Snapshot, after: None, limit: 1000 },
+        Read::items(ItemKind::Snapshot, 1000),
         Read::Built { after: None, limit: 1000 },
         Read::Built { after: Some(key_of(0)), limit: 1 },
     ]

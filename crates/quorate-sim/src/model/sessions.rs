@@ -5,8 +5,8 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Commit, ItemKind, LineKind, Op, OpenSession, Principal, Seq,
-    SessionChange, SessionId,
+    AddKind, AddToSession, ChangeSession, Commit, ItemKind, ItemRange, LineKind, Op, OpenSession, Principal,
+    Seq, SessionChange, SessionId,
 };
 use quorate_store::{Page, Read};
 
@@ -124,8 +124,8 @@ impl fmt::Display for SessionDo {
 /// Everything that can be asked about sessions.
 pub(super) fn reads(head: Seq) -> Vec<Read> {
     let mut reads = vec![
-        Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Session, after: Some("s1".into()), limit: 1 },
+        Read::items(ItemKind::Session, 1000),
+        Read::Items { kind: ItemKind::Session, range: ItemRange::ById(Some("s1".into())), limit: 1 },
     ];
     for name in NAMES {
         let pages = [Page::After(Seq(0)), Page::After(Seq(head.0 / 2)), Page::Before(Seq(head.0 + 1))];

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AccessToken, AgentNo, Agents, Code, ConsumerId, Counts, DeliveryNo, Facts, Generation, Handed, InForce,
-    Item, ItemKey, ItemKind, OpResult, OpenState, Payload, Receipt, RequestState, Seq, TaskCounts,
-    TaskHanded, TaskId, TaskSpec, Timestamp, Told, Version, Waits, Wake,
+    AccessToken, AgentNo, Agents, Code, ConsumerId, Counts, Created, DeliveryNo, Facts, Generation, Handed,
+    InForce, Item, ItemKey, ItemKind, ItemRange, OpResult, OpenState, Payload, Receipt, RequestState, Seq,
+    TaskCounts, TaskHanded, TaskId, TaskSpec, Timestamp, Told, Version, Waits, Wake,
 };
-use quorate_store::{DeliveryState, Handover, Outcome, Published, Read, Rows, When};
+use quorate_store::{DeliveryState, Handover, ListedItem, Outcome, Published, Read, Rows, When};
 
 use super::plan::KEYS;
 use super::resolve::{self, client_id, key_of};
@@ -158,14 +158,24 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
     vec![
         Read::Deliveries { first: DeliveryNo(1), count },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
-        Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Budget, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Session, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Task, after: None, limit: 10_000 },
-        Read::Items { kind: ItemKind::Request, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Procedure, after: None, limit: 1000 },
-        Read::Items { kind: ItemKind::Approval, after: None, limit: 1000 },
+        Read::items(ItemKind::Lock, 1000),
+        Read::items(ItemKind::Budget, 1000),
+        Read::items(ItemKind::Session, 1000),
+        Read::items(ItemKind::Task, 10_000),
+        Read::items(ItemKind::Request, 1000),
+        Read::items(ItemKind::Procedure, 1000),
+        Read::items(ItemKind::Approval, 1000),
     ]
+}
+
+/// The items of each kind in the order of their creation, from a record on.
+pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item = Read> {
+    // From the end of a record: within one the stores count as they like.
+    let from = from.map(|seq| Created::new(seq, usize::MAX));
+    ItemKind::ALL.iter().flat_map(move |kind| {
+        let ranges = [ItemRange::Newest(from), ItemRange::Oldest(from)];
+        ranges.map(|range| Read::Items { kind: *kind, range, limit })
+    })
 }
 
 /// Everything that can be asked about a space.
@@ -201,13 +211,14 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
         reads.push(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
     }
     let after = told.tasks.made.iter().nth(1).map(TaskId::to_shared);
-    reads.push(Read::Items { kind: ItemKind::Task, after, limit: 3 });
+    reads.push(Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after), limit: 3 });
     for seq in (1..=published.head.seq.0 + 1).map(Seq) {
         for (part, start, length) in [(0, 0, u64::MAX), (0, 3, 4), (1, 0, 9)] {
             reads.push(Read::Part { seq, part, start, length });
         }
     }
-    reads.extend(ItemKind::ALL.iter().map(|kind| Read::Items { kind: *kind, after: None, limit: 1000 }));
+    reads.extend(ItemKind::ALL.iter().map(|kind| Read::items(*kind, 1000)));
+    reads.extend(by_creation(Some(seq), 3));
     reads
 }
 
@@ -228,7 +239,13 @@ pub(super) fn settled(rows: Rows) -> Rows {
             };
             Rows::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
         }
-        Rows::Items(items) => Rows::Items(items.into_iter().map(wordless).collect()),
+        Rows::Items(items) => {
+            let settle = |listed: ListedItem| ListedItem {
+                created: Created::new(listed.created.seq(), 0),
+                item: wordless(listed.item),
+            };
+            Rows::Items(items.into_iter().map(settle).collect())
+        }
         other => other,
     }
 }

@@ -120,10 +120,10 @@ impl Stage {
     }
 
     pub(super) async fn tell_locks(&mut self) {
-        let what = Read::Items { kind: ItemKind::Lock, after: None, limit: 1000 };
+        let what = Read::items(ItemKind::Lock, 1000);
         let Rows::Items(items) = self.rows(what).await else { panic!("not items") };
-        for item in items {
-            let Item::Lock(lock) = item else { continue };
+        for listed in items {
+            let Item::Lock(lock) = listed.item else { continue };
             let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));
             self.say(line);
         }

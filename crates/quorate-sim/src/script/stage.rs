@@ -303,7 +303,7 @@ impl Stage {
                 limit: 1000,
             },
             "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
-            "subscriptions" => Read::Items { kind: ItemKind::Subscription, after: None, limit: 1000 },
+            "subscriptions" => Read::items(ItemKind::Subscription, 1000),
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
             "task" => return self.tell_task(words.must("a task")).await,

@@ -259,7 +259,7 @@ impl Stage {
                 };
                 letters.iter().map(line).collect()
             }
-            Rows::Items(items) => items.iter().map(|item| item.key().id.to_string()).collect(),
+            Rows::Items(items) => items.iter().map(|listed| listed.item.key().id.to_string()).collect(),
             other => panic!("nothing to tell of {other:?}"),
         };
         if lines.is_empty() {

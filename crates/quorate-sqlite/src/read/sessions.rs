@@ -1,9 +1,11 @@
 //! Reads about sessions: their timeline, and whether one holds a delivery.
 
-use quorate_core::{Effect, Item, ItemKind, LineKind, Open, OpenState, Seq, SessionNo, SessionStatus, Verb};
+use quorate_core::{
+    Effect, Item, ItemKey, ItemKind, LineKind, Open, OpenState, Seq, SessionNo, SessionStatus, Verb,
+};
 use quorate_store::Page;
 
-use super::{LAST, Reading};
+use super::{LAST, Reading, items};
 use crate::readers::ReadError;
 
 /// The records of a timeline. Each kind of line lies together in the order of the records, so as many as are wanted are
@@ -75,6 +77,6 @@ fn is_paused(reading: &Reading<'_>, number: SessionNo) -> Result<bool, ReadError
         _ => None,
     });
     let Some(id) = id else { return Ok(false) };
-    let found = reading.stored_items("id = ?3", (ItemKind::Session, id.as_str()), 1)?;
-    Ok(found.iter().any(|item| matches!(item, Item::Session(one) if one.status == SessionStatus::Paused)))
+    let found = items::stored(reading, &ItemKey::new(ItemKind::Session, id.as_str()))?;
+    Ok(matches!(found, Some(Item::Session(one)) if one.status == SessionStatus::Paused))
 }

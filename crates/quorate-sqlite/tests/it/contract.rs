@@ -53,6 +53,11 @@ fn at_once() -> Open {
     store(1)
 }
 
+/// The tables lag behind by a few rows: what is read comes from both.
+fn now_and_then() -> Open {
+    store(3)
+}
+
 /// The tables know nothing: every start folds the whole log.
 fn never() -> Open {
     store(usize::MAX)
@@ -60,6 +65,10 @@ fn never() -> Open {
 
 mod tables_at_once {
     quorate_store::contract_tests!(crate::contract::at_once);
+}
+
+mod tables_now_and_then {
+    quorate_store::contract_tests!(@lists crate::contract::now_and_then);
 }
 
 mod tables_never {

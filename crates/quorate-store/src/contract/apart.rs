@@ -159,7 +159,7 @@ fn reads() -> Vec<Read> {
         Read::Item(ItemKey::new(ItemKind::Task, "t")),
         Read::Item(ItemKey::new(ItemKind::Session, "s")),
     ];
-    reads.extend(ItemKind::ALL.iter().map(|kind| Read::Items { kind: *kind, after: None, limit: 9 }));
+    reads.extend(ItemKind::ALL.iter().map(|kind| Read::items(*kind, 9)));
     reads
 }
 

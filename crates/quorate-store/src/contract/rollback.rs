@@ -7,7 +7,7 @@ use quorate_core::{
 
 use super::bench::{Bench, START_MS};
 use super::words::{agent, delete, deliver_to, erase, key, put, put_at, send};
-use crate::{Entry, Read, Rows, When};
+use crate::{Entry, ListedItem, Read, Rows, When};
 
 fn name(text: &str) -> SnapshotName {
     SnapshotName::new(text).expect("a good name")
@@ -256,10 +256,10 @@ pub async fn c11_a_snapshot_is_a_name_for_a_position(mut bench: Bench) {
     assert_eq!(made.results[0], OpResult::SnapshotMade { seq: before });
     bench.refused_with(Code::Duplicate, agent("alice"), vec![snapshot("s", "k")]).await;
     bench.reopen().await;
-    let all = Read::Items { kind: ItemKind::Snapshot, after: None, limit: 9 };
+    let all = Read::items(ItemKind::Snapshot, 9);
     match bench.read(all.clone()).await {
         Rows::Items(items) => match &items[..] {
-            [Item::Snapshot(one)] => {
+            [ListedItem { item: Item::Snapshot(one), .. }] => {
                 assert_eq!((one.seq, one.by.as_str(), one.prefix.as_str()), (before, "agent:alice", "k"))
             }
             other => panic!("not one snapshot: {other:?}"),

@@ -56,9 +56,9 @@ fn at_the_door(bench: &Bench, secret: u8) -> String {
 }
 
 async fn stored(bench: &Bench) -> Vec<Arc<AccessToken>> {
-    match bench.read(Read::Items { kind: ItemKind::Token, after: None, limit: 1000 }).await {
+    match bench.read(Read::items(ItemKind::Token, 1000)).await {
         Rows::Items(items) => {
-            let tokens = items.into_iter().map(|item| match item {
+            let tokens = items.into_iter().map(|listed| match listed.item {
                 Item::Token(token) => token,
                 other => panic!("not a token: {other:?}"),
             });

@@ -46,8 +46,8 @@ fn bring(wanted: History, messages: Vec<Earlier>, next: Seq) -> Op {
 }
 
 async fn items(bench: &Bench, kind: ItemKind) -> Vec<Item> {
-    match bench.read(Read::Items { kind, after: None, limit: 1000 }).await {
-        Rows::Items(items) => items,
+    match bench.read(Read::items(kind, 1000)).await {
+        Rows::Items(items) => items.into_iter().map(|listed| listed.item).collect(),
         other => panic!("not items: {other:?}"),
     }
 }

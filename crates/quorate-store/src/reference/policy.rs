@@ -1,7 +1,7 @@
 //! The rules of the space.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, DeliveryNo, EscalateTo, Home, InForce, Item, ItemKey, ItemKind, Message,
+    AgentId, AgentNo, Code, Created, DeliveryNo, EscalateTo, Home, InForce, Item, ItemKey, ItemKind, Message,
     MessageType, NewTask, Op, OpResult, Policy, Preset, Principal, Refused, Role, Seq, Takers,
 };
 
@@ -170,10 +170,15 @@ impl Step<'_> {
     /// Writes down the new state of an item.
     pub(super) fn set_item(&mut self, item: Item) {
         self.changed = true;
+        let key = item.key();
         if item.keep() == quorate_core::Keep::Gone {
-            self.space.items.remove(&item.key());
-        } else {
-            self.space.items.insert(item.key(), item);
+            self.space.remove_item(&key);
+        } else if self.space.items.insert(key.clone(), item).is_none() {
+            let created = match self.space.creations.last() {
+                Some((_, last)) if last.seq() == self.seq => Created::from_number(last.number() + 1),
+                _ => Created::new(self.seq, 0),
+            };
+            self.space.creations.push((key, created));
         }
     }
 }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, DeliveryNo, EndState, EntryVersion, Home, ItemKey, Key, OpenState, Payload, Record, Seq,
-    Version, When, codec,
+    AgentNo, DeliveryNo, EndState, EntryVersion, Home, Item, ItemKey, ItemKind, ItemRange, Key, OpenState,
+    Payload, Record, Seq, Version, When, codec,
 };
 
-use crate::read::{Built, DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoredMessage};
+use crate::read::{
+    Built, DeadLetter, DeliveryState, Entry, ListedItem, PartBytes, Read, Rows, StoredMessage,
+};
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {
@@ -54,15 +56,29 @@ impl Space {
                 Rows::Timeline(self.timeline(session, *kind, *page, *limit))
             }
             Read::Item(key) => Rows::Item(self.items.get(key).cloned()),
-            Read::Items { kind, after, limit } => {
-                let later = |key: &ItemKey| after.as_ref().is_none_or(|after| key.id > *after);
-                let of_kind = self.items.iter().filter(|(key, _)| key.kind == *kind && later(key));
-                Rows::Items(of_kind.take(*limit).map(|(_, item)| item.clone()).collect())
-            }
+            Read::Items { kind, range, limit } => Rows::Items(self.list(*kind, range, *limit)),
             Read::Part { seq, part, start, length } => {
                 Rows::Part(self.part_bytes(*seq, *part, *start, *length))
             }
         }
+    }
+
+    fn list(&self, kind: ItemKind, range: &ItemRange, limit: usize) -> Vec<ListedItem> {
+        let mut found: Vec<_> = { self.creations.iter() }
+            .filter(|(key, created)| key.kind == kind && range.contains(*created, &key.id))
+            .collect();
+        found.sort_by(|one, other| range.compare((one.1, &one.0.id), (other.1, &other.0.id)));
+        found.truncate(limit);
+        let listed = found
+            .into_iter()
+            .map(|(key, created)| ListedItem { created: *created, item: self.items[key].clone() });
+        listed.collect()
+    }
+
+    /// Removes an item, so that one that is created later under its key is a new one.
+    pub(super) fn remove_item(&mut self, key: &ItemKey) -> Option<Item> {
+        self.creations.retain(|(of, _)| of != key);
+        self.items.remove(key)
     }
 
     fn built(&self, after: Option<&Key>, limit: usize) -> Vec<Built> {

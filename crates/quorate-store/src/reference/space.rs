@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agent, AgentId, AgentNo, ConsumerId, Counts, DeliveryNo, EndState, EntryVersion, Era, Eras, Generation,
-    Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now, OpResult,
-    Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp, Token,
-    Wake,
+    Agent, AgentId, AgentNo, ConsumerId, Counts, Created, DeliveryNo, EndState, EntryVersion, Era, Eras,
+    Generation, Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
+    OpResult, Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName,
+    Timestamp, Token, Wake,
 };
 
 use crate::reference::locks::{Hold, LockWaiter};
@@ -44,6 +44,8 @@ pub(super) struct Space {
     pub(super) last_token: u64,
     /// Every item that has a row.
     pub(super) items: BTreeMap<ItemKey, Item>,
+    /// Where each of them was created, oldest first.
+    pub(super) creations: Vec<(ItemKey, Created)>,
     /// Until when locks are held.
     pub(super) holds: Vec<Hold>,
     /// Who waits for locks, in the order in which they came.
@@ -218,6 +220,7 @@ impl Space {
             consumers: Vec::new(),
             stirred: Vec::new(),
             items: BTreeMap::new(),
+            creations: Vec::new(),
             openings: Vec::new(),
             lines: Vec::new(),
             task_memory: TaskMemory::default(),

@@ -87,7 +87,7 @@ impl Step<'_> {
     }
 
     pub(super) fn revoke_token(&mut self, id: TokenId) -> Result<OpResult, Refused> {
-        if self.space.items.remove(&ItemKey::new(ItemKind::Token, id.to_string())).is_none() {
+        if self.space.remove_item(&ItemKey::new(ItemKind::Token, id.to_string())).is_none() {
             return Err(Refused::new(Code::NotFound, format!("there is no {id}")));
         }
         self.changed = true;
@@ -104,8 +104,9 @@ impl Step<'_> {
     }
 
     fn forget_tokens(&mut self, is: impl Fn(&AccessToken) -> bool) {
-        let before = self.space.items.len();
-        self.space.items.retain(|_, item| !matches!(item, Item::Token(token) if is(token)));
-        self.changed |= self.space.items.len() < before;
+        let tokens = self.space.tokens().filter(|token| is(token));
+        let ended: Vec<_> = tokens.map(|token| Item::Token(Arc::clone(token)).key()).collect();
+        self.changed |= !ended.is_empty();
+        ended.iter().for_each(|key| drop(self.space.remove_item(key)));
     }
 }

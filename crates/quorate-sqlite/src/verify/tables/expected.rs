@@ -217,13 +217,14 @@ impl Comparing<'_> {
 
     fn items(&self) -> rusqlite::Result<Option<Difference>> {
         let which = "space = ?1 ORDER BY kind, id";
-        let columns = ["kind", "id", "state"];
+        let columns = ["kind", "id", "state", "created"];
         let table = Table { name: "items", columns: &columns, key: 2, which, settle: as_stored };
         let expected = self.folded.world.items.iter().map(|(key, item)| Expected {
             columns: vec![
                 number(u64::from(key.kind.number())),
                 Value::Text(key.id.to_string()),
                 Value::Blob(codec::write_item(item)),
+                self.folded.world.creations.get(key).map_or(Value::Null, |created| number(created.number())),
             ],
             seq: self.folded.world.working.head.seq,
         });

@@ -28,6 +28,7 @@ fn a_changed_column_is_found() {
         ("eras", "first_seq, generation, first_delivery"),
         ("timeline", "kind, seq"),
         ("erased", "seq, part"),
+        ("items", "created"),
     ];
     for (table, columns) in tables {
         for column in columns.split(", ") {
@@ -38,6 +39,7 @@ fn a_changed_column_is_found() {
                 "client_ids" => "(space, client_id)",
                 "eras" => "(space, first_seq)",
                 "timeline" => "(space, session, kind, seq)",
+                "items" => "(space, kind, id)",
                 _ => "(space, seq, part)",
             };
             // The largest of the first space, so that a changed key meets no other.
@@ -136,7 +138,7 @@ fn a_row_too_many_is_found_and_named() {
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", 1_i64 << 60)),
         ("timeline", "SELECT 1, 'paused', 0, 5".into()),
         ("timeline", "SELECT 1, 'nobody', 1, 5".into()),
-        ("items", "SELECT 1, 6, 'zzz', x'00'".into()),
+        ("items", "SELECT 1, 6, 'zzz', x'00', 0".into()),
     ];
     for (table, row) in additions {
         assert_tables(&format!("INSERT INTO {table} {row}"), table);

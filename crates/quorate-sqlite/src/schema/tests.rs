@@ -1,0 +1,69 @@
+//! Opening a data directory of an older schema.
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::{APPLICATION_ID, VERSION, VERSION_1};
+use crate::directory::database_of;
+use crate::verify;
+use crate::verify::tests::work::Hub;
+use crate::verify::tests::worked;
+
+/// A data directory with the tables of schema 1, in which all kinds of work were done.
+fn of_schema_1() -> TempDir {
+    let (newer, old) = (worked(), tempfile::tempdir().unwrap());
+    let connection = Connection::open(database_of(old.path())).unwrap();
+    connection.execute_batch(VERSION_1).unwrap();
+    let header =
+        format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; DELETE FROM key_turn");
+    connection.execute_batch(&header).unwrap();
+    connection.execute("ATTACH ?1 AS newer", [database_of(newer.path()).to_str()]).unwrap();
+    let mut tables = connection.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table'").unwrap();
+    let names: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    for name in names {
+        let columns = if name == "items" { "space, kind, id, state" } else { "*" };
+        let copy = format!("INSERT INTO main.{name} SELECT {columns} FROM newer.{name}");
+        connection.execute_batch(&copy).unwrap();
+    }
+    old
+}
+
+fn read<T: rusqlite::types::FromSql>(dir: &TempDir, sql: &str) -> T {
+    let connection = Connection::open(database_of(dir.path())).unwrap();
+    connection.query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+const COLUMNS: &str = "SELECT group_concat(name) FROM pragma_table_info('items')";
+const DUMP: &str = "SELECT group_concat(space || ' ' || kind || ' ' || id || ' ' || created, ';')
+                    FROM (SELECT * FROM items ORDER BY space, kind, id)";
+
+#[test]
+fn an_older_directory_is_opened_with_its_items_in_the_order_of_the_log() {
+    let (old, newer) = (of_schema_1(), worked());
+    assert_eq!(read::<String>(&old, COLUMNS), "space,kind,id,state");
+    Hub::open(old.path()).close();
+    assert_eq!(read::<i32>(&old, "PRAGMA user_version"), VERSION);
+    assert_eq!(read::<String>(&old, DUMP), read::<String>(&newer, DUMP));
+    let report = verify(old.path(), None).unwrap();
+    assert!(report.ok, "{report:?}");
+}
+
+#[test]
+fn an_older_directory_is_verified_without_a_change() {
+    let old = of_schema_1();
+    let report = verify(old.path(), None).unwrap();
+    assert!(report.ok, "{report:?}");
+    assert_eq!(read::<i32>(&old, "PRAGMA user_version"), 1);
+    assert_eq!(read::<String>(&old, COLUMNS), "space,kind,id,state");
+}
+
+#[test]
+fn an_older_directory_with_an_unreadable_record_is_left_as_it_is() {
+    let old = of_schema_1();
+    let connection = Connection::open(database_of(old.path())).unwrap();
+    connection.execute_batch("UPDATE log SET body = x'ff' WHERE id = (SELECT min(id) + 3 FROM log)").unwrap();
+    super::migrate(&connection).unwrap_err();
+    drop(connection);
+    assert_eq!(read::<i32>(&old, "PRAGMA user_version"), 1);
+    assert_eq!(read::<String>(&old, COLUMNS), "space,kind,id,state");
+}

@@ -1,0 +1,189 @@
+//! Lists of items: in the order of their creation, both ways, and by id, page by page.
+
+use quorate_core::{
+    AddKind, AddToSession, BudgetId, ChangeSession, CreateTasks, Created, Generation, ItemKind, ItemRange,
+    MakeSnapshot, NewTask, Op, OpenSession, Principal, SessionChange, SessionId, SetBudget, SnapshotName,
+    TaskId,
+};
+
+use super::bench::Bench;
+use super::words::{agent, payload};
+use crate::{ListedItem, Read, Rows};
+
+fn snapshot(name: &str) -> Op {
+    let name = SnapshotName::new(name).expect("a good name");
+    Op::MakeSnapshot(MakeSnapshot { name, prefix: String::new() })
+}
+
+fn drop_snapshot(name: &str) -> Op {
+    Op::DropSnapshot { name: SnapshotName::new(name).expect("a good name") }
+}
+
+fn budget(name: &str, messages_max: u64) -> Op {
+    let id = BudgetId::new(name).expect("a good id");
+    Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
+}
+
+fn session(name: &str) -> SessionId {
+    SessionId::new(name).expect("a good id")
+}
+
+fn open_session(name: &str) -> Op {
+    let (id, title) = (Some(session(name)), "work".into());
+    Op::OpenSession(OpenSession { id, coordinator: None, participants: Vec::new(), title, task: None })
+}
+
+fn complete_session(name: &str) -> Op {
+    let change = SessionChange::Complete;
+    Op::ChangeSession(ChangeSession { session: session(name), change, reason: String::new() })
+}
+
+fn add_note(name: &str) -> Op {
+    let (session, body) = (session(name), payload("1"));
+    let (content_type, rationale) = (None, String::new());
+    Op::AddToSession(AddToSession { session, kind: AddKind::Note, body, content_type, rationale })
+}
+
+impl Bench {
+    async fn page(&self, kind: ItemKind, range: ItemRange, limit: usize) -> Vec<ListedItem> {
+        match self.read(Read::Items { kind, range, limit }).await {
+            Rows::Items(items) => items,
+            other => panic!("not items: {other:?}"),
+        }
+    }
+
+    /// The list from its beginning, in pages of this size; the ids.
+    async fn pages(&self, kind: ItemKind, mut range: ItemRange, size: usize) -> Vec<String> {
+        let mut ids = Vec::new();
+        loop {
+            let page = self.page(kind, range.clone(), size).await;
+            assert!(page.len() <= size, "a page has at most as many as were asked for");
+            ids.extend(page.iter().map(id));
+            match page.last() {
+                Some(last) if page.len() == size => range = range.after(last.created, &last.item.key().id),
+                _ => return ids,
+            }
+        }
+    }
+
+    /// Asserts the ids of a kind in the order of creation, both ways and in pages of several sizes, and by id.
+    async fn assert_created(&self, kind: ItemKind, expected: &[&str]) {
+        let newest: Vec<_> = expected.iter().rev().copied().collect();
+        let mut by_id = expected.to_vec();
+        by_id.sort_unstable();
+        for size in [1, 2, 3, 1000] {
+            assert_eq!(self.pages(kind, ItemRange::Oldest(None), size).await, expected, "oldest, {size}");
+            assert_eq!(self.pages(kind, ItemRange::Newest(None), size).await, newest, "newest, {size}");
+            assert_eq!(self.pages(kind, ItemRange::ById(None), size).await, by_id, "by id, {size}");
+        }
+    }
+}
+
+fn id(listed: &ListedItem) -> String {
+    listed.item.key().id.to_string()
+}
+
+fn ids(page: &[ListedItem]) -> Vec<String> {
+    page.iter().map(id).collect()
+}
+
+pub async fn items_are_listed_in_the_order_of_their_creation(mut bench: Bench) {
+    bench.start("alice").await;
+    let mut made = Vec::new();
+    for _ in 0..12 {
+        let create = CreateTasks { tasks: vec![NewTask::new("work")], inputs: None };
+        let receipt = bench.ok(agent("alice"), vec![Op::CreateTasks(create)]).await;
+        let seq = receipt.seq.expect("a task is a record");
+        made.push(TaskId::made_by_hub(Generation(0), seq, 0).to_string());
+    }
+    let made: Vec<_> = made.iter().map(String::as_str).collect();
+    assert!(!made.is_sorted(), "the order of their ids is another one");
+    bench.assert_created(ItemKind::Task, &made).await;
+    bench.reopen().await;
+    bench.assert_created(ItemKind::Task, &made).await;
+}
+
+pub async fn items_of_one_record_are_listed_in_its_order(mut bench: Bench) {
+    bench.start("alice").await;
+    bench.ok(agent("alice"), vec![snapshot("c"), snapshot("b"), budget("y", 1), snapshot("d")]).await;
+    bench.ok(agent("alice"), vec![budget("x", 1), snapshot("a")]).await;
+    for _ in 0..2 {
+        bench.assert_created(ItemKind::Snapshot, &["c", "b", "d", "a"]).await;
+        bench.assert_created(ItemKind::Budget, &["y", "x"]).await;
+        bench.reopen().await;
+    }
+    let page = bench.page(ItemKind::Snapshot, ItemRange::Oldest(None), 9).await;
+    let first = Created::new(page[0].created.seq(), usize::MAX);
+    let later = bench.page(ItemKind::Snapshot, ItemRange::Oldest(Some(first)), 9).await;
+    assert_eq!(ids(&later), ["a"], "after the end of the first record");
+}
+
+pub async fn an_update_moves_no_item(mut bench: Bench) {
+    bench.start("alice").await;
+    for name in ["c", "a", "b"] {
+        bench.ok(agent("alice"), vec![open_session(name), budget(name, 1)]).await;
+    }
+    bench.ok(agent("alice"), vec![add_note("a"), budget("a", 2), complete_session("c")]).await;
+    bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
+    bench.assert_created(ItemKind::Budget, &["c", "a", "b"]).await;
+    bench.reopen().await;
+    // From here on some are in the tables, or folded from the log, and change again.
+    bench.ok(agent("alice"), vec![budget("c", 3), budget("d", 1), add_note("b"), budget("a", 4)]).await;
+    for _ in 0..2 {
+        bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
+        bench.assert_created(ItemKind::Budget, &["c", "a", "b", "d"]).await;
+        bench.reopen().await;
+    }
+}
+
+pub async fn an_item_that_is_created_again_is_the_newest(mut bench: Bench) {
+    bench.start("alice").await;
+    for name in ["a", "b", "c"] {
+        bench.ok(agent("alice"), vec![snapshot(name)]).await;
+    }
+    bench.ok(agent("alice"), vec![drop_snapshot("a")]).await;
+    bench.assert_created(ItemKind::Snapshot, &["b", "c"]).await;
+    bench.ok(agent("alice"), vec![snapshot("a")]).await;
+    bench.assert_created(ItemKind::Snapshot, &["b", "c", "a"]).await;
+    bench.reopen().await;
+    bench.ok(agent("alice"), vec![drop_snapshot("b"), snapshot("d"), snapshot("b")]).await;
+    bench.assert_created(ItemKind::Snapshot, &["c", "a", "d", "b"]).await;
+    bench.ok(agent("alice"), vec![snapshot("e"), drop_snapshot("d"), drop_snapshot("e")]).await;
+    for _ in 0..2 {
+        bench.assert_created(ItemKind::Snapshot, &["c", "a", "b"]).await;
+        bench.reopen().await;
+    }
+}
+
+pub async fn a_list_goes_on_while_items_come_and_go(bench: Bench) {
+    bench.start("alice").await;
+    let make = |names: &[&str]| names.iter().map(|name| snapshot(name)).collect::<Vec<_>>();
+    bench.ok(agent("alice"), make(&["d", "b"])).await;
+    bench.ok(agent("alice"), make(&["c", "a"])).await;
+    let all = [ItemRange::Newest(None), ItemRange::Oldest(None), ItemRange::ById(None)];
+    let mut rest = Vec::new();
+    for range in all {
+        let page = bench.page(ItemKind::Snapshot, range.clone(), 2).await;
+        let last = page.last().expect("two were asked for");
+        rest.push(range.after(last.created, &last.item.key().id));
+    }
+    // The last ones of the first pages go, and new ones come.
+    bench.ok(agent("alice"), vec![snapshot("e"), drop_snapshot("b"), drop_snapshot("c")]).await;
+    bench.ok(agent("alice"), vec![snapshot("b")]).await;
+    let mut found = Vec::new();
+    for range in rest {
+        found.push(ids(&bench.page(ItemKind::Snapshot, range, 9).await));
+    }
+    assert_eq!(found, [vec!["d"], vec!["a", "e", "b"], vec!["d", "e"]]);
+}
+
+pub async fn a_list_is_of_one_kind_and_one_space(mut bench: Bench) {
+    let there = bench.other_space("there").await;
+    bench.start("alice").await;
+    bench.ok(agent("alice"), vec![snapshot("a"), open_session("s")]).await;
+    bench.enter(there);
+    bench.ok(Principal::System, vec![snapshot("z")]).await;
+    bench.assert_created(ItemKind::Snapshot, &["z"]).await;
+    bench.assert_created(ItemKind::Session, &[]).await;
+    assert!(bench.page(ItemKind::Snapshot, ItemRange::Newest(None), 0).await.is_empty());
+}
