@@ -5,9 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentId, Code, Epoch, Message, MessageId, MessageType, Principal, Refused, Seq, SessionId, TaskStatus,
+    AgentId, Epoch, Message, MessageId, MessageType, Principal, Refused, Seq, SessionId, TaskStatus,
     Timestamp,
 };
+
+use crate::page::invalid_cursor;
 
 /// Which messages.
 #[derive(Clone, Debug, Default)]
@@ -73,10 +75,7 @@ impl FromStr for Before {
     fn from_str(text: &str) -> Result<Self, Refused> {
         let (seq, n) = text.split_once('-').unwrap_or((text, "0"));
         let read = seq.parse().ok().zip(n.parse().ok()).map(|(seq, n)| Self { seq: Seq(seq), n });
-        read.filter(|read| read.to_string() == text).ok_or_else(|| {
-            Refused::new(Code::Invalid, "the cursor is none of this list")
-                .hint("give it as the page before told it")
-        })
+        read.filter(|read| read.to_string() == text).ok_or_else(invalid_cursor)
     }
 }
 

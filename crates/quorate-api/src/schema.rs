@@ -132,12 +132,16 @@ word!(
     Sha256 => made("^[0-9a-fA-F]{64}$")
 );
 word!(
-    /// A word by which a list goes on where the page before ended: from the answer, as it is.
+    /// Where the next page begins: opaque, from the previous page, unchanged.
     Cursor => json_schema!({"type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX})
 );
 word!(
     /// How many a list shows.
     Limit => json_schema!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})
+);
+word!(
+    /// The order of a list by creation. A cursor is valid in its own order only.
+    Order => json_schema!({"type": "string", "enum": ["newest", "oldest"], "default": "newest"})
 );
 word!(
     /// Any JSON.

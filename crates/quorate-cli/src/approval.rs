@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
+use crate::hub::{DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, segment};
 use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::{tail, text, why};
 
@@ -32,14 +32,14 @@ pub(crate) struct ApprovalArgs {
 
 #[derive(Subcommand, Debug)]
 enum ApprovalVerb {
-    /// List what waits for a decision, or all approvals. [ro]
+    /// List what waits for a decision, or all approvals, newest first. [ro]
     #[command(after_help = "Example: quorate approval list --state all")]
     List {
         /// pending, approved, rejected, modified, expired, or all.
         #[arg(long, default_value = "pending")]
         state: String,
         #[command(flatten)]
-        page: Page,
+        page: Listing,
     },
     /// Show an approval with the exact bytes that it is about. [ro]
     #[command(after_help = "Example: quorate approval show @last
@@ -153,8 +153,11 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
     match verb {
         ApprovalVerb::List { state, page } => {
             let state = Some(state).filter(|state| state != "all");
-            let query = [("state", state), ("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get("/v1/approvals", &query).await?, "approvals", COLUMNS)
+            shape.list(
+                &hub.get("/v1/approvals", &page.query(&[("state", state)])).await?,
+                "approvals",
+                COLUMNS,
+            )
         }
         ApprovalVerb::Show { id, at } => {
             let query = [("at", at.map(|at| at.to_string()))];

@@ -223,6 +223,28 @@ impl Page {
     }
 }
 
+/// Which part of a list by creation.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Listing {
+    #[command(flatten)]
+    page: Page,
+    /// The order, by creation.
+    #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "oldest"])]
+    order: String,
+}
+
+impl Listing {
+    /// The parameters of a call for it, after those that choose the items.
+    pub(crate) fn query<'a>(&self, which: &[(&'a str, Option<String>)]) -> Vec<(&'a str, Option<String>)> {
+        let page = [
+            ("order", Some(self.order.clone())),
+            ("limit", self.page.limit()),
+            ("cursor", self.page.cursor()),
+        ];
+        which.iter().cloned().chain(page).collect()
+    }
+}
+
 /// What stands behind the question mark; what is not there is left out.
 pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
+use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, Page, segment};
 use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, read, time};
 use crate::text;
 
@@ -27,11 +27,11 @@ pub(crate) struct SessionArgs {
 
 #[derive(Subcommand, Debug)]
 enum SessionVerb {
-    /// List sessions. [ro]
+    /// List sessions, newest first. [ro]
     #[command(after_help = "Example: quorate session list --json")]
     List {
         #[command(flatten)]
-        page: Page,
+        page: Listing,
     },
     /// Show a session. [ro]
     #[command(after_help = "Example: quorate session show @last")]
@@ -151,8 +151,7 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
     let hub = hub.open_as(&shape)?;
     match verb {
         SessionVerb::List { page } => {
-            let query = [("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get("/v1/sessions", &query).await?, "sessions", COLUMNS)
+            shape.list(&hub.get("/v1/sessions", &page.query(&[])).await?, "sessions", COLUMNS)
         }
         SessionVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;

@@ -168,8 +168,9 @@ fn absent(agent: &Value) -> Option<Line> {
 
 /// What waits for a person to decide.
 async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
-    // All that a page holds, so that their number is right; the first few are named.
-    let query = [("state", Some("pending".to_owned())), ("limit", Some("1000".to_owned()))];
+    // All that a page holds, so that their number is right; those that wait longest are named.
+    let query = [("state", "pending"), ("order", "oldest"), ("limit", "1000")];
+    let query = query.map(|(name, value)| (name, Some(value.to_owned())));
     let answer = hub.look("/v1/approvals", &query).await?;
     let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |approval: &Value| {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::exit::{CONFLICT, Ended, USAGE};
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
+use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, read_file, segment};
 use crate::shape::{Column, Facts, Shape, field, payload, read, time};
 use crate::why;
 
@@ -29,7 +29,7 @@ pub(crate) struct TaskArgs {
 
 #[derive(Subcommand, Debug)]
 enum TaskVerb {
-    /// List tasks. [ro]
+    /// List tasks, newest first. [ro]
     #[command(after_help = "Example: quorate task list --status blocked")]
     List {
         /// Only those that are: blocked, ready, scheduled, leased, done, partial, failed, cancelled, escalated …
@@ -42,7 +42,7 @@ enum TaskVerb {
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
         #[command(flatten)]
-        page: Page,
+        page: Listing,
     },
     /// Show a task, with its result. [ro]
     #[command(after_help = "Example: quorate task show @last")]
@@ -145,13 +145,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
     let hub = hub.open_as(&shape)?;
     match verb {
         TaskVerb::List { status, task_type, agent, page } => {
-            let query = [
-                ("status", status),
-                ("type", task_type),
-                ("agent", agent),
-                ("limit", page.limit()),
-                ("cursor", page.cursor()),
-            ];
+            let query = page.query(&[("status", status), ("type", task_type), ("agent", agent)]);
             shape.list(&hub.get("/v1/tasks", &query).await?, "tasks", COLUMNS)
         }
         TaskVerb::Show { id } => {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
 use crate::exit::{Ended, USAGE};
-use crate::hub::{DryRun, Fields, HubArgs, Method, Noun, segment};
+use crate::hub::{DryRun, Fields, HubArgs, Listing, Method, Noun, segment};
 use crate::shape::{Column, Shape, field, read, time};
 use crate::text;
 
@@ -34,9 +34,12 @@ in the directory itself. A hub that starts makes its own admin's token (in
 admin-token) if that is missing."
     )]
     Create(CreateArgs),
-    /// List tokens; none of them is shown. [ro]
+    /// List tokens, newest first; none of them is shown. [ro]
     #[command(after_help = "Example: quorate token list")]
-    List,
+    List {
+        #[command(flatten)]
+        page: Listing,
+    },
     /// End a token: within 5 s nobody gets in with it any more. [rw]
     #[command(after_help = "Example: quorate token revoke tok_1-4-0")]
     Revoke {
@@ -86,7 +89,9 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             let answer = hub.change(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
             answer.map_or(Ok(()), |answer| made(&args, &answer, &shape, "to end it"))
         }
-        TokenVerb::List => shape.list(&hub.get("/v1/tokens", &[]).await?, "tokens", COLUMNS),
+        TokenVerb::List { page } => {
+            shape.list(&hub.get("/v1/tokens", &page.query(&[])).await?, "tokens", COLUMNS)
+        }
         TokenVerb::Revoke { id, dry_run } => {
             let id = hub.id(Noun::Token, &id).await?;
             let path = format!("/v1/tokens/{}", segment(&id));

@@ -3,17 +3,16 @@
 
 mod patch;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_api::canonical;
 use quorate_api::canonical::document;
 use quorate_core::{
-    Approval, ApprovalId, ApprovalState, Code, Commit, DecideApproval, Item, ItemKey, ItemKind, Op, OpResult,
-    Payload, Receipt, Refused, RequestApproval, Verdict, Why,
+    Approval, ApprovalId, ApprovalState, Code, Commit, DecideApproval, Op, OpResult, Payload, Receipt,
+    Refused, RequestApproval, Verdict, Why,
 };
-use quorate_store::{Read, Rows, StoreError};
+use quorate_store::StoreError;
 
 use crate::error::Error;
 use crate::space::Space;
@@ -52,15 +51,6 @@ pub struct ApprovalView {
     pub modified: Option<Payload>,
 }
 
-/// Some approvals, and where to go on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ApprovalPage {
-    /// The approvals, by id.
-    pub approvals: Vec<Approval>,
-    /// Where the next page begins; `None` if there is none.
-    pub cursor: Option<ApprovalId>,
-}
-
 impl Space {
     /// Works out what modifications come to, before the commit goes in. What does not fit any more is left as it is: the
     /// head says why.
@@ -76,7 +66,7 @@ impl Space {
             if !may {
                 continue;
             }
-            let pending = match self.approval(approval).await {
+            let pending = match self.item::<Approval>(approval).await {
                 Ok(found) if found.is_pending() && found.digest == *digest => found,
                 Ok(_) => continue,
                 Err(error) if error.code() == Code::NotFound => continue,
@@ -121,17 +111,6 @@ impl Space {
         self.commit(Commit::new(principal.clone(), vec![Op::DecideApproval(Box::new(decide))])).await
     }
 
-    /// Where an approval is, without the action.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn approval(&self, id: &ApprovalId) -> Result<Approval, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Approval, id.as_str()))).await? {
-            Rows::Item(Some(Item::Approval(approval))) => Ok(*approval),
-            _ => Err(no_approval(id)),
-        }
-    }
-
     /// Waits until somebody decided or nobody did in time, but not longer than this; then the approval as it is.
     ///
     /// # Errors
@@ -141,7 +120,7 @@ impl Space {
         let over = async {
             loop {
                 let seen = follow.borrow_and_update().approval_changes;
-                let approval = self.approval(id).await?;
+                let approval: Approval = self.item(id).await?;
                 if !approval.is_pending() {
                     return Ok(approval);
                 }
@@ -153,7 +132,7 @@ impl Space {
         };
         tokio::select! {
             over = over => over,
-            () = self.pass(wait) => self.approval(id).await,
+            () = self.pass(wait) => self.item(id).await,
         }
     }
 
@@ -172,27 +151,6 @@ impl Space {
         Ok(ApprovalView { approval, action, modification, modified })
     }
 
-    /// Approvals by id, after one of them, as far as they are wanted. Without the actions. A page may be short and still
-    /// have a cursor: it looked at many that were not wanted.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn approvals(
-        &self,
-        wanted: impl Fn(&Approval) -> bool,
-        after: Option<&ApprovalId>,
-        limit: usize,
-    ) -> Result<ApprovalPage, Error> {
-        let after = after.map(|id| Arc::from(id.as_str()));
-        let one = |item| match item {
-            Item::Approval(approval) if wanted(&approval) => Some(*approval),
-            _ => None,
-        };
-        let page = self.items(ItemKind::Approval, after, limit, one).await?;
-        let cursor = page.cursor.map(|id| ApprovalId::new(&*id)).transpose()?;
-        Ok(ApprovalPage { approvals: page.items, cursor })
-    }
-
     /// Who asked, as people know it.
     #[must_use]
     pub fn asker_name(&self, approval: &Approval) -> String {
@@ -200,7 +158,7 @@ impl Space {
     }
 
     pub(crate) async fn why_approval(&self, id: &ApprovalId) -> Result<Why, Error> {
-        let approval = self.approval(id).await?;
+        let approval = self.item(id).await?;
         let now = self.engine().clock().now().wall;
         Ok(Why::of_approval(&approval, &self.asker_name(&approval), now))
     }
@@ -212,12 +170,6 @@ fn changed(action: &str, document_bytes: &[u8], patch: &[u8]) -> Result<Bytes, R
     let patch = canonical::read("modification", patch)?;
     let payload = patch::apply(whole["payload"].take(), &patch)?;
     Ok(document(action, payload))
-}
-
-fn no_approval(id: &ApprovalId) -> Error {
-    Refused::new(Code::NotFound, format!("there is no approval {id}"))
-        .hint("check the id; list what is pending")
-        .into()
 }
 
 fn unanswered() -> Error {

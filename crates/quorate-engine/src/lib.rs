@@ -7,7 +7,6 @@
 mod alarm;
 mod approvals;
 mod audit;
-mod budget;
 mod causes;
 mod check;
 mod consistency;
@@ -47,7 +46,7 @@ pub mod views;
 mod watch;
 mod why;
 
-pub use approvals::{ApprovalPage, ApprovalView};
+pub use approvals::ApprovalView;
 pub use audit::{Audited, Unsound};
 pub use consistency::{Check, Finding};
 pub use door::Options;
@@ -57,7 +56,7 @@ pub use flagged::{
     is_flag, is_flag_word, is_marked as is_marked_private, nobody_answers as nobody_answers_a_flag,
 };
 pub use flags::{Asked as FlagAsked, Flag, FlagState, Flags, Resolution};
-pub use items::ItemPage;
+pub use items::{ItemPage, Noun};
 pub use messages::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
 pub use once::Asker;
 pub use pace::Pace;
@@ -71,9 +70,7 @@ pub use secrets::{Found, Scanner, Secrets};
 pub use sessions::{Addition, Happening, TIMELINE_MAX, TimelineLine};
 pub use space::Space;
 pub use stream::Pending;
-pub use task::{
-    PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskPage, TaskView,
-};
+pub use task::{PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskView};
 pub use watch::{Change, Watch};
 
 // What reads take and give.

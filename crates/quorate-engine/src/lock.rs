@@ -1,19 +1,17 @@
 //! Locks as callers see them: ask and wait, look.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, Item, ItemKey, ItemKind, ItemRange, Lock, LockName,
-    Locked, Op, OpResult, Principal, Refused, Told, Waiting,
+    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, LockName, Locked, Op, OpResult, Principal, Refused,
+    Told, Waiting,
 };
-use quorate_store::{Read, Rows, StoreError};
+use quorate_store::StoreError;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::Error;
 use crate::post::Mail;
-use crate::reads::unexpected;
 use crate::space::Space;
 
 impl Space {
@@ -44,39 +42,6 @@ impl Space {
             Some(OpResult::InLine) => place.wait(wait, name).await,
             _ => Err(StoreError::Read("a lock was not answered".into()).into()),
         }
-    }
-
-    /// A lock as it is; `None` if nobody ever held it.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn lock_state(&self, name: &LockName) -> Result<Option<Lock>, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Lock, name.as_str()))).await? {
-            Rows::Item(item) => Ok(item.and_then(lock_of)),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// The first locks after this one, by name, free ones included.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn locks(&self, after: Option<&LockName>, limit: usize) -> Result<Vec<Lock>, Error> {
-        let after = after.map(|name| Arc::from(name.as_str()));
-        match self
-            .read_one(Read::Items { kind: ItemKind::Lock, range: ItemRange::ById(after), limit })
-            .await?
-        {
-            Rows::Items(items) => Ok(items.into_iter().filter_map(|listed| lock_of(listed.item)).collect()),
-            other => Err(unexpected(&other)),
-        }
-    }
-}
-
-fn lock_of(item: Item) -> Option<Lock> {
-    match item {
-        Item::Lock(lock) => Some(lock),
-        _ => None,
     }
 }
 

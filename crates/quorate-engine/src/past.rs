@@ -4,15 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use quorate_core::limits::PAST_RECORDS_MAX;
-use quorate_core::{
-    AddKind, Code, Effect, Item, ItemKey, ItemKind, Record, Refused, Seq, Session, SessionId, Timestamp,
-    codec,
-};
+use quorate_core::{AddKind, Code, Effect, Item, ItemKey, ItemKind, Record, Refused, Seq, Timestamp, codec};
 use quorate_store::{Read, Rows, StoreError};
 
 use crate::error::Error;
 use crate::pace::Pace;
-use crate::sessions::no_session;
 use crate::space::Space;
 
 /// Records read at once: few at first, since most of what is asked for is near.
@@ -40,22 +36,6 @@ impl Space {
     /// When the storage fails.
     pub async fn time_of(&self, seq: Seq) -> Result<Timestamp, Error> {
         Ok(self.record_of(seq).await?.at)
-    }
-
-    /// A session as it was after a record.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, also if it was opened later; or a failure of the storage.
-    pub async fn session_at(&self, id: &SessionId, at: Seq) -> Result<Session, Error> {
-        match self.item_at(&ItemKey::new(ItemKind::Session, id.as_str()), at).await? {
-            Some(Item::Session(session)) => Ok(session),
-            _ => Err(no_session(id)),
-        }
-    }
-
-    /// An item as it was after a record; `None` if it was not there.
-    pub(crate) async fn item_at(&self, key: &ItemKey, at: Seq) -> Result<Option<Item>, Error> {
-        Ok(self.items_at(std::slice::from_ref(key), at).await?.remove(key))
     }
 
     /// Items as they were after a record, in one walk; those that were not there are left out.

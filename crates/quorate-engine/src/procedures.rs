@@ -1,16 +1,14 @@
 //! Procedures as callers see them: starting, stepping, and reading one as it is or was. A list shows none of the states:
 //! those lie in the log, and are read one at a time.
 
-use std::sync::Arc;
-
 use quorate_core::{
-    Code, Commit, Effect, Epoch, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Payload, Principal,
-    Procedure, ProcedureId, ProcedureStatus, Refused, Seq, StartProcedure, StepProcedure, Version, Why,
-    codec,
+    Commit, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload, Principal, Procedure,
+    ProcedureId, ProcedureStatus, Seq, StartProcedure, StepProcedure, Version, Why, codec,
 };
 use quorate_store::{Read, Rows, StoreError};
 
 use crate::error::Error;
+use crate::items::Noun as _;
 use crate::space::Space;
 
 /// A procedure with what it is to do, what its driver knows, and what came of it.
@@ -32,7 +30,7 @@ pub struct ProcedurePage {
     /// The procedures, by id.
     pub procedures: Vec<Procedure>,
     /// Where the next page begins; `None` if there is none.
-    pub cursor: Option<ProcedureId>,
+    pub cursor: Option<ItemRange>,
 }
 
 impl Space {
@@ -79,15 +77,12 @@ impl Space {
         receipt.results.into_iter().next().ok_or_else(unanswered)
     }
 
-    /// Where a procedure is, without its payloads.
+    /// A procedure, without its payloads.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn procedure(&self, id: &ProcedureId) -> Result<Procedure, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Procedure, id.as_str()))).await? {
-            Rows::Item(Some(Item::Procedure(procedure))) => Ok(procedure),
-            _ => Err(no_procedure(id)),
-        }
+        self.item(id).await
     }
 
     /// A procedure as it was after this record. Goes back version by version.
@@ -97,7 +92,7 @@ impl Space {
     pub async fn procedure_at(&self, id: &ProcedureId, at: Seq) -> Result<Procedure, Error> {
         let mut procedure = self.procedure(id).await?;
         while procedure.seq > at {
-            let before = procedure.before.ok_or_else(|| no_procedure(id))?;
+            let before = procedure.before.ok_or_else(|| Procedure::not_found(id))?;
             procedure = self.version_in(id, before).await?;
         }
         Ok(procedure)
@@ -119,27 +114,23 @@ impl Space {
         last.ok_or_else(unanswered)
     }
 
-    /// Procedures by id, after one of them: those with this status, or all. Without their payloads. A page may be short and
-    /// still have a cursor: it looked at many that were not wanted.
+    /// Procedures by id: those with this status, or all. Without their payloads. A page may be short and still have a
+    /// cursor: it looked at many that were not wanted.
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn procedures(
         &self,
         status: Option<ProcedureStatus>,
-        after: Option<&ProcedureId>,
+        after: Option<&ItemRange>,
         limit: usize,
     ) -> Result<ProcedurePage, Error> {
-        let after = after.map(|id| Arc::from(id.as_str()));
-        let one = |item| match item {
-            Item::Procedure(procedure) if status.is_none_or(|status| status == procedure.status) => {
-                Some(procedure)
-            }
+        let wanted = |item| match item {
+            Item::Procedure(one) if status.is_none_or(|status| status == one.status) => Some(one),
             _ => None,
         };
-        let page = self.items(ItemKind::Procedure, after, limit, one).await?;
-        let cursor = page.cursor.map(|id| ProcedureId::new(&*id)).transpose()?;
-        Ok(ProcedurePage { procedures: page.items, cursor })
+        let page = self.items(ItemKind::Procedure, after.cloned(), limit, wanted).await?;
+        Ok(ProcedurePage { procedures: page.items, cursor: page.cursor })
     }
 
     /// A procedure with its payloads.
@@ -171,12 +162,6 @@ impl Space {
         let now = self.engine().clock().now().wall;
         Ok(Why::of_procedure(&self.procedure(id).await?, now))
     }
-}
-
-fn no_procedure(id: &ProcedureId) -> Error {
-    Refused::new(Code::NotFound, format!("there is no procedure {id}"))
-        .hint("start it first, or check the id")
-        .into()
 }
 
 fn unanswered() -> Error {

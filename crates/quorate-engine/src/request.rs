@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use quorate_core::{
-    Ask, Code, Commit, ConsumerId, Epoch, Item, ItemKey, ItemKind, MessageId, Op, OpResult, Principal,
-    Refused, Request, RequestState, Told,
+    Ask, Code, Commit, ConsumerId, Epoch, MessageId, Op, OpResult, Principal, Refused, Request, RequestState,
+    Told,
 };
 use quorate_store::{Read, Rows, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -12,7 +12,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::error::Error;
 use crate::flagged::{is_private, nobody_answers};
 use crate::post::{Mail, MessageRef};
-use crate::reads::unexpected;
 use crate::space::{Closing, Space};
 
 pub use quorate_api::received::Answer;
@@ -112,27 +111,6 @@ impl Space {
             asking.catch_up(is_open).await?;
         }
         Ok(asking)
-    }
-
-    /// A request and what came of it, open or over.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn request_state(&self, id: MessageId) -> Result<Request, Error> {
-        match self.find_request(id).await? {
-            Some(request) => Ok(request),
-            None => Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
-                .hint("a message that nobody waits for is not a request; look at it with `why`")
-                .into()),
-        }
-    }
-
-    pub(crate) async fn find_request(&self, id: MessageId) -> Result<Option<Request>, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Request, id.to_string()))).await? {
-            Rows::Item(Some(Item::Request(request))) => Ok(Some(request)),
-            Rows::Item(_) => Ok(None),
-            other => Err(unexpected(&other)),
-        }
     }
 
     /// Wants no answer any more; what nobody took yet is withdrawn. An answer that comes nevertheless is on record only.
@@ -238,7 +216,7 @@ impl Asking {
 
     /// Answers that came before, and how it ended if it is over.
     async fn catch_up(&mut self, is_open: bool) -> Result<(), Error> {
-        let Some(request) = self.space.find_request(self.request).await? else { return Ok(()) };
+        let Some(request) = self.space.find::<Request>(&self.request).await? else { return Ok(()) };
         let id = self.request;
         let over = |code, detail: String| End::Failed(Refused::new(code, detail));
         self.end = match &request.state {

@@ -1,11 +1,10 @@
 //! Going back as callers see it: the commit, and what was built on what it undid.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use quorate_core::{
-    Code, Commit, Effect, Epoch, IdempotencyKey, Item, ItemKey, ItemKind, ItemRange, Key, Op, OpResult,
-    Principal, Receipt, Refused, Rollback, Seq, Snapshot, SnapshotName, Version, codec,
+    Commit, Effect, Epoch, IdempotencyKey, Key, Op, OpResult, Principal, Receipt, Rollback, Seq, Version,
+    codec,
 };
 use quorate_store::{Read, Rows, StoreError, When};
 
@@ -15,8 +14,6 @@ use crate::space::Space;
 
 /// Entries that were built on what was undone, as many as are listed.
 const LISTED_MAX: usize = 1000;
-/// Snapshots that one call lists.
-const SNAPSHOTS_MAX: usize = 1000;
 
 /// What a rollback did.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -148,41 +145,5 @@ impl Space {
             }
         }
         Ok(undone)
-    }
-
-    /// A snapshot.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn snapshot(&self, name: &SnapshotName) -> Result<Snapshot, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Snapshot, name.as_str()))).await? {
-            Rows::Item(Some(Item::Snapshot(snapshot))) => Ok(snapshot),
-            _ => Err(Refused::new(Code::NotFound, format!("there is no snapshot {name}")).into()),
-        }
-    }
-
-    /// The snapshots after this one, by name; at most 1,000.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn snapshots(
-        &self,
-        after: Option<&SnapshotName>,
-        limit: usize,
-    ) -> Result<Vec<Snapshot>, Error> {
-        let after = after.map(|name| Arc::from(name.as_str()));
-        let read = Read::Items {
-            kind: ItemKind::Snapshot,
-            range: ItemRange::ById(after),
-            limit: limit.min(SNAPSHOTS_MAX),
-        };
-        let Rows::Items(items) = self.read_one(read).await? else {
-            return Err(StoreError::Read("snapshots were not answered".into()).into());
-        };
-        let snapshot = |listed: quorate_store::ListedItem| match listed.item {
-            Item::Snapshot(snapshot) => Some(snapshot),
-            _ => None,
-        };
-        Ok(items.into_iter().filter_map(snapshot).collect())
     }
 }

@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Code, Commit, Effect, Epoch, Item, ItemKey, ItemKind, ItemRange,
-    LineKind, Message, MessageId, Op, OpResult, OpenSession, Payload, Principal, Record, Refused, Seq,
-    Session, SessionId, Timestamp, Verb, codec,
+    AddKind, AddToSession, ChangeSession, Commit, Effect, Epoch, Item, LineKind, Message, MessageId, Op,
+    OpResult, OpenSession, Payload, Principal, Record, Seq, Session, SessionId, Timestamp, Verb, codec,
 };
 use quorate_store::{Page, Read, Rows, StoreError};
 
 use crate::error::Error;
+use crate::items::Noun as _;
 use crate::reads::{part_of, unreadable};
 use crate::space::Space;
 
 /// Records of a timeline that one call reads.
 pub const TIMELINE_MAX: usize = 256;
-/// Sessions that one call lists.
-const SESSIONS_MAX: usize = 1000;
 
 /// One line of a session's timeline.
 #[derive(Clone, Debug)]
@@ -124,37 +122,6 @@ impl Space {
         receipt.results.into_iter().next().ok_or_else(unanswered)
     }
 
-    /// A session.
-    ///
-    /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
-    pub async fn session(&self, id: &SessionId) -> Result<Session, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Session, id.as_str()))).await? {
-            Rows::Item(Some(Item::Session(session))) => Ok(session),
-            _ => Err(no_session(id)),
-        }
-    }
-
-    /// The sessions after this one, by id; at most 1,000.
-    ///
-    /// # Errors
-    /// When the storage fails.
-    pub async fn sessions(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<Session>, Error> {
-        let after = after.map(|id| Arc::from(id.as_str()));
-        let limit = limit.min(SESSIONS_MAX);
-        let Rows::Items(items) = self
-            .read_one(Read::Items { kind: ItemKind::Session, range: ItemRange::ById(after), limit })
-            .await?
-        else {
-            return Err(unanswered());
-        };
-        let session = |listed: quorate_store::ListedItem| match listed.item {
-            Item::Session(session) => Some(session),
-            _ => None,
-        };
-        Ok(items.into_iter().filter_map(session).collect())
-    }
-
     /// What the session is to do; `None` if nobody said.
     ///
     /// # Errors
@@ -214,7 +181,7 @@ impl Space {
         let first =
             Read::Timeline { session: id.as_str().into(), kind: None, page: Page::After(Seq(0)), limit: 1 };
         match self.read_one(first).await? {
-            Rows::Timeline(seqs) if seqs.is_empty() => Err(no_session(id)),
+            Rows::Timeline(seqs) if seqs.is_empty() => Err(Session::not_found(id).into()),
             _ => Ok(()),
         }
     }
@@ -261,12 +228,6 @@ impl Space {
         }
         Ok(lines)
     }
-}
-
-pub(crate) fn no_session(id: &SessionId) -> Error {
-    Refused::new(Code::NotFound, format!("there is no session {id}"))
-        .hint("open it first, or check the id")
-        .into()
 }
 
 fn unanswered() -> Error {

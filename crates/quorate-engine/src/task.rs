@@ -21,7 +21,7 @@ use crate::space::{Closing, Space};
 pub use quorate_api::query::TaskClaim;
 
 pub use consumer::{TaskConsumer, TaskEvent};
-pub use reads::{PartialResult, TaskFilter, TaskPage, TaskView};
+pub use reads::{PartialResult, TaskFilter, TaskView};
 
 /// A task in the hands of somebody who works on it.
 #[derive(Clone, PartialEq, Debug)]

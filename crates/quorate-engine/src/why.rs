@@ -78,7 +78,7 @@ impl Space {
         let why = Why::of_message(id.to_string(), parts);
         match open {
             Some((request, until)) => Ok(self.why_waiting(why, &request, until, now)),
-            None => Ok(match self.find_request(id).await? {
+            None => Ok(match self.find::<Request>(&id).await? {
                 Some(request) => over(why, &request),
                 None => why,
             }),

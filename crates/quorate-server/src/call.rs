@@ -11,8 +11,8 @@ use quorate_api::Reading;
 use quorate_api::result::OperationResult;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
-    AgentId, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext, misread,
+    AgentId, AgentNo, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused,
+    Secret, Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext, misread,
 };
 use quorate_engine::{Error, Space, is_marked_private};
 use serde::de::DeserializeOwned;
@@ -252,6 +252,13 @@ impl Call {
     /// The agent that acts, if it is one.
     pub(crate) fn by(&self) -> Option<&AgentId> {
         self.bearer.agent()
+    }
+
+    /// Whether the caller sees what belongs to an agent: agents see what is their own, everybody else sees all.
+    pub(crate) fn sees(&self, owner: Option<AgentNo>) -> bool {
+        let Some(by) = self.by() else { return true };
+        let published = self.space.published();
+        owner.and_then(|owner| published.agents.get(owner)).is_some_and(|agent| agent.id == *by)
     }
 
     /// The space of this name, if whoever asks may act there.

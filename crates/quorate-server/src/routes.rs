@@ -39,12 +39,15 @@ pub(crate) mod procedures;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use quorate_core::{Code, Refused};
+use quorate_api::page::{Order, PageQuery, cursor_of, invalid_cursor};
+use quorate_core::{Code, ItemRange, Refused};
+use quorate_engine::{ItemPage, Noun};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::{Route, words};
 use crate::app::App;
+use crate::call::{Answer, Call, page};
 use crate::problem::Problem;
 #[cfg(test)]
 pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
@@ -80,6 +83,45 @@ pub(crate) struct Page {
     cursor: Option<String>,
 }
 
+/// Which part of a list by creation.
+#[derive(Deserialize, Default, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Listing {
+    #[schemars(with = "Option<words::Order>")]
+    order: Option<Order>,
+    #[schemars(with = "Option<words::Limit>")]
+    limit: Option<usize>,
+    #[schemars(with = "Option<words::Cursor>")]
+    cursor: Option<String>,
+}
+
+impl Listing {
+    fn query(self) -> Result<PageQuery, Refused> {
+        let limit = checked_limit(self.limit)?;
+        Ok(PageQuery { order: self.order.unwrap_or_default(), cursor: self.cursor, limit })
+    }
+}
+
+/// Answers with a page of a list by creation: the items that are wanted.
+async fn list<T: Noun, S: Serialize>(
+    call: &Call,
+    name: &'static str,
+    listing: Listing,
+    wanted: impl Fn(&T) -> bool,
+    show: impl Fn(&T) -> S,
+) -> Answer {
+    let query = listing.query()?;
+    let found = call.space.list(query.range(T::KIND)?, query.limit, wanted).await?;
+    page_of(name, &found, show)
+}
+
+/// A page of items under the name of their list.
+fn page_of<T: Noun, S: Serialize>(name: &'static str, found: &ItemPage<T>, show: impl Fn(&T) -> S) -> Answer {
+    let cursor = |rest: &ItemRange| cursor_of(T::KIND, rest);
+    let items = found.items.iter().map(|(rest, item)| (cursor(rest).unwrap_or_default(), show(item)));
+    page(name, items, found.rest.as_ref().and_then(cursor))
+}
+
 fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
     match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
@@ -95,10 +137,7 @@ fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
 fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
     let Some(cursor) = cursor else { return Ok(0) };
     let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
-    number.ok_or_else(|| {
-        Refused::new(Code::Invalid, "the cursor is none of this list")
-            .hint("give it as the page before told it")
-    })
+    number.ok_or_else(invalid_cursor)
 }
 
 /// Every call there is, described. A room that is added belongs in this list.

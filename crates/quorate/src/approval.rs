@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::canonical::action_document;
+use quorate_api::page::{Page, PageQuery};
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 use quorate_core::{
     ActionDigest, AgentId, ApprovalId, Commit, DecideApproval, Op, OpResult, Principal, Priority,
@@ -19,7 +20,7 @@ use crate::hub::Hub;
 use crate::link::Link;
 use crate::step::Step;
 
-pub use view::{Approval, ApprovalInfo, ApprovalPage, ApprovalStatus};
+pub use view::{Approval, ApprovalInfo, ApprovalStatus};
 
 /// One wait for a decision. Longer ones are several.
 const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -152,16 +153,12 @@ impl Hub {
         self.link.approval(ApprovalId::new(id)?, Duration::ZERO).await
     }
 
-    /// What waits for a decision, by id, after one of them. Without the actions.
+    /// A page of what waits for a decision, without the actions.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn pending_approvals(
-        &self,
-        after: Option<&ApprovalId>,
-        limit: usize,
-    ) -> Result<ApprovalPage, Error> {
-        self.link.pending_approvals(after.cloned(), limit).await
+    pub async fn pending_approvals(&self, page: PageQuery) -> Result<Page<Approval>, Error> {
+        self.link.pending_approvals(page).await
     }
 
     /// Waits until somebody decided, or nobody did in time: what it gives is never pending. It takes as long as a person

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_api::Error;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage};
-use quorate_core::{AgentFilter, AgentId, Commit, Counts, Op, Policy, Principal, SessionId, Violation, Why};
+use quorate_core::{AgentFilter, AgentId, Commit, Counts, Op, Policy, Principal, Violation, Why};
 #[cfg(feature = "embedded")]
 use quorate_core::{Code, Refused};
 #[cfg(feature = "embedded")]
@@ -278,13 +279,12 @@ impl Hub {
         self.link.commit(commit).await.map(drop)
     }
 
-    /// Sessions by id, after one of them.
+    /// A page of sessions.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn sessions(&self, after: Option<&str>, limit: usize) -> Result<Vec<SessionInfo>, Error> {
-        let after = after.map(SessionId::new).transpose()?;
-        self.link.sessions(after, limit).await
+    pub async fn sessions(&self, page: PageQuery) -> Result<Page<SessionInfo>, Error> {
+        self.link.sessions(page).await
     }
 
     #[cfg(feature = "embedded")]

@@ -49,7 +49,7 @@ mod topics;
 mod view;
 
 pub use agent::{Agent, AgentBuilder, Received};
-pub use approval::{Approval, ApprovalDraft, ApprovalInfo, ApprovalPage, ApprovalStatus, Approver};
+pub use approval::{Approval, ApprovalDraft, ApprovalInfo, ApprovalStatus, Approver};
 pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
@@ -57,7 +57,7 @@ pub use hub::Hub;
 pub use hub::{OpenHubError, Settings};
 pub use lock::{Locking, Locks};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
-pub use procedure::{Procedure, ProcedureDraft, ProcedureInfo, ProcedurePage, ProcedureStep};
+pub use procedure::{Procedure, ProcedureDraft, ProcedureInfo, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{
@@ -65,13 +65,14 @@ pub use session::{
     TimelineMessage, TimelineRecord,
 };
 pub use step::Step;
-pub use task::{TakenTask, Task, TaskDraft, TaskPage, TaskWithPayloads, TaskWork};
+pub use task::{TakenTask, Task, TaskDraft, TaskWithPayloads, TaskWork};
 pub use topics::Subscribing;
 pub use view::{
     AgentInfo, Budget, DeadLetter, DeliveryState, DeliveryStatus, InboxDelivery, Load, MessageWithDeliveries,
     Snapshot,
 };
 
+pub use quorate_api::page::{Order, Page, PageQuery};
 pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 pub use quorate_api::received::MessageRef;
 pub use quorate_api::rollback::{BuiltOn, Check, CheckCounts, Finding, RestoredEntry, RolledBack};

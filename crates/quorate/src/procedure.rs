@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use quorate_api::Error;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::procedure::ProcedureWithState;
 use quorate_core::{
     AgentId, Commit, Op, OpResult, Principal, ProcedureId, ProcedureStatus, Receipt, Seq, StartProcedure,
@@ -119,15 +120,6 @@ impl Step {
     }
 }
 
-/// Some procedures, and the cursor of the next page.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProcedurePage {
-    /// The procedures, by id.
-    pub procedures: Vec<Procedure>,
-    /// Where the next page begins; `None` if there is none.
-    pub cursor: Option<ProcedureId>,
-}
-
 /// A procedure with its spec, state and result.
 #[derive(Clone, Debug)]
 pub struct ProcedureInfo(ProcedureWithState);
@@ -232,16 +224,15 @@ impl Hub {
         info(&self.link, id, Some(at)).await
     }
 
-    /// Procedures by id, after one of them: those with this status, or all. Without their states.
+    /// A page of the procedures with this status, or of all. Without their states.
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn procedures(
         &self,
         status: Option<ProcedureStatus>,
-        after: Option<&ProcedureId>,
-        limit: usize,
-    ) -> Result<ProcedurePage, Error> {
-        self.link.procedures(status, after.cloned(), limit).await
+        page: PageQuery,
+    ) -> Result<Page<Procedure>, Error> {
+        self.link.procedures(status, page).await
     }
 }

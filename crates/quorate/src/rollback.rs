@@ -1,6 +1,7 @@
 //! Going back in the shared memory: snapshots, rollbacks, and whether everything fits together.
 
 use quorate_api::Error;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::rollback::{Check, RolledBack, Snapshot};
 use quorate_core::{
     Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName,
@@ -33,12 +34,12 @@ impl Memory {
         self.link.commit(self.commit_of(drop)).await.map(|_| ())
     }
 
-    /// The first snapshots, by name.
+    /// A page of snapshots.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn snapshots(&self, limit: usize) -> Result<Vec<Snapshot>, Error> {
-        self.link.snapshots(limit).await
+    pub async fn snapshots(&self, page: PageQuery) -> Result<Page<Snapshot>, Error> {
+        self.link.snapshots(page).await
     }
 
     /// Brings back what an entry was, as a new version, if it is at this version now or whatever it is. Lists what was built

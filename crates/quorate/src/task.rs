@@ -8,6 +8,7 @@ mod work;
 use std::time::Duration;
 
 use quorate_api::Error;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::query::{TaskClaim, TaskFilter};
 use quorate_core::{CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, TaskCounts, TaskId, TaskLeaseRef};
 use serde::Serialize;
@@ -21,7 +22,7 @@ use crate::step::Step;
 
 pub use draft::TaskDraft;
 pub(crate) use run::work_on_tasks;
-pub use view::{Task, TaskPage, TaskWithPayloads};
+pub use view::{Task, TaskWithPayloads};
 pub use work::TaskWork;
 pub(crate) use work::{TaskHandler, task_handler};
 
@@ -215,17 +216,12 @@ impl Hub {
         self.link.task_over(id.clone(), wait).await
     }
 
-    /// Tasks by id, after one of them.
+    /// A page of tasks.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn tasks(
-        &self,
-        filter: &TaskFilter,
-        after: Option<&TaskId>,
-        limit: usize,
-    ) -> Result<TaskPage, Error> {
-        self.link.tasks(filter.clone(), after.cloned(), limit).await
+    pub async fn tasks(&self, filter: &TaskFilter, page: PageQuery) -> Result<Page<Task>, Error> {
+        self.link.tasks(filter.clone(), page).await
     }
 
     /// How many tasks are in each state.

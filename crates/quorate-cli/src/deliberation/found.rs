@@ -1,7 +1,7 @@
 //! Which deliberations there are, and what is known of one.
 
 use quorate::deliberation::{Failure, Outcome, Spec, State};
-use quorate::{Hub, Procedure, ProcedureInfo, ProcedureStatus};
+use quorate::{Hub, PageQuery, Procedure, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::KIND;
 use quorate_procedures::count::Agreement;
 use serde_json::{Value, json};
@@ -60,18 +60,16 @@ async fn id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
 
 /// All of them, the newest first, and whether that is all.
 async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
-    let (mut found, mut after) = (Vec::new(), None);
+    let (mut found, mut query) = (Vec::new(), PageQuery::newest(PAGE));
     for _ in 0..PAGES_MAX {
-        let page = hub.procedures(None, after.as_ref(), PAGE).await?;
-        found.extend(page.procedures.into_iter().filter(|one| one.kind == KIND));
-        after = page.cursor;
-        if after.is_none() {
+        let page = hub.procedures(None, query.clone()).await?;
+        found.extend(page.items.into_iter().filter(|one| one.kind == KIND));
+        query = query.after(page.cursor);
+        if query.cursor.is_none() {
             break;
         }
     }
-    // Those of one millisecond by their last record.
-    found.sort_by_key(|one| std::cmp::Reverse((one.started_at, one.seq)));
-    Ok((found, after.is_none()))
+    Ok((found, query.cursor.is_none()))
 }
 
 /// The newest, each with its question and its answer.

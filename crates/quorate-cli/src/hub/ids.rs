@@ -48,18 +48,18 @@ impl Noun {
         }
     }
 
-    /// The word, where they are listed, the name of the list, and when one was made.
-    fn about(self) -> (&'static str, &'static str, &'static str, &'static str) {
+    /// The word, where they are listed, and the name of the list.
+    fn about(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Message => ("message", "/v1/messages", "messages", "timestamp"),
-            Self::Task => ("task", "/v1/tasks", "tasks", "createdAt"),
-            Self::Session => ("session", "/v1/sessions", "sessions", "openedAt"),
-            Self::Agent => ("agent", "/v1/agents", "agents", "heardAt"),
-            Self::Token => ("token", "/v1/tokens", "tokens", "createdAt"),
-            Self::Approval => ("approval", "/v1/approvals", "approvals", "askedAt"),
-            Self::Deliberation => ("deliberation", "/v1/procedures", "procedures", "startedAt"),
-            Self::Flag => ("flag", "/v1/flags", "flags", "raisedAt"),
-            Self::Trace => ("trace", "/v1/messages", "messages", "timestamp"),
+            Self::Message => ("message", "/v1/messages", "messages"),
+            Self::Task => ("task", "/v1/tasks", "tasks"),
+            Self::Session => ("session", "/v1/sessions", "sessions"),
+            Self::Agent => ("agent", "/v1/agents", "agents"),
+            Self::Token => ("token", "/v1/tokens", "tokens"),
+            Self::Approval => ("approval", "/v1/approvals", "approvals"),
+            Self::Deliberation => ("deliberation", "/v1/procedures", "procedures"),
+            Self::Flag => ("flag", "/v1/flags", "flags"),
+            Self::Trace => ("trace", "/v1/messages", "messages"),
         }
     }
 }
@@ -70,13 +70,14 @@ impl Hub {
     /// # Errors
     /// When none begins like that, or more than one.
     pub(crate) async fn id(&self, noun: Noun, typed: &str) -> anyhow::Result<String> {
-        let (_, _, _, made) = noun.about();
         if typed == "@last" {
             let (all, _) = self.all(noun).await?;
-            // Messages come newest first.
             let newest = match noun {
-                Noun::Message => all.first(),
-                _ => all.iter().max_by_key(|item| field(item, made)),
+                // The one that was heard last.
+                Noun::Agent => all.iter().max_by_key(|item| field(item, "heardAt")),
+                // Flags are listed oldest first, everything else newest first.
+                Noun::Flag => all.last(),
+                _ => all.first(),
             };
             return Ok(field(newest.ok_or_else(|| none_yet(noun))?, "id"));
         }
@@ -91,20 +92,18 @@ impl Hub {
 
     /// Whether the hub knows it as it was typed. Any error will show again.
     async fn is_whole(&self, noun: Noun, typed: &str) -> bool {
-        let (_, path, _, _) = noun.about();
+        let (_, path, _) = noun.about();
         // Tokens are listed only.
         noun != Noun::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
     }
 
     /// All of a noun, as far as one looks, and whether that is all.
     async fn all(&self, noun: Noun) -> anyhow::Result<(Vec<Value>, bool)> {
-        let (_, path, name, _) = noun.about();
-        // Tokens and messages have no pages of this kind: all, or the newest.
-        let paged = noun != Noun::Token;
+        let (_, path, name) = noun.about();
         let (mut found, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
-            let limit = paged.then(|| PAGE.to_owned());
-            let answer = self.get(path, &[("limit", limit), ("cursor", cursor.take())]).await?;
+            let query = [("limit", Some(PAGE.to_owned())), ("cursor", cursor.take())];
+            let answer = self.get(path, &query).await?;
             let page = Listed::read(&answer, name)?;
             found.extend(page.values());
             cursor = page.cursor;

@@ -26,7 +26,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
     let graph = Graph::new(&tasks);
     let roots = match &root {
         Some(root) if !graph.tasks.contains_key(root) => {
-            let message = format!("there is no task {} among the first {SHOWN_MAX}", text::clean_line(root));
+            let message = format!("there is no task {} among the newest {SHOWN_MAX}", text::clean_line(root));
             return Err(Ended::new(NOT_FOUND, message, format!("quorate task show {root}")).into());
         }
         Some(root) => vec![root.clone()],
@@ -40,7 +40,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
         graph.draw(&root, "", "", &mut drawn).into_iter().for_each(text::print);
     }
     if listed.cursor.is_some() {
-        text::say(format!("only the first {SHOWN_MAX} tasks are drawn"));
+        text::say(format!("only the newest {SHOWN_MAX} tasks are drawn"));
     }
     Ok(())
 }

@@ -173,6 +173,7 @@ fn tasks_are_added_drawn_and_cancelled() {
         "quorate task add --graph graph.json",
         "quorate task add --graph graph.json --json",
         "quorate task list",
+        "quorate task list --order oldest --limit 2 --format compact | cut -f1",
         "quorate task graph",
         "quorate task graph test",
         "quorate task why deploy",

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use quorate::link::{Entry, Page, Promise, Reads, When};
+use quorate::link::{Entry, Page as Span, Promise, Reads, When};
 use quorate::{
-    AgentFilter, AgentInfo, ApprovalId, ApprovalInfo, ApprovalPage, Before, Budget, Check, Code, Counts,
-    DeadLetter, Error, InboxDelivery, MessageFilter, MessageWithDeliveries, MessagesPage, OutboxPage,
-    Pattern, Policy, ProcedureId, ProcedureInfo, ProcedurePage, ProcedureStatus, Seq, SessionInfo, Snapshot,
-    TaskCounts, TaskFilter, TaskId, TaskPage, TaskWithPayloads, TimelineLine, Version, Violation, Why,
+    AgentFilter, AgentInfo, Approval, ApprovalId, ApprovalInfo, Before, Budget, Check, Code, Counts,
+    DeadLetter, Error, InboxDelivery, MessageFilter, MessageWithDeliveries, MessagesPage, OutboxPage, Page,
+    PageQuery, Pattern, Policy, Procedure, ProcedureId, ProcedureInfo, ProcedureStatus, Seq, SessionInfo,
+    Snapshot, Task, TaskCounts, TaskFilter, TaskId, TaskWithPayloads, TimelineLine, Version, Violation, Why,
 };
 use quorate_api::approval::ApprovalWithAction;
 use quorate_api::inbox::OutboxMessage;
-use quorate_api::page::Page as PageJson;
 use quorate_api::policy::{Policy as PolicyJson, Violation as ViolationJson};
 use quorate_api::procedure::ProcedureWithState;
 use quorate_api::session::SessionWithTask;
@@ -111,19 +110,30 @@ impl Connection {
         ask: impl Fn(Request) -> Request,
         mut from: Option<String>,
         limit: usize,
-    ) -> Result<PageJson<T>, Error> {
+    ) -> Result<Page<T>, Error> {
         let mut items = Vec::new();
         loop {
             let left = limit - items.len();
             let ask = |call| with(limited(ask(call), left), "cursor", from.as_ref());
-            let page: PageJson<T> = self.get(path, ask).await?;
+            let page: Page<T> = self.get(path, ask).await?;
             items.extend(page.items);
             // A cursor that does not move would lead nowhere.
             if items.len() >= limit || page.cursor.is_none() || page.cursor == from {
-                return Ok(PageJson { items, cursor: page.cursor });
+                return Ok(Page { items, cursor: page.cursor });
             }
             from = page.cursor;
         }
+    }
+
+    /// A page of a list by creation.
+    async fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        ask: impl Fn(Request) -> Request,
+        page: PageQuery,
+    ) -> Result<Page<T>, Error> {
+        let PageQuery { order, cursor, limit } = page;
+        self.listed(path, |call| ask(call).query("order", order.as_str()), cursor, limit).await
     }
 }
 
@@ -157,10 +167,8 @@ impl Reads for Connection {
         })
     }
 
-    fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
-        Box::pin(
-            async move { Ok(self.listed("/v1/context:snapshot", |call| call, None, limit).await?.items) },
-        )
+    fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>> {
+        Box::pin(self.page("/v1/context:snapshot", |call| call, page))
     }
 
     fn check(&self) -> Promise<'_, Check> {
@@ -208,7 +216,7 @@ impl Reads for Connection {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
             let ask = |call| with(limited(call, limit), "cursor", before);
-            let found: PageJson<OutboxMessage> = self.get(&path, ask).await?;
+            let found: Page<OutboxMessage> = self.get(&path, ask).await?;
             let messages = found.items.into_iter().map(|one| one.message_id).collect();
             Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.parse()).transpose()? })
         })
@@ -261,16 +269,14 @@ impl Reads for Connection {
         Box::pin(async move { self.task_until(&self.own.http, None, &id, wait).await })
     }
 
-    fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage> {
+    fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>> {
         Box::pin(async move {
             let ask = |call: Request| {
                 let call = with(call, "status", filter.status.map(|status| status.as_str()));
                 let call = with(call, "type", filter.task_type.as_ref());
                 with(call, "agent", filter.agent.as_ref())
             };
-            let after = after.map(|id| id.to_string());
-            let page = self.listed("/v1/tasks", ask, after, limit).await?;
-            Ok(TaskPage { tasks: page.items, cursor: page.cursor.map(TaskId::new).transpose()? })
+            self.page("/v1/tasks", ask, page).await
         })
     }
 
@@ -287,30 +293,27 @@ impl Reads for Connection {
         })
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let after = after.map(|id| id.to_string());
-            Ok(self.listed("/v1/sessions", |call| call, after, limit).await?.items)
-        })
+    fn sessions(&self, page: PageQuery) -> Promise<'_, Page<SessionInfo>> {
+        Box::pin(self.page("/v1/sessions", |call| call, page))
     }
 
     fn timeline(
         &self,
         id: SessionId,
         kind: Option<LineKind>,
-        page: Page,
+        page: Span,
         limit: usize,
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
             let ask = |call: Request| {
                 let call = with(limited(call, limit), "kind", kind.map(LineKind::as_str));
                 match page {
-                    Page::After(seq) => call.query("cursor", seq.0),
-                    Page::Before(Seq(u64::MAX)) => call.query("newest", true),
-                    Page::Before(seq) => call.query("newest", true).query("cursor", seq.0),
+                    Span::After(seq) => call.query("cursor", seq.0),
+                    Span::Before(Seq(u64::MAX)) => call.query("newest", true),
+                    Span::Before(seq) => call.query("newest", true).query("cursor", seq.0),
                 }
             };
-            let found: PageJson<TimelineLine> = self.get(&session_path(&id, "/timeline"), ask).await?;
+            let found: Page<TimelineLine> = self.get(&session_path(&id, "/timeline"), ask).await?;
             let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
             Ok((found.items, rest.map_err(|error| wire::strange(&error))?))
         })
@@ -323,19 +326,9 @@ impl Reads for Connection {
         })
     }
 
-    fn procedures(
-        &self,
-        status: Option<ProcedureStatus>,
-        after: Option<ProcedureId>,
-        limit: usize,
-    ) -> Promise<'_, ProcedurePage> {
-        Box::pin(async move {
-            let ask = |call| with(call, "status", status.map(ProcedureStatus::as_str));
-            let after = after.map(|id| id.to_string());
-            let page = self.listed("/v1/procedures", ask, after, limit).await?;
-            let cursor = page.cursor.map(ProcedureId::new).transpose()?;
-            Ok(ProcedurePage { procedures: page.items, cursor })
-        })
+    fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>> {
+        let ask = move |call| with(call, "status", status.map(ProcedureStatus::as_str));
+        Box::pin(self.page("/v1/procedures", ask, page))
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
@@ -350,14 +343,8 @@ impl Reads for Connection {
         })
     }
 
-    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
-        Box::pin(async move {
-            let ask = |call: Request| call.query("state", "pending");
-            let after = after.map(|id| id.to_string());
-            let page = self.listed("/v1/approvals", ask, after, limit).await?;
-            let cursor = page.cursor.map(ApprovalId::new).transpose()?;
-            Ok(ApprovalPage { approvals: page.items, cursor })
-        })
+    fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>> {
+        Box::pin(self.page("/v1/approvals", |call| call.query("state", "pending"), page))
     }
 
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {

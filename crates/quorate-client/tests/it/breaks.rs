@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::{Code, Hub, Work};
 use quorate_client::{Settings, connect, connect_with};
-use quorate_core::{Commit, Op, Principal, Timestamp};
+use quorate_core::{Commit, ItemRange, Lock, Op, Principal, Timestamp};
 use quorate_server::{Journal, Level, Style};
 use serde_json::json;
 use tokio_tungstenite::connect_async;
@@ -192,8 +192,13 @@ async fn i3_what_was_taken_and_not_heard_of_is_had_by_asking_again() {
     tokio::time::timeout(QUICK, in_line).await.expect("he stands in line");
     gate.release().await.expect("given back");
     let gate = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task").expect("held");
-    let held = served.library.space().expect("here").locks(None, 9).await.expect("read");
-    assert_eq!(held.iter().map(|lock| lock.grants.len()).sum::<usize>(), 1, "one hold, and it is his");
+    let space = served.library.space().expect("here");
+    let held = space.list::<Lock>(ItemRange::ById(None), 9, |_| true).await.expect("read");
+    assert_eq!(
+        held.items.iter().map(|(_, lock)| lock.grants.len()).sum::<usize>(),
+        1,
+        "one hold, and it is his"
+    );
     gate.release().await.expect("given back");
     assert_eq!(proxy.cuts(), 5, "every one of those answers was lost");
     hub.close().await;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Code, Item, ItemKey, ItemKind, OnDependencyFailure, PartRef, Refused, Seq, Task, TaskCounts,
-    TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
+    AgentNo, Item, ItemKey, ItemKind, ItemRange, OnDependencyFailure, PartRef, Seq, Task, TaskCounts, TaskId,
+    TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
 };
 use quorate_store::{Read, Rows};
 
 use crate::error::Error;
-use crate::reads::unexpected;
+use crate::items::ItemPage;
 use crate::space::Space;
 
 pub use quorate_api::query::TaskFilter;
@@ -43,15 +43,6 @@ pub struct PartialResult {
     pub bytes: Bytes,
 }
 
-/// Some tasks, and where to go on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TaskPage {
-    /// The tasks, by id.
-    pub tasks: Vec<Task>,
-    /// Where the next page begins; `None` if there is none.
-    pub cursor: Option<TaskId>,
-}
-
 impl TaskView {
     /// The one token under which its end was accepted.
     #[must_use]
@@ -72,7 +63,7 @@ impl Space {
     /// # Errors
     /// `NOT_FOUND`, or a failure of the storage.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
-        let task = self.bare_task(id).await?;
+        let task = self.item(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
         let now = self.engine().clock().now().wall;
         self.task_view(task, blocked_on, now).await
@@ -84,7 +75,7 @@ impl Space {
     /// `NOT_FOUND`, also if it was made later; or a failure of the storage.
     pub async fn task_at(&self, id: &TaskId, at: Seq) -> Result<TaskView, Error> {
         let key = |id: &TaskId| ItemKey::new(ItemKind::Task, id.to_shared());
-        let Some(Item::Task(task)) = self.item_at(&key(id), at).await? else { return Err(no_task(id)) };
+        let task: Task = self.item_at(id, at).await?;
         let mut blocked_on = Vec::new();
         if task.status() == TaskStatus::Blocked {
             let keys: Vec<ItemKey> = task.spec.depends_on.iter().map(key).collect();
@@ -129,37 +120,30 @@ impl Space {
     }
 
     pub(crate) async fn why_task(&self, id: &TaskId) -> Result<Why, Error> {
-        let task = self.bare_task(id).await?;
+        let task = self.item(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
         let now = self.engine().clock().now().wall;
         Ok(Why::of_task(&task, blocked_on, |agent| self.agent_name(agent), now))
     }
 
-    /// Tasks by id, after one of them. A page may be short and still have a cursor: it looked at many that were not
-    /// wanted.
+    /// A page of tasks.
     ///
     /// # Errors
     /// When the storage fails.
     pub async fn tasks(
         &self,
         filter: &TaskFilter,
-        after: Option<&TaskId>,
+        range: ItemRange,
         limit: usize,
-    ) -> Result<TaskPage, Error> {
+    ) -> Result<ItemPage<Task>, Error> {
         let agent = match &filter.agent {
             Some(id) => match self.published().agents.number(id) {
                 Some(number) => Some(number),
-                None => return Ok(TaskPage { tasks: Vec::new(), cursor: None }),
+                None => return Ok(ItemPage { items: Vec::new(), rest: None }),
             },
             None => None,
         };
-        let one = |item| match item {
-            Item::Task(task) if is_wanted(filter, &task, agent) => Some(task),
-            _ => None,
-        };
-        let page = self.items(ItemKind::Task, after.map(TaskId::to_shared), limit, one).await?;
-        let cursor = page.cursor.map(|id| TaskId::new(&*id)).transpose()?;
-        Ok(TaskPage { tasks: page.items, cursor })
+        self.list(range, limit, |task| is_wanted(filter, task, agent)).await
     }
 
     /// Waits until a task is over, but not longer than this; then the task as it is.
@@ -171,7 +155,7 @@ impl Space {
         let waited = async {
             loop {
                 let over = follow.borrow_and_update().tasks.over();
-                if self.bare_task(id).await?.status().is_over() {
+                if self.item::<Task>(id).await?.status().is_over() {
                     return Ok::<_, Error>(());
                 }
                 // Looked at again only when some task ended.
@@ -185,14 +169,6 @@ impl Space {
             () = self.pass(wait) => {}
         }
         self.task(id).await
-    }
-
-    async fn bare_task(&self, id: &TaskId) -> Result<Task, Error> {
-        match self.read_one(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).await? {
-            Rows::Item(Some(Item::Task(task))) => Ok(task),
-            Rows::Item(_) => Err(no_task(id)),
-            other => Err(unexpected(&other)),
-        }
     }
 
     /// What a blocked task needs and has not got. What it would do without does not block it.
@@ -234,10 +210,4 @@ fn blocks(task: &Task, needed: &Task) -> bool {
         TaskStatus::Done => false,
         status => waits || !status.is_over(),
     }
-}
-
-fn no_task(id: &TaskId) -> Error {
-    Refused::new(Code::NotFound, format!("there is no task {id}"))
-        .hint("check the id; the list of tasks shows what there is")
-        .into()
 }

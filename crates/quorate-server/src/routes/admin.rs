@@ -1,13 +1,15 @@
 //! What admins do: tokens, spaces. And what the rules of a space refused.
 
+use std::sync::Arc;
+
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::policy::Violation;
 use quorate_api::token::{CreatedToken, NewSpace, NewToken, RevokedToken, Space, Token};
-use quorate_core::{Code, Deed, Op, OpResult, Refused, SpaceName, TokenId};
+use quorate_core::{AccessToken, Code, Deed, Op, OpResult, Refused, SpaceName, TokenId};
 
 use super::sign_in::{is_page, pages_of};
-use super::{Page, checked_limit, number_in};
+use super::{Listing, Page, checked_limit, number_in};
 use crate::api::{Route, delete, get, post, words};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
@@ -23,10 +25,10 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/tokens",
             "tokens.list",
-            "The tokens of the space that let somebody in, by age; never the secrets.",
+            "List the valid tokens of the space, newest first; never their secrets.",
         )
         .is(Deed::Rule)
-        .query::<Page>()
+        .query::<Listing>()
         .lists::<Token>("tokens")
         .bulk(list_tokens),
         get("/v1/tokens/{id}", "tokens.get", "One token; never its secret.")
@@ -49,7 +51,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<NewSpace>(200, "It was there.")
             .answers::<NewSpace>(201, "It is made.")
             .to(create_space),
-        get("/v1/spaces", "spaces.list", "The spaces, by name. For admins of the first one.")
+        get("/v1/spaces", "spaces.list", "List spaces, by name. For admins of the first one.")
             .is(Deed::Rule)
             .query::<Page>()
             .lists::<Space>("spaces")
@@ -59,11 +61,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .path::<words::Id>("name")
             .answers::<Space>(200, "The space.")
             .to(show_space),
-        get("/v1/violations", "violations.list", "What the rules of the space refused lately, newest last.")
-            .is(Deed::Review)
-            .query::<Page>()
-            .lists::<Violation>("violations")
-            .bulk(violations),
+        get(
+            "/v1/violations",
+            "violations.list",
+            "List what the rules of the space refused lately, oldest first.",
+        )
+        .is(Deed::Review)
+        .query::<Page>()
+        .lists::<Violation>("violations")
+        .bulk(violations),
     ]
 }
 
@@ -88,30 +94,13 @@ pub(crate) async fn create_token(mut call: Call) -> Answer {
 }
 
 pub(crate) async fn list_tokens(call: Call) -> Answer {
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(|text| text.parse::<TokenId>()).transpose()?;
-    let published = call.space.published();
-    let mut tokens = published.tokens.list();
-    tokens.sort_by_key(|token| token.id);
-    let items: Vec<_> = { tokens.iter() }
-        .filter(|token| after.is_none_or(|after| token.id > after))
-        .take(limit)
-        .map(|token| (token.id.to_string(), Token::from(&**token)))
-        .collect();
-    let cursor = items.last().filter(|_| items.len() == limit).map(|(last, _)| last.clone());
-    page("tokens", items, cursor)
+    let all = |_: &Arc<AccessToken>| true;
+    super::list(&call, "tokens", call.query()?, all, |token| Token::from(&**token)).await
 }
 
 pub(crate) async fn show_token(Path(id): Path<String>, call: Call) -> Answer {
-    let wanted: TokenId = id.parse()?;
-    let published = call.space.published();
-    match published.tokens.list().into_iter().find(|token| token.id == wanted) {
-        Some(token) => ok(&Token::from(&*token)),
-        None => Err(Refused::new(Code::NotFound, format!("there is no token {wanted}"))
-            .hint("the list of tokens shows those that are good; one that was revoked or has expired is gone")
-            .into()),
-    }
+    let token: Arc<AccessToken> = call.space.item(&id.parse()?).await?;
+    ok(&Token::from(&*token))
 }
 
 pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> Answer {

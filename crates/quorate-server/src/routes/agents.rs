@@ -20,7 +20,7 @@ use quorate_api::result::Changed;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/agents", "agents.list", "The agents of the space, oldest first.")
+        get("/v1/agents", "agents.list", "List agents, in the order of their registration.")
             .query::<Filter>()
             .lists::<Agent>("agents")
             .bulk(list),

@@ -54,7 +54,7 @@ pub(crate) async fn begin(call: Call) -> Answer {
     let receipt = call.space.commit(call.as_commit(vec![Op::Request(ask)])).await?;
     match receipt.results.first() {
         Some(OpResult::Requested { id, .. }) => {
-            let request = call.space.request_state(*id).await?;
+            let request = call.space.item(id).await?;
             answer(StatusCode::CREATED, &shown(&call, &request))
         }
         Some(OpResult::Received) => Err(nobody_answers_a_flag().into()),

@@ -6,18 +6,19 @@ use axum::http::StatusCode;
 use quorate_api::approval::{
     Approval as ShownApproval, ApprovalAction, ApprovalWithAction, Decision, NewApproval,
 };
+use quorate_api::page::Order;
 use quorate_api::payload;
 use quorate_api::why::Why;
 use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Deed, Op, OpResult, Refused, Seq};
-use quorate_engine::ApprovalView;
+use quorate_engine::{ApprovalView, Noun as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::inbox::checked_wait;
-use super::{checked_limit, waits_for_the_past};
+use super::{Listing, waits_for_the_past};
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok, page};
+use crate::call::{Answer, Call, answer, ok};
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -29,7 +30,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/approvals",
             "approvals.list",
-            "The approvals, by id, without the actions; an agent sees its own.",
+            "List approvals, newest first, without the actions; an agent sees its own.",
         )
         .query::<Filter>()
         .lists::<ShownApproval>("approvals")
@@ -87,9 +88,9 @@ pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
 
 /// As a record left it: asked again under the same key, the answer is the same.
 async fn after(call: &Call, id: &ApprovalId, at: Option<Seq>) -> Result<Approval, Problem> {
-    let approval = call.space.approval(id).await?;
+    let approval: Approval = call.space.item(id).await?;
     Ok(match at {
-        Some(at) => approval.at(at).ok_or_else(|| missing(id))?,
+        Some(at) => approval.at(at).ok_or_else(|| Approval::not_found(id))?,
         None => approval,
     })
 }
@@ -116,7 +117,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let id = approval.id.clone();
     let approval = match at {
         Some(_) if wait_ms.is_some() => return Err(waits_for_the_past().into()),
-        Some(at) => approval.at(at).ok_or_else(|| missing(&id))?,
+        Some(at) => approval.at(at).ok_or_else(|| Approval::not_found(&id))?,
         None if wait.is_zero() => approval,
         None => call.waiting(call.space.approval_over(&id, wait)).await?,
     };
@@ -130,8 +131,8 @@ pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
 
 /// An approval that whoever asks may see; for others it is not there.
 async fn seen(call: &Call, id: &ApprovalId) -> Result<Approval, Problem> {
-    let approval = call.space.approval(id).await?;
-    if is_for(call, &approval) { Ok(approval) } else { Err(missing(id).into()) }
+    let approval = call.space.item(id).await?;
+    if is_for(call, &approval) { Ok(approval) } else { Err(Approval::not_found(id).into()) }
 }
 
 /// An agent sees what it asked for itself, and what shall be sent to it.
@@ -139,11 +140,6 @@ pub(super) fn is_for(call: &Call, approval: &Approval) -> bool {
     let Some(by) = call.by() else { return true };
     let Some(number) = call.space.published().agents.number(by) else { return false };
     approval.agent == Some(number) || approval.then.iter().any(|then| then.to == number)
-}
-
-fn missing(id: &ApprovalId) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no approval {id}"))
-        .hint("check the id; list what is pending")
 }
 
 async fn shown(call: &Call, status: StatusCode, approval: Approval) -> Answer {
@@ -161,6 +157,8 @@ async fn shown(call: &Call, status: StatusCode, approval: Approval) -> Answer {
 struct Filter {
     #[schemars(with = "Option<words::ApprovalWord>")]
     state: Option<String>,
+    #[schemars(with = "Option<words::Order>")]
+    order: Option<Order>,
     #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
     #[schemars(with = "Option<words::Cursor>")]
@@ -177,12 +175,7 @@ pub(crate) async fn list(call: Call) -> Answer {
     let wanted = |approval: &Approval| {
         filter.state.as_deref().is_none_or(|word| word == approval.state.as_str()) && is_for(&call, approval)
     };
-    let after = filter.cursor.as_ref().map(ApprovalId::new).transpose()?;
-    let found = call.space.approvals(wanted, after.as_ref(), checked_limit(filter.limit)?).await?;
+    let listing = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor.clone() };
     let agents = &call.space.published().agents;
-    let items = found
-        .approvals
-        .iter()
-        .map(|approval| (approval.id.to_string(), ShownApproval::new(agents, approval)));
-    page("approvals", items, found.cursor.map(|id| id.to_string()))
+    super::list(&call, "approvals", listing, wanted, |one| ShownApproval::new(agents, one)).await
 }

@@ -2,17 +2,18 @@
 
 use axum::extract::Path;
 use quorate_api::budget::{Budget, NewBudget};
-use quorate_core::{BudgetId, Code, Op, Refused};
+use quorate_core::{Budget as CoreBudget, BudgetId, Op};
+use quorate_engine::Noun as _;
 
-use super::{Page, checked_limit};
+use super::Listing;
 use crate::api::{Route, get, put, words};
 use crate::body;
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/budgets", "budgets.list", "The budgets, by id. An agent sees its own.")
-            .query::<Page>()
+        get("/v1/budgets", "budgets.list", "List budgets, newest first; an agent sees its own.")
+            .query::<Listing>()
             .lists::<Budget>("budgets")
             .bulk(list),
         get("/v1/budgets/{id}", "budgets.get", "A budget and what is spent of it.")
@@ -40,25 +41,16 @@ pub(crate) async fn set(Path(id): Path<String>, call: Call) -> Answer {
 
 async fn shown(call: &Call, id: &BudgetId) -> Answer {
     let agents = &call.space.published().agents;
-    let missing = || {
-        Refused::new(Code::NotFound, format!("there is no budget {id}"))
-            .hint("make it first; the list of budgets shows those that you may see")
-    };
-    let budget = call.space.budget(id).await?.ok_or_else(missing)?;
-    let owner = budget.owner.and_then(|owner| agents.get(owner)).map(|agent| agent.id.clone());
+    let budget: CoreBudget = call.space.item(id).await?;
     // What others may spend is theirs to know.
-    if call.by().is_some_and(|by| owner.as_ref() != Some(by)) {
-        return Err(missing().into());
+    if !call.sees(budget.owner) {
+        return Err(CoreBudget::not_found(id).into());
     }
     ok(&Budget::new(agents, &budget))
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let wanted: Page = call.query()?;
-    let limit = checked_limit(wanted.limit)?;
-    let after = wanted.cursor.map(BudgetId::new).transpose()?.map(|id| id.to_string().into());
-    let found = call.space.budgets(call.by(), after, limit).await?;
+    let wanted = |budget: &CoreBudget| call.sees(budget.owner);
     let agents = &call.space.published().agents;
-    let items = found.items.iter().map(|one| (one.id.to_string(), Budget::new(agents, one)));
-    page("budgets", items, found.cursor.as_deref().map(str::to_owned))
+    super::list(&call, "budgets", call.query()?, wanted, |one| Budget::new(agents, one)).await
 }

@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const ONE: &str = "/v1/context/{key}";
     const SERVED: &str = "/v1/context/{*key}";
     vec![
-        get("/v1/context", "context.list", "The entries of the shared memory, by key.")
+        get("/v1/context", "context.list", "List the entries of the shared memory, by key.")
             .query::<Filter>()
             .lists::<EntryVersion>("entries")
             .bulk(list),

@@ -18,7 +18,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/dead-letters",
             "dead-letters.list",
-            "What was given up, oldest first. An agent sees its own.",
+            "List dead letters, oldest first; an agent sees its own.",
         )
         .query::<Filter>()
         .lists::<ShownLetter>("deadLetters")

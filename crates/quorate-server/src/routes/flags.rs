@@ -25,7 +25,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<FlagReceived>(201, "It is on disk. There is nothing else to tell.")
             .to(raise),
         // No bulk read: these are counted in public figures.
-        get("/v1/flags", "flags.list", "The flags, oldest first. For moderators.")
+        get("/v1/flags", "flags.list", "List flags, oldest first. For moderators.")
             .is(Deed::Moderate)
             .query::<Filter>()
             .lists::<FlagOut>("flags")

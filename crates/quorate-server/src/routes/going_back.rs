@@ -4,14 +4,14 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::result::Changed;
 use quorate_api::rollback::{Check, NewSnapshot, Rollback, RolledBack, Snapshot, SnapshotCreated};
-use quorate_core::{MakeSnapshot, Op, OpResult, SnapshotName};
+use quorate_core::{MakeSnapshot, Op, OpResult, Snapshot as CoreSnapshot, SnapshotName};
 
 use quorate_engine::views;
 
-use super::{Page, checked_limit};
+use super::Listing;
 use crate::api::{Route, delete, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok, page};
+use crate::call::{Answer, Call, answer, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -27,8 +27,8 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<NewSnapshot>()
             .answers::<SnapshotCreated>(201, "It has the name.")
             .to(snapshot),
-        get("/v1/context:snapshot", "snapshots.list", "The snapshots, by name.")
-            .query::<Page>()
+        get("/v1/context:snapshot", "snapshots.list", "List snapshots, newest first.")
+            .query::<Listing>()
             .lists::<Snapshot>("snapshots")
             .bulk(snapshots),
         get("/v1/context:snapshot/{name}", "snapshots.get", "One snapshot.")
@@ -63,7 +63,7 @@ pub(crate) async fn snapshot(call: Call) -> Answer {
 }
 
 pub(crate) async fn show_snapshot(Path(name): Path<String>, call: Call) -> Answer {
-    ok(&Snapshot::from(&call.space.snapshot(&SnapshotName::new(name)?).await?))
+    ok(&Snapshot::from(&call.space.item::<CoreSnapshot>(&SnapshotName::new(name)?).await?))
 }
 
 pub(crate) async fn drop_snapshot(Path(name): Path<String>, call: Call) -> Answer {
@@ -72,12 +72,7 @@ pub(crate) async fn drop_snapshot(Path(name): Path<String>, call: Call) -> Answe
 }
 
 pub(crate) async fn snapshots(call: Call) -> Answer {
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(SnapshotName::new).transpose()?;
-    let found = call.space.snapshots(after.as_ref(), limit).await?;
-    let cursor = found.last().filter(|_| found.len() == limit).map(|last| last.name.to_string());
-    page("snapshots", found.iter().map(|one| (one.name.to_string(), Snapshot::from(one))), cursor)
+    super::list(&call, "snapshots", call.query()?, |_| true, |one: &CoreSnapshot| Snapshot::from(one)).await
 }
 
 /// Whether the entries and tasks fit together.

@@ -4,7 +4,7 @@
 use axum::extract::Path;
 use quorate_core::{
     AddKind, AddToSession, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry, Receipt,
-    SessionId,
+    Session, SessionId,
 };
 use quorate_engine::Error;
 use schemars::JsonSchema;
@@ -77,7 +77,7 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
 
 /// Writes it down and tells it to those whom it is for: if nobody is named, to those who take part now.
 async fn told(call: &Call, id: &SessionId, key: &Key, said: GuidanceIn) -> Result<Receipt, Error> {
-    let session = call.space.session(id).await?;
+    let session: Session = call.space.item(id).await?;
     let GuidanceIn { text, mut to } = said;
     if to.is_empty() {
         let there = session.participants.iter().filter(|one| one.left_at.is_none());

@@ -2,18 +2,19 @@
 
 use axum::extract::Path;
 use quorate_api::lock::{AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, RenewedLock};
+use quorate_api::page::invalid_cursor;
 use quorate_api::result::Changed;
-use quorate_core::{FenceRef, Lock as CoreLock, LockName, Op, RenewLocks};
+use quorate_core::{FenceRef, ItemRange, Lock as CoreLock, LockName, Op, RenewLocks};
 
 use super::inbox::checked_wait;
-use super::{Page, checked_limit};
+use super::{Page, checked_limit, page_of};
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/locks", "locks.list", "The locks, by name.")
+        get("/v1/locks", "locks.list", "List locks, by name.")
             .query::<Page>()
             .lists::<Lock>("locks")
             .bulk(list),
@@ -65,7 +66,7 @@ pub(crate) async fn renew(Path(name): Path<String>, call: Call) -> Answer {
     let LockRenewal { fence, ttl_ms } = body::parse(&call.body)?;
     let held = FenceRef { lock: LockName::new(name)?, fence };
     call.commit(vec![Op::RenewLocks(RenewLocks { locks: vec![held.clone()], ttl_ms })]).await?;
-    let lock = call.space.lock_state(&held.lock).await?;
+    let lock: Option<CoreLock> = call.space.find(&held.lock).await?;
     let grant = lock.as_ref().and_then(|lock| lock.grant(held.fence));
     let now = call.app.engine().clock().now().wall;
     let until = grant.map(|grant| now.plus_ms(ttl_ms.unwrap_or(grant.ttl_ms)));
@@ -82,16 +83,16 @@ pub(crate) async fn release(Path(name): Path<String>, call: Call) -> Answer {
 pub(crate) async fn list(call: Call) -> Answer {
     let asked: Page = call.query()?;
     let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(LockName::new).transpose()?;
-    let locks = call.space.locks(after.as_ref(), limit).await?;
-    let cursor = locks.last().filter(|_| locks.len() == limit).map(|last| last.name.to_string());
+    let after = asked.cursor.map(LockName::new).transpose().map_err(|_| invalid_cursor())?;
+    let range = ItemRange::ById(after.map(|name| name.as_str().into()));
+    let found = call.space.list(range, limit, |_: &CoreLock| true).await?;
     let agents = &call.space.published().agents;
-    page("locks", locks.iter().map(|lock| (lock.name.to_string(), Lock::new(agents, lock))), cursor)
+    page_of("locks", &found, |lock| Lock::new(agents, lock))
 }
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> Answer {
     let name = LockName::new(name)?;
-    let lock = call.space.lock_state(&name).await?;
+    let lock = call.space.find(&name).await?;
     // One that nobody ever held is as free as any other.
     let lock = lock.unwrap_or_else(|| CoreLock::new(name, 1));
     ok(&Lock::new(&call.space.published().agents, &lock))

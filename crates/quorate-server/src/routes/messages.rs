@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/messages",
             "messages.list",
-            "What was sent, newest first. An agent sees what it sent and what it got.",
+            "List messages, newest first; an agent sees what it sent and what it received.",
         )
         .query::<Filter>()
         .lists::<Message>("messages")

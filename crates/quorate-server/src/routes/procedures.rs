@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::page::Order;
 use quorate_api::payload;
 use quorate_api::procedure::{
     NewProcedure, Procedure as ShownProcedure, ProcedurePayloads, ProcedureStep, ProcedureWithState,
@@ -11,9 +12,9 @@ use quorate_engine::{Error, ProcedureView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Past, checked_limit};
+use super::{Listing, Past};
 use crate::api::{Route, get, post, words};
-use crate::call::{Answer, Call, answer, page};
+use crate::call::{Answer, Call, answer};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -22,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<NewProcedure<'_>>()
             .answers::<ProcedureWithState>(201, "It is running; the first step is its driver's.")
             .to(start),
-        get("/v1/procedures", "procedures.list", "The procedures, by id, without their states.")
+        get("/v1/procedures", "procedures.list", "List procedures, newest first, without their states.")
             .query::<Filter>()
             .lists::<ShownProcedure>("procedures")
             .bulk(list),
@@ -105,6 +106,8 @@ async fn shown(call: &Call, status: StatusCode, procedure: Procedure) -> Answer 
 struct Filter {
     #[schemars(with = "Option<words::ProcedureWord>")]
     status: Option<String>,
+    #[schemars(with = "Option<words::Order>")]
+    order: Option<Order>,
     #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
     #[schemars(with = "Option<words::Cursor>")]
@@ -114,8 +117,7 @@ struct Filter {
 pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let status = filter.status.map(|word| status_of(&word)).transpose()?;
-    let after = filter.cursor.map(ProcedureId::new).transpose()?;
-    let found = call.space.procedures(status, after.as_ref(), checked_limit(filter.limit)?).await?;
-    let items = found.procedures.iter().map(|one| (one.id.to_string(), ShownProcedure::from(one)));
-    page("procedures", items, found.cursor.map(|id| id.to_string()))
+    let listing = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor };
+    let wanted = |one: &Procedure| status.is_none_or(|status| status == one.status);
+    super::list(&call, "procedures", listing, wanted, |one| ShownProcedure::from(one)).await
 }

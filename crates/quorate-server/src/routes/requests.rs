@@ -8,15 +8,15 @@ use quorate_api::message::Message;
 use quorate_api::request::{NewRequest, Request as ShownRequest};
 use quorate_api::result::Changed;
 use quorate_api::why::Why as ShownWhy;
-use quorate_core::{ApprovalId, Ask, ClientId, Code, Durability, MessageId, Op, Refused, Request, Why};
-use quorate_engine::{Error, nobody_answers_a_flag, views};
+use quorate_core::{ApprovalId, Ask, ClientId, Durability, MessageId, Op, Refused, Request, Why};
+use quorate_engine::{Error, Noun as _, nobody_answers_a_flag, views};
 
+use super::Listing;
 use super::approvals;
 use super::messages::{missing, visible};
-use super::{Page, checked_limit};
 use crate::api::{Route, get, post, words};
 use crate::body;
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{Answer, Call, ok};
 use crate::observe;
 use crate::problem::Problem;
 
@@ -31,9 +31,9 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/requests",
             "requests.list",
-            "The questions and what came of them, by id. An agent sees its own.",
+            "List requests and what came of them, newest first; an agent sees its own.",
         )
-        .query::<Page>()
+        .query::<Listing>()
         .lists::<ShownRequest>("requests")
         .bulk(list),
         get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
@@ -112,12 +112,8 @@ pub(super) fn shown(call: &Call, request: &Request) -> ShownRequest {
 
 /// Those that whoever asks asked; for those who run the hub, all of them.
 pub(crate) async fn list(call: Call) -> Answer {
-    let wanted: Page = call.query()?;
-    let limit = checked_limit(wanted.limit)?;
-    let after = wanted.cursor.map(|id| id.parse::<MessageId>()).transpose()?.map(|id| id.to_string().into());
-    let found = call.space.requests(call.by(), after, limit).await?;
-    let items = found.items.iter().map(|one| (one.id.to_string(), shown(&call, one)));
-    page("requests", items, found.cursor.as_deref().map(str::to_owned))
+    let wanted = |request: &Request| call.sees(Some(request.from));
+    super::list(&call, "requests", call.query()?, wanted, |one| shown(&call, one)).await
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
@@ -127,14 +123,9 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 
 /// A request by its id, or by the one that its sender gave the question: for whoever asked, and for those who run the hub.
 pub(super) async fn own(call: &Call, id: &str) -> Result<Request, Error> {
-    let request = call.space.request_state(id_of(call, id).await?).await?;
-    let from = call.space.published().agents.get(request.from).map(|agent| agent.id.clone());
-    if call.by().is_some_and(|by| from.as_ref() != Some(by)) {
-        return Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
-            .hint("a message that nobody waits for is not a request; look at it with `why`")
-            .into());
-    }
-    Ok(request)
+    let id = id_of(call, id).await?;
+    let request: Request = call.space.item(&id).await?;
+    if call.sees(Some(request.from)) { Ok(request) } else { Err(Request::not_found(&id).into()) }
 }
 
 async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
@@ -172,7 +163,7 @@ async fn seen(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
         return Ok(Why::of_message(why.id, why.parts.into_iter().filter(is_own).collect()));
     }
     if let Ok(approval) = why.id.parse::<ApprovalId>()
-        && let Ok(approval) = call.space.approval(&approval).await
+        && let Ok(approval) = call.space.item(&approval).await
         && !approvals::is_for(call, &approval)
     {
         return Err(missing(id).into());

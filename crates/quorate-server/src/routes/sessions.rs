@@ -7,15 +7,15 @@ use quorate_api::session::{
     NewSession, Session, SessionAdded, SessionAddition, SessionChange, SessionTask, SessionVerb,
     SessionWithTask, TimelineLine,
 };
-use quorate_core::{Code, LineKind, Op, OpResult, Refused, Seq, SessionId};
+use quorate_core::{Code, LineKind, Op, OpResult, Refused, Seq, Session as CoreSession, SessionId};
 use quorate_engine::{Happening, Page as Span, TimelineLine as Line, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::messages::visible;
-use super::{Page, Past, checked_limit, number_in};
+use super::{Listing, Past, checked_limit, number_in};
 use crate::api::{Operation, Route, get, post, words};
-use crate::call::{Answer, Call, answer, ok, page};
+use crate::call::{Answer, Call, answer, ok};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -30,8 +30,8 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<NewSession<'_>>()
             .answers::<SessionWithTask>(201, "It is open.")
             .to(open),
-        get("/v1/sessions", "sessions.list", "The sessions, by id.")
-            .query::<Page>()
+        get("/v1/sessions", "sessions.list", "List sessions, newest first.")
+            .query::<Listing>()
             .lists::<Session>("sessions")
             .bulk(list),
         get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do, as it is or as it was.")
@@ -84,8 +84,8 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 /// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
 async fn shown(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> Answer {
     let session = match at {
-        Some(at) => call.space.session_at(id, at).await?,
-        None => call.space.session(id).await?,
+        Some(at) => call.space.item_at(id, at).await?,
+        None => call.space.item::<CoreSession>(id).await?,
     };
     let task = call.space.session_task(&session).await?;
     let task = task.map(|task| payload::shown(&task, None));
@@ -93,12 +93,7 @@ async fn shown(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>)
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(SessionId::new).transpose()?;
-    let sessions = call.space.sessions(after.as_ref(), limit).await?;
-    let cursor = sessions.last().filter(|_| sessions.len() == limit).map(|last| last.id.to_string());
-    page("sessions", sessions.iter().map(|one| (one.id.to_string(), Session::from(one))), cursor)
+    super::list(&call, "sessions", call.query()?, |_| true, |one: &CoreSession| Session::from(one)).await
 }
 
 pub(crate) async fn pause(Path(id): Path<String>, call: Call) -> Answer {
@@ -190,7 +185,7 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
 async fn seen(call: &Call, id: &SessionId, lines: Vec<Line>) -> Result<Vec<Line>, crate::problem::Problem> {
     let Some(by) = call.by() else { return Ok(lines) };
     // A name that nobody opened has no participants.
-    let takes_part = call.space.session(id).await.is_ok_and(|session| {
+    let takes_part = call.space.item::<CoreSession>(id).await.is_ok_and(|session| {
         let mut there = session.participants.iter().filter(|one| one.left_at.is_none());
         session.coordinator.as_ref() == Some(by) || there.any(|one| one.agent == *by)
     });

@@ -1,6 +1,7 @@
 //! Subscriptions: which topics an agent hears.
 
 use axum::extract::Path;
+use quorate_api::page::invalid_cursor;
 use quorate_api::subscription::{Subscribed, Subscription, SubscriptionHistory, TopicPattern, Unsubscribed};
 use quorate_core::{AgentId, Op, Pattern, Subscribe};
 
@@ -12,12 +13,16 @@ use crate::call::{Answer, Call, ok, page};
 pub(crate) fn routes() -> Vec<Route> {
     const ONE: &str = "/v1/agents/{id}/subscriptions/{topic}";
     vec![
-        get("/v1/agents/{id}/subscriptions", "subscriptions.list", "Which topics an agent hears.")
-            .path::<words::Id>("id")
-            .for_itself()
-            .query::<Page>()
-            .lists::<Subscription>("subscriptions")
-            .bulk_of(list),
+        get(
+            "/v1/agents/{id}/subscriptions",
+            "subscriptions.list",
+            "List the subscriptions of an agent, by topic.",
+        )
+        .path::<words::Id>("id")
+        .for_itself()
+        .query::<Page>()
+        .lists::<Subscription>("subscriptions")
+        .bulk_of(list),
         put(
             ONE,
             "subscriptions.subscribe",
@@ -57,7 +62,8 @@ pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
     let asked: Page = call.query()?;
     let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose()?.map(|one| one.to_string());
+    let after = asked.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose();
+    let after = after.map_err(|_| invalid_cursor())?.map(|one| one.to_string());
     let found = call.space.subscriptions(&agent).await?;
     let mut items: Vec<_> = found.iter().map(|one| (one.pattern.to_string(), one)).collect();
     items.sort_by(|one, other| one.0.cmp(&other.0));

@@ -3,20 +3,21 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::claim::{CreatedTasks, TaskClaim as NewClaim};
+use quorate_api::page::Order;
 use quorate_api::result::TaskRef;
 use quorate_api::task::{
     self, HeldTask, NewTask, Task, TaskCancellation, TaskCompletion, TaskFailure, TaskGraph, TaskHeartbeat,
     TaskRelease, TaskWithPayloads,
 };
-use quorate_core::{AgentId, Code, Op, Seq, TaskId};
+use quorate_core::{AgentId, Code, ItemKind, Op, Seq, TaskId};
 use quorate_engine::{TaskClaim, TaskFilter, views};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::inbox::checked_wait;
-use super::{checked_limit, waits_for_the_past};
+use super::{Listing, page_of, waits_for_the_past};
 use crate::api::{Route, get, post, words};
-use crate::call::{Answer, Call, Listed, answer, ok, page};
+use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -28,7 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .body::<Tasks<'_>>()
             .answers::<CreatedTasks>(201, "They are made.")
             .to(create),
-        get("/v1/tasks", "tasks.list", "The tasks, by age.")
+        get("/v1/tasks", "tasks.list", "List tasks, newest first.")
             .query::<Filter>()
             .lists::<Task>("tasks")
             .bulk(list),
@@ -209,6 +210,8 @@ struct Filter {
     r#type: Option<String>,
     #[schemars(with = "Option<words::Id>")]
     agent: Option<String>,
+    #[schemars(with = "Option<words::Order>")]
+    order: Option<Order>,
     #[schemars(with = "Option<words::Limit>")]
     limit: Option<usize>,
     #[schemars(with = "Option<words::Cursor>")]
@@ -223,9 +226,8 @@ pub(crate) async fn list(call: Call) -> Answer {
         task_type: filter.r#type,
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
-    let after = filter.cursor.map(TaskId::new).transpose()?;
-    let found = call.space.tasks(&meant, after.as_ref(), checked_limit(filter.limit)?).await?;
+    let query = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor }.query()?;
+    let found = call.space.tasks(&meant, query.range(ItemKind::Task)?, query.limit).await?;
     let agents = &call.space.published().agents;
-    let items = found.tasks.iter().map(|task| (task.spec.id.to_string(), Task::new(agents, task)));
-    page("tasks", items, found.cursor.map(|id| id.to_string()))
+    page_of("tasks", &found, |task| Task::new(agents, task))
 }

@@ -200,8 +200,9 @@ async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
         let approvals = answer["approvals"].as_array().expect("a list");
         (approvals.iter().map(|one| one["id"].clone()).collect::<Vec<_>>(), answer["cursor"].clone(), answer)
     };
-    assert_eq!(list(&anna, "?state=pending").await.0, ids[1..]);
-    assert_eq!(list(&alice, "?state=rejected").await.0, ids[..1]);
+    ids.reverse();
+    assert_eq!(list(&anna, "?state=pending").await.0, ids[..2], "newest first");
+    assert_eq!(list(&alice, "?state=rejected").await.0, ids[2..]);
     assert!(list(&bob, "").await.0.is_empty());
     let (first, cursor, answer) = list(&anna, "?limit=2").await;
     assert_eq!(first, ids[..2]);

@@ -218,7 +218,7 @@ async fn d13_i19_a_token_is_good_in_the_space_it_names() {
     let red = made["token"].as_str().expect("a token").to_owned();
     hub.put(&red, "/v1/agents/alice", &json!({})).await.ok(201);
     hub.get(&hub.admin, "/v1/agents/alice").await.refused(404, "NOT_FOUND");
-    assert_eq!(hub.get(&red, "/v1/tokens").await.ok(200)["tokens"][0]["name"], "admin");
+    assert_eq!(hub.get(&red, "/v1/tokens?order=oldest").await.ok(200)["tokens"][0]["name"], "admin");
     let elsewhere = json!({"role": "viewer", "space": "default"});
     hub.post(&red, "/v1/tokens", &elsewhere).await.refused(404, "NOT_FOUND");
     let operator = hub.token("operator", "op").await;

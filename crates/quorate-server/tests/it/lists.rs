@@ -107,17 +107,14 @@ async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
     let question = json!({"to": "alice", "type": "query", "timeoutMs": 60_000});
     let other = hub.post(&bob, "/v1/requests", &question).await.ok(201);
     let other = other["id"].as_str().expect("an id").to_owned();
-    assert_eq!(paged(&hub, &alice, "/v1/budgets", "budgets").await, ["a1", "a2", "a3"]);
+    assert_eq!(paged(&hub, &alice, "/v1/budgets", "budgets").await, ["a3", "a2", "a1"]);
     assert_eq!(paged(&hub, &bob, "/v1/budgets", "budgets").await, ["b"]);
-    assert_eq!(paged(&hub, &hub.admin, "/v1/budgets", "budgets").await, ["a1", "a2", "a3", "b"]);
-    let sorted = |mut ids: Vec<String>| {
-        ids.sort();
-        ids
-    };
-    assert_eq!(paged(&hub, &alice, "/v1/requests", "requests").await, sorted(asked.clone()));
+    assert_eq!(paged(&hub, &hub.admin, "/v1/budgets", "budgets").await, ["b", "a3", "a2", "a1"]);
+    let newest_first = |ids: &[String]| ids.iter().rev().cloned().collect::<Vec<_>>();
+    assert_eq!(paged(&hub, &alice, "/v1/requests", "requests").await, newest_first(&asked));
     assert_eq!(paged(&hub, &bob, "/v1/requests", "requests").await, std::slice::from_ref(&other));
     asked.push(other);
-    assert_eq!(paged(&hub, &hub.admin, "/v1/requests", "requests").await, sorted(asked));
+    assert_eq!(paged(&hub, &hub.admin, "/v1/requests", "requests").await, newest_first(&asked));
     for path in ["/v1/budgets", "/v1/requests"] {
         hub.get(&alice, &format!("{path}?colour=red")).await.refused(400, "INVALID");
     }

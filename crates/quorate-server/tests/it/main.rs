@@ -14,6 +14,7 @@ mod flags;
 mod flags_as_messages;
 mod guide;
 mod keys;
+mod list_order;
 mod lists;
 mod observe;
 mod openapi;

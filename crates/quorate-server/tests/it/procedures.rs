@@ -66,12 +66,12 @@ async fn procedures_are_listed_without_their_states() {
     let running = hub.get(&driver, "/v1/procedures?status=running").await.ok(200);
     let names: Vec<_> =
         running["procedures"].as_array().expect("a list").iter().map(|one| &one["id"]).collect();
-    assert_eq!(names, ["a", "c"]);
+    assert_eq!(names, ["c", "a"], "newest first");
     assert!(running["procedures"][0].get("spec").is_none(), "{running}");
     let first = hub.get(&driver, "/v1/procedures?limit=2").await.ok(200);
     let cursor = first["cursor"].as_str().expect("a cursor");
     let rest = hub.get(&driver, &format!("/v1/procedures?limit=2&cursor={cursor}")).await.ok(200);
-    assert_eq!(rest["procedures"][0]["id"], "c");
+    assert_eq!(rest["procedures"][0]["id"], "a");
     hub.get(&driver, "/v1/procedures?status=colour").await.refused(400, "INVALID");
     let large = "x".repeat(512 * 1024);
     let step = json!({"expect": 1, "phase": "draw", "state": large});

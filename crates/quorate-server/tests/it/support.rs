@@ -136,7 +136,7 @@ impl Hub {
 
     /// The id of the first token that is like this.
     pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
-        let tokens = self.get(&self.admin, "/v1/tokens").await.ok(200);
+        let tokens = self.get(&self.admin, "/v1/tokens?order=oldest").await.ok(200);
         let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
         found.expect("such a token")["id"].as_str().expect("an id").to_owned()
     }

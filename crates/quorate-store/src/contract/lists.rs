@@ -112,6 +112,8 @@ pub async fn items_of_one_record_are_listed_in_its_order(mut bench: Bench) {
         bench.assert_created(ItemKind::Budget, &["y", "x"]).await;
         bench.reopen().await;
     }
+    bench.restore().await;
+    bench.assert_created(ItemKind::Snapshot, &["c", "b", "d", "a"]).await;
     let page = bench.page(ItemKind::Snapshot, ItemRange::Oldest(None), 9).await;
     let first = Created::new(page[0].created.seq(), usize::MAX);
     let later = bench.page(ItemKind::Snapshot, ItemRange::Oldest(Some(first)), 9).await;

@@ -2,21 +2,11 @@
 
 use quorate_api::approval::ApprovalWithAction;
 use quorate_api::{Error, Raw};
-use quorate_core::ApprovalId;
 use serde::de::DeserializeOwned;
 
 use crate::agent::from_json;
 
 pub use quorate_api::approval::{Approval, ApprovalStatus};
-
-/// Some approvals, and the cursor of the next page.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ApprovalPage {
-    /// The approvals, by id.
-    pub approvals: Vec<Approval>,
-    /// Where the next page begins; `None` if there is none.
-    pub cursor: Option<ApprovalId>,
-}
 
 /// An approval with the exact bytes of its action.
 #[derive(Clone, PartialEq, Debug)]

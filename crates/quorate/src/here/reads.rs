@@ -5,26 +5,28 @@ use std::collections::btree_map::Entry as Named;
 use std::time::Duration;
 
 use quorate_api::entry::Entry;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::procedure::ProcedureWithState;
 use quorate_api::rollback::Check;
 use quorate_core::limits::VIEW_MAX;
 use quorate_core::{
     AgentFilter, AgentId, AgentNo, Approval as CoreApproval, ApprovalId, BudgetId, ClientId, Counts,
-    DeliveryNo, Home, Key, LineKind, MessageId, Pattern, Payload, Policy, PoolNo, ProcedureId,
-    ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, Why,
+    DeliveryNo, Home, ItemKind, Key, LineKind, MessageId, Pattern, Payload, Policy, PoolNo,
+    Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Seq, Session as CoreSession, SessionId,
+    Snapshot as CoreSnapshot, TaskCounts, TaskId, Version, Violation, Why,
 };
 use quorate_engine::{
-    Before, Error, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, TaskFilter, views,
+    Before, Error, MessageFilter, MessagesPage, Noun, OutboxPage, ProcedureView, Space, TaskFilter, views,
 };
-use quorate_store::{Page, When};
+use quorate_store::{Page as Span, When};
 
-use super::views::{approval, task, tasks};
+use super::views::{approval, task};
 
-use crate::approval::{Approval, ApprovalInfo, ApprovalPage};
+use crate::approval::{Approval, ApprovalInfo};
 use crate::link::{Promise, Reads};
-use crate::procedure::{ProcedureInfo, ProcedurePage};
+use crate::procedure::{Procedure, ProcedureInfo};
 use crate::session::{SessionInfo, TimelineLine};
-use crate::task::{TaskPage, TaskWithPayloads};
+use crate::task::{Task, TaskWithPayloads};
 use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 impl Reads for Space {
@@ -46,10 +48,8 @@ impl Reads for Space {
         })
     }
 
-    fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>> {
-        Box::pin(
-            async move { Ok(Self::snapshots(self, None, limit).await?.iter().map(Snapshot::from).collect()) },
-        )
+    fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>> {
+        Box::pin(list(self, page, |_| true, |one: &CoreSnapshot| Snapshot::from(one)))
     }
 
     fn check(&self) -> Promise<'_, Check> {
@@ -120,30 +120,31 @@ impl Reads for Space {
         Box::pin(async move { Ok(task(self, &Self::task_over(self, &id, wait).await?)) })
     }
 
-    fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage> {
-        Box::pin(async move { Ok(tasks(self, Self::tasks(self, &filter, after.as_ref(), limit).await?)) })
+    fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>> {
+        Box::pin(async move {
+            let found = Self::tasks(self, &filter, page.range(ItemKind::Task)?, page.limit).await?;
+            let agents = &self.published().agents;
+            Ok(found.render(|task| Task::new(agents, task)))
+        })
     }
 
     fn session(&self, id: SessionId) -> Promise<'_, SessionInfo> {
-        Box::pin(async move { Ok((&Self::session(self, &id).await?).into()) })
+        Box::pin(async move { Ok((&self.item::<CoreSession>(&id).await?).into()) })
     }
 
     fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>> {
-        Box::pin(async move { Self::session_task(self, &Self::session(self, &id).await?).await })
+        Box::pin(async move { Self::session_task(self, &self.item(&id).await?).await })
     }
 
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>> {
-        Box::pin(async move {
-            let found = Self::sessions(self, after.as_ref(), limit).await?;
-            Ok(found.iter().map(SessionInfo::from).collect())
-        })
+    fn sessions(&self, page: PageQuery) -> Promise<'_, Page<SessionInfo>> {
+        Box::pin(list(self, page, |_| true, |one: &CoreSession| SessionInfo::from(one)))
     }
 
     fn timeline(
         &self,
         id: SessionId,
         kind: Option<LineKind>,
-        page: Page,
+        page: Span,
         limit: usize,
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
@@ -164,35 +165,23 @@ impl Reads for Space {
         })
     }
 
-    fn procedures(
-        &self,
-        status: Option<ProcedureStatus>,
-        after: Option<ProcedureId>,
-        limit: usize,
-    ) -> Promise<'_, ProcedurePage> {
-        Box::pin(async move {
-            let page = Self::procedures(self, status, after.as_ref(), limit).await?;
-            let procedures = page.procedures.iter().map(Into::into).collect();
-            Ok(ProcedurePage { procedures, cursor: page.cursor })
-        })
+    fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>> {
+        let wanted = move |one: &CoreProcedure| status.is_none_or(|status| status == one.status);
+        Box::pin(list(self, page, wanted, |one| Procedure::from(one)))
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
         Box::pin(async move { approval(self, self.approval_over(&id, wait).await?).await })
     }
 
-    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage> {
-        Box::pin(async move {
-            let page = self.approvals(CoreApproval::is_pending, after.as_ref(), limit).await?;
-            let agents = &self.published().agents;
-            let approvals = page.approvals.iter().map(|one| Approval::new(agents, one)).collect();
-            Ok(ApprovalPage { approvals, cursor: page.cursor })
-        })
+    fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>> {
+        let show = |one: &CoreApproval| Approval::new(&self.published().agents, one);
+        Box::pin(list(self, page, CoreApproval::is_pending, show))
     }
 
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
         Box::pin(async move {
-            let found = Self::budget(self, &id).await?;
+            let found = self.find(&id).await?;
             Ok(found.map(|budget| Budget::new(&self.published().agents, &budget)))
         })
     }
@@ -209,6 +198,16 @@ impl Reads for Space {
         let published = self.published();
         Box::pin(std::future::ready(Ok((published.counts, published.tasks))))
     }
+}
+
+/// A page of the items that are wanted.
+async fn list<T: Noun, U>(
+    space: &Space,
+    page: PageQuery,
+    wanted: impl Fn(&T) -> bool,
+    show: impl Fn(&T) -> U,
+) -> Result<Page<U>, Error> {
+    Ok(space.list(page.range(T::KIND)?, page.limit, wanted).await?.render(show))
 }
 
 /// Dead letters, each with whose it was. What a pool is called stands in the messages that lay in it.

@@ -5,15 +5,10 @@ use quorate_core::Approval;
 use quorate_engine::{ApprovalView, Error, Space, TaskView, views};
 
 use crate::approval::ApprovalInfo;
-use crate::task::{Task, TaskPage, TaskWithPayloads};
+use crate::task::TaskWithPayloads;
 
 pub(super) fn task(space: &Space, view: &TaskView) -> TaskWithPayloads {
     views::task_with_payloads(&space.published().agents, view)
-}
-
-pub(super) fn tasks(space: &Space, page: quorate_engine::TaskPage) -> TaskPage {
-    let agents = &space.published().agents;
-    TaskPage { tasks: page.tasks.iter().map(|task| Task::new(agents, task)).collect(), cursor: page.cursor }
 }
 
 pub(super) async fn approval(space: &Space, approval: Approval) -> Result<ApprovalInfo, Error> {

@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use quorate_api::entry::Entry;
+use quorate_api::page::{Page, PageQuery};
 use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
 use quorate_api::rollback::Check;
 use quorate_core::{
-    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Page, Pattern, Payload, Policy,
-    ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, When, Why,
+    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Page as Span, Pattern, Payload,
+    Policy, ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, When, Why,
 };
 
 use super::Promise;
-use crate::approval::{ApprovalInfo, ApprovalPage};
-use crate::procedure::{ProcedureInfo, ProcedurePage};
+use crate::approval::{Approval, ApprovalInfo};
+use crate::procedure::{Procedure, ProcedureInfo};
 use crate::session::{SessionInfo, TimelineLine};
-use crate::task::{TaskPage, TaskWithPayloads};
+use crate::task::{Task, TaskWithPayloads};
 use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 /// Looks at a hub. What is not there is `NOT_FOUND`, or `None` where it says so.
@@ -25,8 +26,8 @@ pub trait Reads: Send + Sync {
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>>;
     /// The live entries whose key begins so, by key.
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>>;
-    /// The first snapshots, by name.
-    fn snapshots(&self, limit: usize) -> Promise<'_, Vec<Snapshot>>;
+    /// Snapshots.
+    fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>>;
     /// Whether all entries fit together.
     fn check(&self) -> Promise<'_, Check>;
 
@@ -59,38 +60,33 @@ pub trait Reads: Send + Sync {
     fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads>;
     /// A task, as soon as it is over or the time is.
     fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
-    /// Tasks by id, after one of them.
-    fn tasks(&self, filter: TaskFilter, after: Option<TaskId>, limit: usize) -> Promise<'_, TaskPage>;
+    /// Tasks.
+    fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>>;
 
     /// A session.
     fn session(&self, id: SessionId) -> Promise<'_, SessionInfo>;
     /// What a session is to do; `None` if nobody said.
     fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>>;
-    /// Sessions by id, after one of them.
-    fn sessions(&self, after: Option<SessionId>, limit: usize) -> Promise<'_, Vec<SessionInfo>>;
+    /// Sessions.
+    fn sessions(&self, page: PageQuery) -> Promise<'_, Page<SessionInfo>>;
     /// A page of the timeline of a session, all or of one kind.
     fn timeline(
         &self,
         id: SessionId,
         kind: Option<LineKind>,
-        page: Page,
+        page: Span,
         limit: usize,
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)>;
 
     /// A procedure as it is, or as it was after a record.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo>;
-    /// Procedures by id, after one of them.
-    fn procedures(
-        &self,
-        status: Option<ProcedureStatus>,
-        after: Option<ProcedureId>,
-        limit: usize,
-    ) -> Promise<'_, ProcedurePage>;
+    /// Procedures.
+    fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>>;
 
     /// An approval, as soon as it is over or the time is.
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo>;
-    /// Approvals that wait for a decision, by id, after one of them.
-    fn pending_approvals(&self, after: Option<ApprovalId>, limit: usize) -> Promise<'_, ApprovalPage>;
+    /// Approvals that wait for a decision.
+    fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>>;
 
     /// A budget; `None` if there is none.
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>>;

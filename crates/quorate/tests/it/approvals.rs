@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{ApprovalDraft, Code, Hub, SetClock, Settings};
+use quorate::{ApprovalDraft, Code, Hub, PageQuery, SetClock, Settings};
 use serde_json::{Value, json};
 
 const NOON: u64 = 1_800_000_000_000;
@@ -22,7 +22,7 @@ async fn e3_a_decision_reaches_whoever_asked_also_after_a_restart() {
     hub.close().await;
 
     let hub = open().await;
-    let pending = hub.pending_approvals(None, 10).await.expect("reads").approvals;
+    let pending = hub.pending_approvals(PageQuery::newest(10)).await.expect("reads").items;
     assert_eq!((pending.len(), &pending[0].id), (1, &id));
     let anna = hub.approver("anna").expect("a name");
     let patch = json!([{"op": "replace", "path": "/to", "value": "legal@x"}]);

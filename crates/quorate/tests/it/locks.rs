@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{Agent, Code, Hub, SetClock, Settings};
-use quorate_core::{Commit, Op, Principal};
+use quorate_core::{Commit, Lock, LockName, Op, Principal};
 use tempfile::TempDir;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,7 +68,8 @@ async fn c8_a_lock_not_granted_in_time_is_a_timeout() {
     clock.advance(5 * SECOND);
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Timeout);
     held.release().await.unwrap();
-    let lock = hub.space().expect("a hub in this process").locks(None, 9).await.unwrap().remove(0);
+    let name = LockName::new("plan").unwrap();
+    let lock: Lock = hub.space().expect("a hub in this process").item(&name).await.unwrap();
     assert!(lock.is_free(), "whoever gave up is not in line any more");
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use quorate::{Code, Hub, ProcedureDraft, ProcedureStatus, ProcedureStep, SetClock, Settings, Version};
+use quorate::{
+    Code, Hub, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, SetClock, Settings, Version,
+};
 use tempfile::TempDir;
 
 const NOON: u64 = 1_800_000_000_000;
@@ -76,12 +78,13 @@ async fn a_driver_finds_what_it_has_to_go_on_with_after_a_restart() {
     driver.commit().procedure(step).commit().await.expect("commits");
     hub.close().await;
     let hub = open(&directory).await;
-    let running = hub.procedures(Some(ProcedureStatus::Running), None, 10).await.expect("reads");
-    let names: Vec<_> = running.procedures.iter().map(|one| one.id.to_string()).collect();
+    let running = hub.procedures(Some(ProcedureStatus::Running), PageQuery::oldest(10)).await.expect("reads");
+    let names: Vec<_> = running.items.iter().map(|one| one.id.to_string()).collect();
     assert_eq!((names, running.cursor), (vec!["a".to_owned(), "c".into()], None));
-    let page = hub.procedures(None, None, 2).await.expect("reads");
-    let rest = hub.procedures(None, page.cursor.as_ref(), 2).await.expect("reads");
-    assert_eq!((page.procedures.len(), rest.procedures.len()), (2, 1));
+    let page = hub.procedures(None, PageQuery::newest(2)).await.expect("reads");
+    let rest = hub.procedures(None, PageQuery::newest(2).after(page.cursor)).await.expect("reads");
+    let names: Vec<_> = page.items.iter().chain(&rest.items).map(|one| one.id.as_str()).collect();
+    assert_eq!(names, ["c", "b", "a"]);
     hub.close().await;
 }
 

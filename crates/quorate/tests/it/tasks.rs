@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quorate::{
-    Code, Failure, Hub, OnDependencyFailure, Role, SetClock, Settings, TaskDraft, TaskFilter, TaskId,
-    TaskStatus, TaskWork,
+    Code, Failure, Hub, OnDependencyFailure, PageQuery, Role, SetClock, Settings, TaskDraft, TaskFilter,
+    TaskId, TaskStatus, TaskWork,
 };
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -270,10 +270,10 @@ async fn c4_tasks_by_hand() {
     let refused = bob.fail(&taken, Failure::retry("late")).await.expect_err("it is done");
     assert_eq!(refused.code(), Code::StaleLease);
     let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
-    let page = hub.tasks(&done, None, 10).await.expect("read");
-    assert_eq!((page.tasks.len(), page.cursor), (1, None));
+    let page = hub.tasks(&done, PageQuery::newest(10)).await.expect("read");
+    assert_eq!((page.items.len(), page.cursor), (1, None));
     let none = TaskFilter { task_type: Some("other".into()), ..done };
-    assert_eq!(hub.tasks(&none, None, 10).await.expect("read").tasks.len(), 0);
+    assert_eq!(hub.tasks(&none, PageQuery::newest(10)).await.expect("read").items.len(), 0);
     hub.close().await;
 }
 
@@ -287,18 +287,19 @@ async fn c4_lists_are_paged_and_filtered() {
     let drafts = drafts.chain([TaskDraft::new("odd", 0).id("u").for_agent("bob")]);
     alice.create_tasks(drafts).await.expect("made");
     let filter = TaskFilter { task_type: Some("odd".into()), ..TaskFilter::default() };
-    let (mut found, mut cursor) = (0, None);
+    let (mut found, mut query) = (Vec::new(), PageQuery::newest(250));
     loop {
-        let page = hub.tasks(&filter, cursor.as_ref(), 250).await.expect("read");
-        found += page.tasks.len();
-        cursor = page.cursor;
-        if cursor.is_none() {
+        let page = hub.tasks(&filter, query.clone()).await.expect("read");
+        found.extend(page.items.into_iter().map(|task| task.id.to_string()));
+        query = query.after(page.cursor);
+        if query.cursor.is_none() {
             break;
         }
     }
-    assert_eq!(found, 601);
+    let odds = (0..1200).filter(|n| n % 2 == 1).map(|n| format!("t{n:04}")).chain(["u".to_owned()]);
+    assert_eq!(found, odds.rev().collect::<Vec<_>>(), "newest first, each once");
     let bobs = TaskFilter { agent: Some("bob".parse().expect("a good id")), ..TaskFilter::default() };
-    assert_eq!(hub.tasks(&bobs, None, 10).await.expect("read").tasks.len(), 1);
+    assert_eq!(hub.tasks(&bobs, PageQuery::newest(10)).await.expect("read").items.len(), 1);
     hub.close().await;
 }
 

@@ -51,7 +51,7 @@ async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
     hub.post(page, "/v1/tokens", &json!({"role": "admin", "name": "x"})).await.refused(403, "FORBIDDEN");
     sign_in(&hub, &made["code"]).await.refused(401, "UNAUTHENTICATED");
     // It is on record.
-    let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
+    let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
     let own: Vec<_> = { tokens["tokens"].as_array().expect("a list").iter() }
         .filter(|one| one["name"] == "olga")
         .map(|one| one["createdBy"].clone())
@@ -117,7 +117,7 @@ async fn i19_a_page_can_be_signed_out_alone() {
     let (_, hub) = hub().await;
     let vera = hub.token("viewer", "vera").await;
     let (first, second) = (page(&hub, &vera).await, page(&hub, &vera).await);
-    let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
+    let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
     let made = tokens["tokens"]
         .as_array()
         .expect("a list")

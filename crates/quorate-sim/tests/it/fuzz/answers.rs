@@ -56,7 +56,7 @@ async fn ask(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
         1 => drop(hub.agents(AgentFilter::default()).await?),
         2 => drop(hub.inbox("bob", 10).await?),
         4 => drop(hub.memory().get("k").await?),
-        5 => drop(hub.sessions(None, 10).await?),
+        5 => drop(hub.sessions(quorate::PageQuery::newest(10)).await?),
         6 => hub.policy().await.map(|_| ())?,
         7 => drop(hub.why(message).await?),
         _ => drop(hub.message(message).await?),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{ApprovalDraft, ApprovalStatus, Code};
+use quorate::{ApprovalDraft, ApprovalStatus, Code, PageQuery};
 use serde_json::{Value, json};
 
 use super::{SOON, Stage};
@@ -20,12 +20,13 @@ pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
     let id = alice.request_approval(draft("b@x")).await.expect("asks");
     let other = alice.request_approval(draft("c@x").within(SOON * 3, "wait")).await.expect("asks");
 
-    let pending = hub.pending_approvals(None, 10).await.expect("reads");
-    assert_eq!(pending, inside.pending_approvals(None, 10).await.expect("reads"));
-    assert_eq!(pending.approvals.iter().map(|one| &one.id).collect::<Vec<_>>(), [&id, &other]);
-    let first = hub.pending_approvals(None, 1).await.expect("reads");
-    assert_eq!(first.cursor.as_ref(), Some(&id));
-    assert_eq!(hub.pending_approvals(Some(&id), 10).await.expect("reads").approvals[0].id, other);
+    let pending = hub.pending_approvals(PageQuery::newest(10)).await.expect("reads");
+    assert_eq!(pending, inside.pending_approvals(PageQuery::newest(10)).await.expect("reads"));
+    assert_eq!(pending.items.iter().map(|one| &one.id).collect::<Vec<_>>(), [&other, &id]);
+    let first = hub.pending_approvals(PageQuery::oldest(1)).await.expect("reads");
+    assert_eq!(first.items[0].id, id);
+    let rest = hub.pending_approvals(PageQuery::oldest(10).after(first.cursor)).await.expect("reads");
+    assert_eq!(rest.items[0].id, other);
     let shown = hub.approval(id.as_str()).await.expect("it is there");
     assert_eq!(shown, inside.approval(id.as_str()).await.expect("it is there"));
     assert!(shown.is_pending());
@@ -57,7 +58,7 @@ pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
     let decided = hub.decided(other.as_str()).await.expect("it is decided");
     assert_eq!(decided.status(), ApprovalStatus::Rejected);
     assert_eq!(decided.approved_document(), None);
-    assert_eq!(hub.pending_approvals(None, 10).await.expect("reads").approvals, []);
+    assert_eq!(hub.pending_approvals(PageQuery::newest(10)).await.expect("reads").items, []);
 
     let short = draft("d@x").within(Duration::from_secs(1), "leave it");
     let id = alice.request_approval(short).await.expect("asks");

@@ -1,7 +1,7 @@
 //! The shared memory: watching it, and going back.
 
 use quorate::link::When;
-use quorate::{Code, Finding, RollbackTo, Seq, Timestamp, Version};
+use quorate::{Code, Finding, PageQuery, RollbackTo, Seq, Timestamp, Version};
 
 use super::{SOON, Stage};
 
@@ -43,8 +43,9 @@ pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
     memory.write("plan/b", "note", 2, None, &["plan/a"]).await.expect("written");
     let seq = memory.snapshot("before", "plan/").await.expect("named");
     assert_eq!(memory.snapshot("before", "").await.expect_err("taken").code(), Code::Duplicate);
-    let snapshots = memory.snapshots(10).await.expect("read");
-    assert_eq!(snapshots, inside.memory().snapshots(10).await.expect("read"));
+    let snapshots = memory.snapshots(PageQuery::newest(10)).await.expect("read");
+    assert_eq!(snapshots, inside.memory().snapshots(PageQuery::newest(10)).await.expect("read"));
+    let snapshots = snapshots.items;
     assert_eq!(
         (snapshots[0].name.as_str(), snapshots[0].seq, snapshots[0].by.as_str()),
         ("before", seq, "agent:alice")
@@ -83,6 +84,6 @@ pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
         memory.at("plan/a", When::Time(Timestamp(4_000_000_000_000))).await.expect("read").expect("there");
     assert!(later.version >= Version(3));
     memory.drop_snapshot("before").await.expect("forgotten");
-    assert!(memory.snapshots(10).await.expect("read").is_empty());
+    assert!(memory.snapshots(PageQuery::newest(10)).await.expect("read").items.is_empty());
     assert_eq!(memory.drop_snapshot("before").await.expect_err("gone").code(), Code::NotFound);
 }

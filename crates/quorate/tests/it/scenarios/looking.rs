@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorate::{
     AgentFilter, AgentInfo, Code, DeliveryStatus, Failure, Health, InboxDelivery, MessageFilter, MessageType,
-    Policy, Role, Status, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor, Work,
+    PageQuery, Policy, Role, Status, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor, Work,
 };
 
 use super::{SOON, Stage, next, until_dead};
@@ -174,13 +174,14 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     );
 
     let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
-    let page = hub.tasks(&done, None, 10).await.expect("read");
-    assert_eq!(page.tasks.iter().map(|task| &task.id).collect::<Vec<_>>(), [first]);
+    let page = hub.tasks(&done, PageQuery::newest(10)).await.expect("read");
+    assert_eq!(page.items.iter().map(|task| &task.id).collect::<Vec<_>>(), [first]);
     let all = TaskFilter::default();
-    let begin = hub.tasks(&all, None, 2).await.expect("read");
-    let rest = hub.tasks(&all, begin.cursor.as_ref(), 10).await.expect("read");
-    assert_eq!((begin.tasks.len(), rest.tasks.len(), &rest.cursor), (2, 2, &None));
-    assert_eq!(rest, inside.tasks(&all, begin.cursor.as_ref(), 10).await.expect("read"));
+    let begin = hub.tasks(&all, PageQuery::newest(2)).await.expect("read");
+    let next = PageQuery::newest(10).after(begin.cursor);
+    let rest = hub.tasks(&all, next.clone()).await.expect("read");
+    assert_eq!((begin.items.len(), rest.items.len(), &rest.cursor), (2, 2, &None));
+    assert_eq!(rest, inside.tasks(&all, next).await.expect("read"));
     let counts = hub.task_counts().await.expect("read");
     assert_eq!((counts.of(TaskStatus::Done), counts.of(TaskStatus::Cancelled)), (1, 1));
     assert_eq!(counts, inside.task_counts().await.expect("read"));

@@ -1,6 +1,6 @@
 //! Procedures, wherever the hub is.
 
-use quorate::{Code, ProcedureDraft, ProcedureStatus, ProcedureStep, Version};
+use quorate::{Code, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, Version};
 
 use super::{Stage, next};
 
@@ -40,10 +40,10 @@ pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     assert_eq!(hub.why(&id).await.expect("there"), inside.why(&id).await.expect("there"));
     let other = driver.start_procedure(ProcedureDraft::new("inspection", ()).id("other")).await;
     assert_eq!(other.expect("started").as_str(), "other");
-    let running = hub.procedures(Some(ProcedureStatus::Running), None, 10).await.expect("read");
-    assert_eq!(running.procedures.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["other"]);
-    let all = hub.procedures(None, None, 10).await.expect("read");
-    assert_eq!(all, inside.procedures(None, None, 10).await.expect("read"));
+    let running = hub.procedures(Some(ProcedureStatus::Running), PageQuery::newest(10)).await.expect("read");
+    assert_eq!(running.items.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["other"]);
+    let all = hub.procedures(None, PageQuery::newest(10)).await.expect("read");
+    assert_eq!(all, inside.procedures(None, PageQuery::newest(10)).await.expect("read"));
     let error = hub.procedure("nothing").await.expect_err("unknown");
     assert_eq!(error.code(), Code::NotFound);
 }

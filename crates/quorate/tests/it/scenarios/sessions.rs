@@ -1,7 +1,8 @@
 //! Sessions and what happened in them.
 
 use quorate::{
-    AddKind, Code, Seq, SessionStatus, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine,
+    AddKind, Code, PageQuery, Seq, SessionStatus, TimelineAddition, TimelineChange, TimelineEvent,
+    TimelineLine,
 };
 
 use super::Stage;
@@ -77,8 +78,14 @@ pub(crate) async fn a_session_tells_what_happened_in_it(stage: &Stage) {
     other.open("Cake", (), &["alice"]).await.expect("open");
     other.fail("burnt").await.expect("over");
     assert_eq!(other.info().await.expect("there").status, SessionStatus::Failed);
-    let all = hub.sessions(None, 10).await.expect("read");
-    assert_eq!(all, inside.sessions(None, 10).await.expect("read"));
-    assert_eq!(all.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["s1", "s2"]);
-    assert_eq!(hub.sessions(Some("s1"), 10).await.expect("read").len(), 1);
+    let all = hub.sessions(PageQuery::newest(10)).await.expect("read");
+    assert_eq!(all, inside.sessions(PageQuery::newest(10)).await.expect("read"));
+    assert_eq!(all.items.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["s2", "s1"]);
+    let oldest = hub.sessions(PageQuery::oldest(1)).await.expect("read");
+    assert_eq!(oldest, inside.sessions(PageQuery::oldest(1)).await.expect("read"));
+    assert_eq!(oldest.items[0].id.as_str(), "s1");
+    let next = PageQuery::oldest(10).after(oldest.cursor.clone());
+    assert_eq!(hub.sessions(next).await.expect("read").items, all.items[..1]);
+    let wrong = hub.sessions(PageQuery::newest(10).after(oldest.cursor)).await.expect_err("another order");
+    assert_eq!(wrong.code(), Code::Invalid);
 }
