@@ -3,7 +3,7 @@
 from quorate_client import AuthenticatedClient
 from quorate_client.api.commits import commits_make
 from quorate_client.api.tasks import tasks_list
-from quorate_client.models import AckOperation, Commit, Receipt, SendOperation, TaskCompleteOperation, TasksListStatus
+from quorate_client.models import AckOperation, Commit, Event, Receipt, SendOperation, TaskCompleteOperation, TaskEffect, TasksListStatus
 
 
 def work(client: AuthenticatedClient) -> list[str]:
@@ -20,3 +20,9 @@ def work(client: AuthenticatedClient) -> list[str]:
         raise RuntimeError(receipt)
     page = tasks_list.sync(client=client, status=TasksListStatus.READY)
     return [task.id for task in getattr(page, "tasks", [])]
+
+
+def changed_tasks(data: dict[str, object]) -> list[str]:
+    """Parses an event of the stream, and returns the ids of the tasks that it changed."""
+    event = Event.from_dict(data)
+    return [effect.task.id for effect in event.effects if isinstance(effect, TaskEffect)]

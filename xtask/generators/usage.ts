@@ -23,5 +23,12 @@ export function ready(tasks: Tasks): string[] {
   return tasks.tasks.filter((task) => task.status === "ready").map((task) => task.id);
 }
 
+type Event = components["schemas"]["Event"];
+
+// The name of an effect narrows it to its form, which holds the noun as the calls return it.
+export function holders(event: Event): (string | null | undefined)[] {
+  return event.effects.flatMap((effect) => (effect.effect === "task.leased" ? [effect.task.holder] : []));
+}
+
 export const commit: components["schemas"]["Commit"] = { ops: operations };
 export const unused = wrong;

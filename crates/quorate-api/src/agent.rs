@@ -1,8 +1,8 @@
 //! Agents.
 
 use quorate_core::{
-    AgentId, DeliveryId, Epoch, Health as CoreHealth, Heartbeat as CoreHeartbeat, Refused, RegisterAgent,
-    Role, Status, TaskId, Timestamp,
+    Agent as CoreAgent, AgentId, DeliveryId, Epoch, Health as CoreHealth, Heartbeat as CoreHeartbeat,
+    Presence as CorePresence, Refused, RegisterAgent, Role, Status, TaskId, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,16 @@ pub enum Health {
 }
 
 impl Health {
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Error => "error",
+        }
+    }
+
     /// With what is wrong.
     #[must_use]
     pub fn with_note(self, note: String) -> CoreHealth {
@@ -206,6 +216,85 @@ pub struct Agent {
     /// When it is declared offline unless a heartbeat comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_at: Option<Timestamp>,
+}
+
+/// How an agent described itself when it registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentProfile {
+    /// Its id.
+    pub id: AgentId,
+    /// A name for people.
+    pub name: String,
+    /// Its role in the group.
+    pub role: Role,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// The actions that it answers.
+    pub supported_actions: Vec<String>,
+    /// Its epoch: each start of the agent has a higher one.
+    pub epoch: Epoch,
+    /// The interval of its heartbeats; 0 for none.
+    pub heartbeat_ms: u64,
+}
+
+impl From<&CoreAgent> for AgentProfile {
+    fn from(agent: &CoreAgent) -> Self {
+        Self {
+            id: agent.id.clone(),
+            name: agent.name.clone(),
+            role: agent.role,
+            capabilities: agent.capabilities.clone(),
+            supported_actions: agent.supported_actions.clone(),
+            epoch: agent.epoch,
+            heartbeat_ms: agent.heartbeat_ms,
+        }
+    }
+}
+
+/// What an agent is doing, and how well it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentPresence {
+    /// What it is doing.
+    pub status: Status,
+    /// How well it is.
+    pub health: Health,
+    /// What is wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Whether it takes messages and tasks now.
+    pub available: bool,
+}
+
+impl From<&CorePresence> for AgentPresence {
+    fn from(presence: &CorePresence) -> Self {
+        Self {
+            status: presence.status,
+            health: (&presence.health).into(),
+            note: presence.health.note().to_owned(),
+            available: presence.available,
+        }
+    }
+}
+
+/// An agent, without what is measured of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentSummary {
+    /// How it described itself.
+    #[serde(flatten)]
+    pub profile: AgentProfile,
+    /// What it is doing.
+    #[serde(flatten)]
+    pub presence: AgentPresence,
+}
+
+impl From<&CoreAgent> for AgentSummary {
+    fn from(agent: &CoreAgent) -> Self {
+        Self { profile: agent.into(), presence: (&agent.presence).into() }
+    }
 }
 
 /// The work of an agent.

@@ -4,13 +4,14 @@ use quorate_core::limits::APPROVAL_MS_DEFAULT;
 #[cfg(feature = "schema")]
 use quorate_core::limits::{APPROVAL_MS_MAX, APPROVAL_MS_MIN};
 use quorate_core::{
-    ActionDigest, AgentId, Agents, Approval as CoreApproval, ApprovalId, Code, DecideApproval, Payload,
-    Priority, Refused, RequestApproval, Seq, Timestamp, Verdict,
+    ActionDigest, AgentId, Approval as CoreApproval, ApprovalId, Code, DecideApproval, Payload, Priority,
+    Refused, RequestApproval, Seq, Timestamp, Verdict,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::action_document;
 use crate::json::{Json, Raw, deserialize_in_two_passes};
+use crate::names::AgentNames;
 use crate::payload;
 use crate::priority::MessagePriority;
 use crate::reading::{Reading, named};
@@ -295,8 +296,8 @@ impl From<&quorate_core::ApprovalState> for ApprovalStatus {
 impl Approval {
     /// An approval as it is shown.
     #[must_use]
-    pub fn new(agents: &Agents, approval: &CoreApproval) -> Self {
-        let name = |number| agents.get(number).map(|agent| agent.id.clone());
+    pub fn new(agents: &dyn AgentNames, approval: &CoreApproval) -> Self {
+        let name = |number| agents.agent_id(number);
         let decision = approval.state.decision();
         let then = approval
             .then
@@ -342,7 +343,7 @@ impl ApprovalWithAction {
     /// An approval with its payloads, as it is shown. Erased ones are left out.
     #[must_use]
     pub fn new(
-        agents: &Agents,
+        agents: &dyn AgentNames,
         approval: &CoreApproval,
         action: Option<&Payload>,
         modification: Option<&Payload>,

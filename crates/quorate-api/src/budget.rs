@@ -1,8 +1,9 @@
 //! Budgets of message chains.
 
-use quorate_core::{AgentId, Agents, Budget as CoreBudget, BudgetId, Refused, SetBudget};
+use quorate_core::{AgentId, Budget as CoreBudget, BudgetId, Refused, SetBudget};
 use serde::{Deserialize, Serialize};
 
+use crate::names::AgentNames;
 use crate::reading::named;
 #[cfg(feature = "schema")]
 use crate::schema;
@@ -80,11 +81,10 @@ pub struct Budget {
 impl Budget {
     /// A budget as it is shown.
     #[must_use]
-    pub fn new(agents: &Agents, budget: &CoreBudget) -> Self {
-        let owner = budget.owner.and_then(|owner| agents.get(owner));
+    pub fn new(agents: &dyn AgentNames, budget: &CoreBudget) -> Self {
         Self {
             id: budget.id.clone(),
-            owner: owner.map(|owner| owner.id.clone()),
+            owner: budget.owner.and_then(|owner| agents.agent_id(owner)),
             messages_max: budget.messages_max,
             messages_used: budget.messages_used,
             tokens_max: budget.tokens_max,

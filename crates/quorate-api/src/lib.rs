@@ -7,17 +7,20 @@
 
 pub mod agent;
 pub mod approval;
+pub mod audit;
 pub mod budget;
 pub mod canonical;
 pub mod claim;
 pub mod delivery;
 pub mod entry;
 pub mod error;
+pub mod event;
 pub mod fields;
 pub mod inbox;
 pub mod json;
 pub mod lock;
 pub mod message;
+pub mod names;
 pub mod op;
 pub mod page;
 pub mod payload;
@@ -33,6 +36,7 @@ pub mod rollback;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod session;
+pub mod state;
 pub mod stats;
 pub mod strict;
 pub mod subscription;
@@ -43,4 +47,5 @@ pub mod why;
 
 pub use error::{Error, Remote};
 pub use json::{Json, Raw};
+pub use names::{AgentNames, Names};
 pub use reading::{Defaults, Reading, Seal};

@@ -1,11 +1,12 @@
 //! Locks with fencing tokens.
 
 use quorate_core::{
-    AcquireLocks, AgentId, Agents, Code, DeliveryId, Fence as FenceNumber, FenceRef, Lock as CoreLock,
-    LockName, Locked, Priority, Refused, RenewLocks, Timestamp, Waiting,
+    AcquireLocks, AgentId, Code, DeliveryId, Fence as FenceNumber, FenceRef, Lock as CoreLock, LockName,
+    Locked, Priority, Refused, RenewLocks, Timestamp, Waiting,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::names::AgentNames;
 use crate::priority::MessagePriority;
 use crate::reading::Reading;
 #[cfg(feature = "schema")]
@@ -296,9 +297,9 @@ pub struct LockHolder {
 impl Lock {
     /// A lock as it is shown.
     #[must_use]
-    pub fn new(agents: &Agents, lock: &CoreLock) -> Self {
+    pub fn new(agents: &dyn AgentNames, lock: &CoreLock) -> Self {
         let holders = lock.grants.iter().map(|grant| LockHolder {
-            agent: agents.get(grant.holder).map(|agent| agent.id.clone()),
+            agent: agents.agent_id(grant.holder),
             fence: grant.fence,
             since: grant.at,
             ttl_ms: grant.ttl_ms,

@@ -196,129 +196,156 @@ impl NewMessage<'_> {
     }
 }
 
-/// A message that was sent.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Message {
-    /// The hub's id; of a durable message it leads to its record.
-    pub id: String,
-    /// The version of the envelope: 1.0.
-    pub version: String,
-    /// When the hub took it.
-    pub timestamp: Timestamp,
-    /// The sender; `null` for the hub itself.
-    pub from: Option<AgentId>,
-    /// An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.
-    pub to: Destination,
-    /// What it is.
-    #[serde(rename = "type")]
-    pub kind: MessageType,
-    /// What the message asks for or reports.
-    pub action: String,
-    /// As it was sent; `null` if it was erased.
-    pub payload: Raw,
-    /// Present if the payload was erased: then `null` is not what was sent.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub erased: bool,
-    /// From 0 (low) to 3 (urgent).
-    #[cfg_attr(feature = "schema", schemars(range(max = 3)))]
-    pub priority: u8,
-    /// Whether it is on disk.
-    pub durability: Durability,
-    /// Delivery attempts before it becomes a dead letter.
-    pub max_attempts: u16,
-    /// The number of messages in the chain before it.
-    pub hops: u16,
-    /// What to do while the recipient is offline.
-    pub if_unavailable: IfUnavailable,
-    /// The sender's own id.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub client_id: Option<ClientId>,
-    /// The media type of the payload, unless it is JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
-    /// The message is dropped if it is not acked by then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Timestamp>,
-    /// The message is not delivered before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deliver_at: Option<Timestamp>,
-    /// The agent that replies go to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reply_to: Option<AgentId>,
-    /// The message that this one answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<String>,
-    /// The conversation that it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correlation_id: Option<String>,
-    /// The message that caused it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub causation_id: Option<String>,
-    /// The session that it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
-    /// The budget that its chain spends from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget: Option<String>,
-    /// W3C trace context of the message itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// The system that the message came from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<String>,
-    /// How sure the sender is, from 0 to 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<f64>,
-    /// Why the sender sent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rationale: Option<String>,
-    /// An object of the sender.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Raw>,
+/// Declares a form of a message that was sent: the fields of the envelope, and those of the payload if it has them. Both
+/// forms are plain structs, because serde parses a flattened one in two passes, and messages are on the hot path.
+macro_rules! envelope {
+    ($(#[$doc:meta])* $name:ident |$message:ident| {
+        $($(#[$meta:meta])* $field:ident: $type:ty = $value:expr;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// The hub's id; of a durable message it leads to its record.
+            pub id: String,
+            /// The version of the envelope: 1.0.
+            pub version: String,
+            /// When the hub took it.
+            pub timestamp: Timestamp,
+            /// The sender; `null` for the hub itself.
+            pub from: Option<AgentId>,
+            /// An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.
+            pub to: Destination,
+            /// What it is.
+            #[serde(rename = "type")]
+            pub kind: MessageType,
+            /// What the message asks for or reports.
+            pub action: String,
+            $($(#[$meta])* pub $field: $type,)*
+            /// From 0 (low) to 3 (urgent).
+            #[cfg_attr(feature = "schema", schemars(range(max = 3)))]
+            pub priority: u8,
+            /// Whether it is on disk.
+            pub durability: Durability,
+            /// Delivery attempts before it becomes a dead letter.
+            pub max_attempts: u16,
+            /// The number of messages in the chain before it.
+            pub hops: u16,
+            /// What to do while the recipient is offline.
+            pub if_unavailable: IfUnavailable,
+            /// The sender's own id.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub client_id: Option<ClientId>,
+            /// The media type of the payload, unless it is JSON.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub content_type: Option<String>,
+            /// The message is dropped if it is not acked by then.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub expires_at: Option<Timestamp>,
+            /// The message is not delivered before.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub deliver_at: Option<Timestamp>,
+            /// The agent that replies go to.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub reply_to: Option<AgentId>,
+            /// The message that this one answers.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub in_reply_to: Option<String>,
+            /// The conversation that it belongs to.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub correlation_id: Option<String>,
+            /// The message that caused it.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub causation_id: Option<String>,
+            /// The session that it belongs to.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub session_id: Option<String>,
+            /// The budget that its chain spends from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub budget: Option<String>,
+            /// W3C trace context of the message itself.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub traceparent: Option<String>,
+            /// The system that the message came from.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub origin: Option<String>,
+            /// How sure the sender is, from 0 to 1.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub confidence: Option<f64>,
+            /// Why the sender sent it.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub rationale: Option<String>,
+            /// An object of the sender.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub metadata: Option<Raw>,
+        }
+
+        impl $name {
+            /// A message as it is shown. `durable` is its id if it is on disk.
+            #[must_use]
+            pub fn new(
+                id: String,
+                durable: Option<MessageId>,
+                at: Timestamp,
+                $message: &CoreMessage,
+            ) -> Self {
+                // A recipient continues from the span of the message; an ephemeral one has none.
+                let context = durable.and_then(|id| TraceContext::of(id, $message));
+                let traceparent =
+                    context.map(|context| context.to_string()).or_else(|| $message.traceparent.clone());
+                Self {
+                    id,
+                    version: ENVELOPE_VERSION.to_owned(),
+                    timestamp: at,
+                    from: $message.from.clone(),
+                    to: $message.to.clone(),
+                    kind: $message.kind,
+                    action: $message.action.clone(),
+                    priority: $message.priority.level,
+                    durability: $message.durability,
+                    max_attempts: $message.attempts_max,
+                    hops: $message.hops,
+                    if_unavailable: $message.if_unavailable,
+                    client_id: $message.client_id.clone(),
+                    content_type: $message.content_type.clone(),
+                    expires_at: $message.expires_at,
+                    deliver_at: $message.deliver_at,
+                    reply_to: $message.reply_to.clone(),
+                    in_reply_to: $message.in_reply_to.clone(),
+                    correlation_id: $message.correlation_id.clone(),
+                    causation_id: $message.causation_id.clone(),
+                    session_id: $message.session_id.clone(),
+                    budget: $message.budget.clone(),
+                    traceparent,
+                    origin: $message.origin.clone(),
+                    confidence: $message.confidence,
+                    rationale: $message.rationale.clone(),
+                    metadata: $message.metadata.clone().map(|text| Raw(text.into())),
+                    $($field: $value,)*
+                }
+            }
+        }
+    };
 }
 
-impl Message {
-    /// A message as it is shown. `durable` is its id if it is on disk.
-    #[must_use]
-    pub fn new(id: String, durable: Option<MessageId>, at: Timestamp, message: &CoreMessage) -> Self {
-        // A recipient continues from the span of the message; an ephemeral one has none.
-        let context = durable.and_then(|id| TraceContext::of(id, message));
-        let traceparent = context.map(|context| context.to_string()).or_else(|| message.traceparent.clone());
-        Self {
-            id,
-            version: ENVELOPE_VERSION.to_owned(),
-            timestamp: at,
-            from: message.from.clone(),
-            to: message.to.clone(),
-            kind: message.kind,
-            action: message.action.clone(),
-            payload: payload::shown(&message.payload, message.content_type.as_deref()),
-            erased: message.payload.is_erased(),
-            priority: message.priority.level,
-            durability: message.durability,
-            max_attempts: message.attempts_max,
-            hops: message.hops,
-            if_unavailable: message.if_unavailable,
-            client_id: message.client_id.clone(),
-            content_type: message.content_type.clone(),
-            expires_at: message.expires_at,
-            deliver_at: message.deliver_at,
-            reply_to: message.reply_to.clone(),
-            in_reply_to: message.in_reply_to.clone(),
-            correlation_id: message.correlation_id.clone(),
-            causation_id: message.causation_id.clone(),
-            session_id: message.session_id.clone(),
-            budget: message.budget.clone(),
-            traceparent,
-            origin: message.origin.clone(),
-            confidence: message.confidence,
-            rationale: message.rationale.clone(),
-            metadata: message.metadata.clone().map(|text| Raw(text.into())),
-        }
+envelope!(
+    /// A message that was sent.
+    Message |message| {
+        /// As it was sent; `null` if it was erased.
+        payload: Raw = payload::shown(&message.payload, message.content_type.as_deref());
+        /// Present if the payload was erased: then `null` is not what was sent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        erased: bool = message.payload.is_erased();
     }
+);
 
+envelope!(
+    /// A message that was sent, without its payload.
+    Envelope |message| {}
+);
+
+impl Message {
     /// The message as the core knows it.
     ///
     /// # Errors

@@ -1,12 +1,13 @@
 //! Requests: messages whose responses are waited for.
 
 use quorate_core::{
-    AgentId, Agents, Ask, Code, Eras, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
+    AgentId, Ask, Code, Eras, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
 use crate::message::{Message, NewMessage};
+use crate::names::AgentNames;
 use crate::reading::Reading;
 
 /// A request to send: a message, and how long to wait for its response.
@@ -80,10 +81,10 @@ pub struct Request {
 impl Request {
     /// A request as it is shown.
     #[must_use]
-    pub fn new(agents: &Agents, eras: &Eras, request: &CoreRequest) -> Self {
+    pub fn new(agents: &dyn AgentNames, eras: &Eras, request: &CoreRequest) -> Self {
         Self {
             id: request.id,
-            from: agents.get(request.from).map(|agent| agent.id.clone()),
+            from: agents.agent_id(request.from),
             answers: request.answers().map(|(seq, n)| eras.message_id(seq, n)).collect(),
             status: (&request.state).into(),
         }

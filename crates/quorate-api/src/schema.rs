@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{ApprovalState, ProcedureStatus, Status, TaskStatus};
+use quorate_core::{ApprovalState, ProcedureStatus, Status, TaskStatus, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// No control characters, and not empty.
@@ -166,4 +166,64 @@ word!(
 word!(
     /// An id in a header: plain ASCII.
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
+);
+word!(
+    /// The kind of a record.
+    RecordWord => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
+);
+
+/// The names of the effects on a noun.
+fn verbs(noun: &str) -> Schema {
+    let names: Vec<&str> =
+        Verb::ALL.iter().map(|verb| verb.as_str()).filter(|name| name.starts_with(noun)).collect();
+    one_of(&names)
+}
+
+word!(
+    /// What happened to a policy.
+    PolicyVerb => verbs("policy.")
+);
+word!(
+    /// What happened to a lock.
+    LockVerb => verbs("lock.")
+);
+word!(
+    /// What happened to a budget.
+    BudgetVerb => verbs("budget.")
+);
+word!(
+    /// What happened to a snapshot.
+    SnapshotVerb => verbs("snapshot.")
+);
+word!(
+    /// What happened to a token.
+    TokenVerb => verbs("token.")
+);
+word!(
+    /// What happened to a pool.
+    PoolVerb => verbs("pool.")
+);
+word!(
+    /// What happened to a session.
+    SessionVerb => verbs("session.")
+);
+word!(
+    /// What happened to a procedure.
+    ProcedureVerb => verbs("procedure.")
+);
+word!(
+    /// What happened to a approval.
+    ApprovalVerb => verbs("approval.")
+);
+word!(
+    /// What happened to a topic.
+    TopicVerb => verbs("topic.")
+);
+word!(
+    /// What happened to a request.
+    RequestVerb => verbs("request.")
+);
+word!(
+    /// What happened to a task.
+    TaskVerb => verbs("task.")
 );

@@ -73,7 +73,7 @@ impl schemars::JsonSchema for TopicPattern {
 }
 
 /// Earlier messages to deliver with a subscription: one of the fields; none by default.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscriptionHistory {

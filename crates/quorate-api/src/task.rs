@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Agents, CancelTask, Code, CompleteTask, CreateTasks, Dependency, Escalate, EscalateTo, FailTask,
+    AgentId, CancelTask, Code, CompleteTask, CreateTasks, Dependency, Escalate, EscalateTo, FailTask,
     HeartbeatTask, NewTask as CoreNewTask, OnDependencyFailure, Op, Priority, Refused, Seq, Task as CoreTask,
     TaskId, TaskLeaseRef, TaskState, TaskStatus, Timestamp, Token,
 };
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fields::Fields;
 use crate::json::{Json, Raw, deserialize_in_two_passes};
 use crate::lock::Fence;
+use crate::names::AgentNames;
 use crate::payload::{self, shown_bytes};
 use crate::priority::TaskPriority;
 use crate::reading::{Reading, missing, named};
@@ -485,13 +486,29 @@ pub struct Task {
     /// Failed dependencies that it went on without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<TaskId>,
+    /// When a scheduled attempt is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Timestamp>,
+    /// The media type of the input, unless it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// How long one attempt may take.
+    pub timeout_ms: Option<u64>,
+    /// How long a holder may be silent.
+    pub lease_ms: u64,
+    /// The delay after the first failed attempt.
+    pub backoff_ms: u64,
+    /// What becomes of it if a dependency fails.
+    pub on_dependency_failure: OnDependencyFailure,
+    /// Who is notified when it is given up: `coordinators`, `nobody`, or an agent.
+    pub escalate_to: String,
 }
 
 impl Task {
     /// A task as it is shown.
     #[must_use]
-    pub fn new(agents: &Agents, task: &CoreTask) -> Self {
-        let name = |number| agents.get(number).map(|agent| agent.id.clone());
+    pub fn new(agents: &dyn AgentNames, task: &CoreTask) -> Self {
+        let name = |number| agents.agent_id(number);
         let end = completion(task);
         let priority = task.spec.priority;
         Self {
@@ -516,6 +533,16 @@ impl Task {
             reason: task.reason().map(Cow::into_owned),
             session_id: task.spec.session.clone(),
             missing: task.missing.to_vec(),
+            due: match &task.state {
+                TaskState::Scheduled { due } => Some(*due),
+                _ => None,
+            },
+            content_type: task.spec.content_type.clone(),
+            timeout_ms: task.spec.timeout_ms.map(NonZeroU64::get),
+            lease_ms: task.spec.lease_ms.get(),
+            backoff_ms: task.spec.backoff_ms,
+            on_dependency_failure: task.spec.on_dependency_failure,
+            escalate_to: escalates_to(agents, task.spec.escalate),
         }
     }
 
@@ -535,7 +562,7 @@ fn completion(task: &CoreTask) -> Option<&quorate_core::Completion> {
     }
 }
 
-/// A task with its payloads and settings.
+/// A task with its payloads.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskWithPayloads {
@@ -560,19 +587,6 @@ pub struct TaskPayloads {
     pub lease_until: Option<Timestamp>,
     /// Its input.
     pub input: Option<Raw>,
-    /// The media type of the input, unless it is JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
-    /// How long one attempt may take.
-    pub timeout_ms: Option<u64>,
-    /// How long a holder may be silent.
-    pub lease_ms: u64,
-    /// The delay after the first failed attempt.
-    pub backoff_ms: u64,
-    /// What becomes of it if a dependency fails.
-    pub on_dependency_failure: OnDependencyFailure,
-    /// Who is notified when it is given up: `coordinators`, `nobody`, or an agent.
-    pub escalate_to: String,
     /// Its result.
     pub result: Option<Raw>,
     /// The media type of the result, unless it is JSON.
@@ -604,19 +618,13 @@ pub struct StoredPayloads {
 impl TaskWithPayloads {
     /// A task as it is shown by itself.
     #[must_use]
-    pub fn new(agents: &Agents, task: &CoreTask, stored: &StoredPayloads) -> Self {
+    pub fn new(agents: &dyn AgentNames, task: &CoreTask, stored: &StoredPayloads) -> Self {
         let content_type = completion(task).and_then(|end| end.content_type.as_deref());
         let spec = &task.spec;
         let more = TaskPayloads {
             blocked_on: stored.blocked_on.clone(),
             lease_until: stored.lease_until,
             input: stored.input.as_ref().map(|bytes| shown_bytes(bytes, spec.content_type.as_deref())),
-            content_type: spec.content_type.clone(),
-            timeout_ms: spec.timeout_ms.map(NonZeroU64::get),
-            lease_ms: spec.lease_ms.get(),
-            backoff_ms: spec.backoff_ms,
-            on_dependency_failure: spec.on_dependency_failure,
-            escalate_to: escalates_to(agents, spec.escalate),
             result: stored.result.as_ref().map(|bytes| shown_bytes(bytes, content_type)),
             result_content_type: content_type.map(str::to_owned),
             partials: stored.partials.iter().map(|bytes| shown_bytes(bytes, None)).collect(),
@@ -632,7 +640,7 @@ impl TaskWithPayloads {
     /// # Errors
     /// `INVALID` if it is not what its content type promises.
     pub fn input(&self) -> Result<Option<Bytes>, Refused> {
-        decoded(self.more.input.as_ref(), self.more.content_type.as_deref())
+        decoded(self.more.input.as_ref(), self.task.content_type.as_deref())
     }
 
     /// The result, byte for byte as it was sent.
@@ -644,13 +652,13 @@ impl TaskWithPayloads {
     }
 }
 
-impl TaskLease {
+impl HeldTask {
     /// The input, byte for byte as it was sent; empty if there is none.
     ///
     /// # Errors
     /// `INVALID` if it is not what its content type promises.
     pub fn input(&self) -> Result<Bytes, Refused> {
-        Ok(decoded(self.input.as_ref(), self.content_type.as_deref())?.unwrap_or_default())
+        Ok(decoded(self.held.input.as_ref(), self.task.content_type.as_deref())?.unwrap_or_default())
     }
 }
 
@@ -658,12 +666,12 @@ fn decoded(raw: Option<&Raw>, content_type: Option<&str>) -> Result<Option<Bytes
     raw.map(|raw| payload::received(raw, content_type).map(|payload| payload.bytes)).transpose()
 }
 
-fn escalates_to(agents: &Agents, escalate: Escalate) -> String {
+fn escalates_to(agents: &dyn AgentNames, escalate: Escalate) -> String {
     match escalate {
         Escalate::Nobody => "nobody".to_owned(),
         Escalate::Coordinators => "coordinators".to_owned(),
         Escalate::To(agent) => {
-            agents.get(agent).map_or_else(|| "coordinators".to_owned(), |agent| agent.id.to_string())
+            agents.agent_id(agent).map_or_else(|| "coordinators".to_owned(), |agent| agent.to_string())
         }
     }
 }
@@ -693,16 +701,18 @@ pub struct TaskLease {
     pub lease_until: Timestamp,
     /// The input of the task.
     pub input: Option<Raw>,
-    /// The media type of the input, unless it is JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
 }
 
 impl HeldTask {
     /// A task that is held since a time.
     #[must_use]
-    pub fn new(agents: &Agents, task: &CoreTask, token: Token, input: &Bytes, since: Timestamp) -> Self {
-        let content_type = task.spec.content_type.clone();
+    pub fn new(
+        agents: &dyn AgentNames,
+        task: &CoreTask,
+        token: Token,
+        input: &Bytes,
+        since: Timestamp,
+    ) -> Self {
         let length_ms = match &task.state {
             TaskState::Leased(lease) => lease.length_ms.get(),
             _ => 0,
@@ -710,8 +720,7 @@ impl HeldTask {
         let held = TaskLease {
             lease_token: token,
             lease_until: since.plus_ms(length_ms),
-            input: task.spec.input.map(|_| shown_bytes(input, content_type.as_deref())),
-            content_type,
+            input: task.spec.input.map(|_| shown_bytes(input, task.spec.content_type.as_deref())),
         };
         Self { held, task: Task::new(agents, task) }
     }

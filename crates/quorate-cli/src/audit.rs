@@ -9,11 +9,13 @@ mod readable;
 use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;
 
-use bytes::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use quorate_core::{Record, Seq, SpaceName};
-use quorate_sqlite::{ExportError, ExportLine};
+use quorate_api::audit::AuditRecord;
+use quorate_api::event::Effect;
+use quorate_api::{AgentNames, Names};
+use quorate_core::{AgentId, AgentNo, Seq, SpaceName};
+use quorate_sqlite::{ExportError, ExportLine, SpaceIds};
 use serde_json::{Value, json};
 
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
@@ -167,10 +169,10 @@ fn each(
     data: &Path,
     space: Option<&SpaceName>,
     from: u64,
-    mut write: impl FnMut(&mut dyn std::io::Write, ExportLine) -> std::io::Result<()>,
+    mut write: impl FnMut(&mut dyn std::io::Write, &ExportLine<'_>) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, line));
+    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
     match exported.and_then(|()| Ok(out.flush()?)) {
         // Whoever reads, or the limit, has had enough; what was taken until then must be out.
         Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => match out.flush() {
@@ -220,17 +222,22 @@ pub(crate) fn time(ms: u64) -> String {
     known.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }
 
-fn to_json(line: ExportLine) -> Value {
-    let record = Record {
-        seq: line.seq,
-        at: line.at,
-        format: line.format,
-        kind: line.kind_number,
-        principal: line.principal,
-        hash: line.hash,
-        body: line.body,
-        salts: Vec::new(),
-        payload: Bytes::new(),
-    };
-    quorate_server::audit::line(&line.space, &record, line.effects, line.previous.as_ref())
+/// The ids of a data directory; `#NUMBER` for an agent that no record registers.
+struct OfflineNames<'a>(&'a SpaceIds<'a>);
+
+impl AgentNames for OfflineNames<'_> {
+    fn agent_id(&self, number: AgentNo) -> Option<AgentId> {
+        self.0.agent(number).or_else(|| AgentId::new(format!("#{number}")).ok())
+    }
+}
+
+fn audit_record(line: &ExportLine<'_>) -> AuditRecord {
+    let agents = OfflineNames(line.ids);
+    let names = Names { agents: &agents, eras: line.ids.eras() };
+    let effects = Effect::of_record(&line.record, &names);
+    AuditRecord::new(line.space, &line.record, effects, line.previous.as_ref())
+}
+
+fn to_json(line: &ExportLine<'_>) -> Value {
+    serde_json::to_value(audit_record(line)).unwrap_or_default()
 }

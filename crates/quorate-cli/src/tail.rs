@@ -1,18 +1,18 @@
 //! `quorate tail`: what happens in a space, as it happens. A broken connection is made again, and nothing is missed.
 
-mod told;
+mod effect_summary;
 
 use std::time::Duration;
 
 use clap::Args;
+use quorate_api::event::Event;
 use quorate_client::Error;
 use quorate_core::Code;
 use quorate_store::{Clock as _, SystemClock};
-use serde_json::Value;
 
 use crate::exit::{Ended, USAGE};
 use crate::hub::{Hub, HubArgs, unless_interrupted};
-use crate::shape::{Format, Shape, field, time};
+use crate::shape::{Format, Shape, time};
 use crate::text;
 
 /// How long to wait before connecting again, at first and at most.
@@ -140,11 +140,11 @@ impl Tail {
             if self.left == Some(0) {
                 return Ok(Followed::Enough);
             }
-            let record: Value = serde_json::from_str(data)?;
-            if !self.tell(data, &record)? {
+            let event: Event = serde_json::from_str(data)?;
+            if !self.print(data, &event)? {
                 return Ok(Followed::Enough);
             }
-            self.next = record["seq"].as_u64().map(|seq| seq.saturating_add(1));
+            self.next = Some(event.seq.0.saturating_add(1));
             self.left = self.left.map(|left| left - 1);
             if self.left == Some(0) {
                 return Ok(Followed::Enough);
@@ -153,22 +153,21 @@ impl Tail {
         Ok(Followed::Broken)
     }
 
-    /// Says whether anybody still reads.
-    fn tell(&self, data: &str, record: &Value) -> anyhow::Result<bool> {
+    /// Prints an event; returns whether the output is still open.
+    fn print(&self, data: &str, event: &Event) -> anyhow::Result<bool> {
         if matches!(self.format, Format::Json | Format::Jsonl) {
             return text::print_on(text::clean_json(data));
         }
         let between = if self.format == Format::Compact { "\t" } else { "  " };
-        for effect in record["effects"].as_array().map_or(&[][..], Vec::as_slice) {
-            let about = [
-                field(record, "seq"),
-                time(&record["at"]),
-                field(record, "principal"),
-                field(effect, "effect"),
+        for effect in &event.effects {
+            let cells = [
+                event.seq.to_string(),
+                time(&event.at.to_string().into()),
+                event.principal.clone(),
+                effect.name().to_owned(),
+                effect_summary::render(effect),
             ];
-            let cells =
-                about.iter().cloned().chain([told::words(effect)]).map(|cell| text::clean_line(&cell));
-            if !text::print_on(cells.collect::<Vec<_>>().join(between))? {
+            if !text::print_on(cells.map(|cell| text::clean_line(&cell)).join(between))? {
                 return Ok(false);
             }
         }

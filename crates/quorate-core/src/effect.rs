@@ -436,6 +436,16 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// The effects of a record, each with the number of messages that the record holds before it: a part of message ids.
+    pub fn with_message_numbers(effects: &[Self]) -> impl Iterator<Item = (u32, &Self)> {
+        let mut next = 0;
+        effects.iter().map(move |effect| {
+            let n = next;
+            next += u32::from(matches!(effect, Self::Sent { .. }));
+            (n, effect)
+        })
+    }
+
     /// How this effect ended that delivery, and under which lease, if it did.
     #[must_use]
     pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, Token)> {

@@ -324,7 +324,22 @@ text_id!(
     ID_BYTES_MAX
 );
 
+/// Begins the text of an unresolved id. No valid id contains this character.
+const UNRESOLVED: char = '\0';
+
 impl AgentId {
+    /// A placeholder for the id of an agent whose registration is not at hand. It equals no valid id.
+    #[must_use]
+    pub fn unresolved(number: AgentNo) -> Self {
+        Self(format!("{UNRESOLVED}{number}").into())
+    }
+
+    /// The number of the agent that a placeholder stands for; `None` for the text of a valid id.
+    #[must_use]
+    pub fn unresolved_number(text: &str) -> Option<AgentNo> {
+        text.strip_prefix(UNRESOLVED)?.parse().ok().map(AgentNo)
+    }
+
     /// Checks a name that an agent may bear. Words that destinations use are not free.
     ///
     /// # Errors

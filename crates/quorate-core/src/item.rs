@@ -551,3 +551,15 @@ impl Verb {
         }
     }
 }
+
+impl serde::Serialize for Verb {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Verb {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::text_serde::word(deserializer, Self::ALL, |verb| verb.as_str())
+    }
+}

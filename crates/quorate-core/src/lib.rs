@@ -14,7 +14,6 @@ pub mod codec;
 mod commit;
 mod created;
 mod decide;
-pub mod describe;
 mod destination;
 mod effect;
 mod entry;

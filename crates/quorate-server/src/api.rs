@@ -200,6 +200,16 @@ impl Operation {
         self.answering(status, about, kind, None)
     }
 
+    /// A stream of JSON documents, in a media type of its own.
+    pub(crate) fn streams<T: JsonSchema>(self, about: &'static str, kind: &'static str) -> Self {
+        let document = shape_of::<T>();
+        let shape: Shape = Arc::new(move |generator| {
+            let document = document(generator);
+            json_schema!({"type": "string", "contentMediaType": "application/json", "contentSchema": document})
+        });
+        self.answering(200, about, kind, Some(shape))
+    }
+
     /// A problem that only this call has.
     pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
         self.answering(status, about, "application/problem+json", None)

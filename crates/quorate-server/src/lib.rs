@@ -26,7 +26,6 @@ mod webhook;
 mod wire;
 mod ws;
 
-pub mod audit;
 mod journal;
 mod making;
 mod observe;

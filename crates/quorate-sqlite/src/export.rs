@@ -10,13 +10,8 @@ use std::io;
 use std::path::Path;
 
 use quorate_core::chain::first_previous;
-use quorate_core::{
-    AgentNo, Effect, Eras, Record, RecordKind, Seq, SpaceId, SpaceName, SpaceNo, Timestamp, codec, row_id,
-};
+use quorate_core::{AgentId, AgentNo, Effect, Eras, Record, Seq, SpaceId, SpaceName, SpaceNo, codec, row_id};
 use rusqlite::{Connection, OptionalExtension as _};
-
-pub use quorate_core::describe::{Fields, Value};
-use quorate_core::describe::{Names, describe, placed};
 
 use crate::directory::OpenError;
 use crate::load;
@@ -26,31 +21,16 @@ use crate::verify::Checkpoint;
 /// Records that are read at a time.
 const PAGE: usize = 32;
 
-/// One record.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ExportLine {
-    /// The space.
-    pub space: String,
-    /// Its position.
-    pub seq: Seq,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// The format of its body.
-    pub format: u8,
-    /// The word for its kind; `unknown` if this release knows none.
-    pub kind: &'static str,
-    /// The number of its kind, as it is hashed.
-    pub kind_number: u8,
-    /// Who acted.
-    pub principal: String,
-    /// The body, as it is hashed.
-    pub body: Vec<u8>,
-    /// What the body says, for reading: one list of fields for each effect, `effect` first.
-    pub effects: Vec<Fields>,
-    /// The chain up to here.
-    pub hash: [u8; 32],
-    /// What the record is chained to; on the first line of each space only, since the others follow on.
+/// One record, and what is needed to render it.
+pub struct ExportLine<'a> {
+    /// The name of the space.
+    pub space: &'a str,
+    /// The record.
+    pub record: Record,
+    /// The hash that the record is chained to; on the first line of each space only, since the others follow on.
     pub previous: Option<[u8; 32]>,
+    /// The ids behind the numbers of the record.
+    pub ids: &'a SpaceIds<'a>,
 }
 
 /// Why an export stopped.
@@ -76,7 +56,7 @@ pub fn export(
     dir: &Path,
     space: Option<&SpaceName>,
     from: Seq,
-    mut each: impl FnMut(ExportLine) -> io::Result<()>,
+    mut each: impl FnMut(ExportLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let offline = Offline::open(dir)?;
     let mut spaces = spaces(&offline)?;
@@ -135,7 +115,7 @@ fn export_space(
     offline: &Offline,
     space: &Space,
     from: Seq,
-    each: &mut impl FnMut(ExportLine) -> io::Result<()>,
+    each: &mut impl FnMut(ExportLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let connection = &offline.connection;
     let failed = |source| offline.failed("read the log", source);
@@ -147,14 +127,13 @@ fn export_space(
         }
     };
     let eras = load::eras(connection, space.number).map_err(failed)?;
-    let called = Called { connection, space: space.number, known: RefCell::default(), eras };
+    let ids = SpaceIds { connection, space: space.number, known: RefCell::default(), eras };
     let mut next = from.0;
     loop {
         let records = page(connection, space.number, next).map_err(failed)?;
         let Some(last) = records.last().map(|record| record.seq.0) else { return Ok(()) };
         for record in records {
-            let effects = called.effects(&record);
-            each(line(&space.name, record, effects, previous.take()))?;
+            each(ExportLine { space: &space.name, record, previous: previous.take(), ids: &ids })?;
         }
         next = last + 1;
     }
@@ -170,57 +149,36 @@ fn page(connection: &Connection, space: SpaceNo, from: u64) -> rusqlite::Result<
     rows.collect()
 }
 
-fn line(space: &str, record: Record, effects: Vec<Fields>, previous: Option<[u8; 32]>) -> ExportLine {
-    ExportLine {
-        space: space.to_owned(),
-        seq: record.seq,
-        at: record.at,
-        format: record.format,
-        kind: RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str),
-        kind_number: record.kind,
-        principal: record.principal,
-        body: record.body,
-        effects,
-        hash: record.hash,
-        previous,
-    }
-}
-
-/// How things are called in one space. A number never gets another id, so it may be looked up at any time.
-struct Called<'c> {
+/// The ids of one space. A number never gets another id, so it may be looked up at any time.
+pub struct SpaceIds<'c> {
     connection: &'c Connection,
     space: SpaceNo,
-    known: RefCell<HashMap<AgentNo, String>>,
+    known: RefCell<HashMap<AgentNo, Option<AgentId>>>,
     eras: Eras,
 }
 
-impl Called<'_> {
-    fn effects(&self, record: &Record) -> Vec<Fields> {
-        let body = match codec::read_body(record) {
-            Ok(body) => body,
-            Err(why) => return vec![vec![("unreadable", Value::Text(why.to_string()))]],
-        };
-        let agents = |agent| self.agent(agent);
-        let names = Names { agents: &agents, eras: &self.eras };
-        placed(&body.effects).map(|(n, effect)| describe(effect, (record.seq, n), &names)).collect()
-    }
-
-    /// The id of an agent; its number if no record tells.
-    fn agent(&self, agent: AgentNo) -> String {
-        let look_up = || self.look_up(agent).ok().flatten().unwrap_or_else(|| format!("#{agent}"));
+impl SpaceIds<'_> {
+    /// The id of an agent; `None` if no record registers it.
+    #[must_use]
+    pub fn agent(&self, agent: AgentNo) -> Option<AgentId> {
+        let look_up = || self.look_up(agent).ok().flatten();
         self.known.borrow_mut().entry(agent).or_insert_with(look_up).clone()
     }
 
-    fn look_up(&self, agent: AgentNo) -> rusqlite::Result<Option<String>> {
+    /// The generations of the space.
+    #[must_use]
+    pub fn eras(&self) -> &Eras {
+        &self.eras
+    }
+
+    fn look_up(&self, agent: AgentNo) -> rusqlite::Result<Option<AgentId>> {
         let mut statement = self.connection.prepare_cached("SELECT seq FROM agents WHERE id = ?1")?;
         let row = [row_id(self.space, agent.0)];
         let Some(seq) = statement.query_row(row, |row| row.get(0)).optional()? else { return Ok(None) };
         let Some(record) = load::record(self.connection, self.space, Seq(seq))? else { return Ok(None) };
         let effects = codec::read_body(&record).map_or_else(|_| Vec::new(), |body| body.effects);
         Ok(effects.into_iter().find_map(|effect| match effect {
-            Effect::AgentRegistered { number, agent: described } if number == agent => {
-                Some(described.id.to_string())
-            }
+            Effect::AgentRegistered { number, agent: described } if number == agent => Some(described.id),
             _ => None,
         }))
     }

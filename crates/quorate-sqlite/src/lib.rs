@@ -36,7 +36,7 @@ pub use directory::{OpenError, data_bytes, holder, private_of};
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, How, Repeat};
 pub use disk::{Counters, Disk, FileCounters, FileKind};
-pub use export::{ExportError, ExportLine, Fields, Value, checkpoints, export};
+pub use export::{ExportError, ExportLine, SpaceIds, checkpoints, export};
 pub use open::{Options, SqliteStore};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;

@@ -20,7 +20,7 @@ pub(crate) struct EraseArgs {
     /// The record, as `seq` in an export.
     #[arg(value_name = "SEQ")]
     pub(super) seq: u64,
-    /// Which payload of it, as `part` in an export: counted from 0.
+    /// Which payload of that record, as `part` in an export, starting at 0.
     #[arg(value_name = "PART")]
     pub(super) part: u32,
     /// Only say what would be erased.
@@ -74,14 +74,14 @@ fn length(args: &Place<'_>) -> anyhow::Result<u64> {
             Code::NotFound,
             format!("record {} of space {} has no payload part {}", args.seq, args.space, args.part),
         );
-        Error::from(refused.hint("`quorate audit export` shows `part` with each message and entry"))
+        Error::from(refused.hint("`quorate audit export` lists the payloads of each record under `payloads`"))
     })?)
 }
 
 fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Vec<u8>>> {
     let mut found = None;
     let exported = quorate_sqlite::export(data, Some(space), seq, |line| {
-        found = (line.seq == seq).then_some(line.body);
+        found = (line.record.seq == seq).then_some(line.record.body);
         // The first line is enough.
         Err(std::io::ErrorKind::Interrupted.into())
     });

@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
+use quorate_api::audit::AuditRecord;
+use quorate_api::event::Effect as Shown;
 use quorate_core::chain::{Header, record_hash};
-use quorate_core::describe;
 use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) ->
     let head = report.spaces.iter().find(|one| one.name == space.as_str()).map_or(0, |one| one.head_seq.0);
     let last = args.last(head)?;
     super::each(data, Some(&space), args.seq, |out, line| {
-        if line.seq.0 > last {
+        if line.record.seq.0 > last {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
         writeln!(out, "{}", text::clean_json(&super::to_json(line).to_string()))
@@ -254,9 +255,9 @@ impl Line {
 /// A record as the export tells it, out of its bytes; of its effects the names only: ids depend on what came before.
 fn says(space: &str, record: &Record) -> Value {
     let effects = codec::read_bare(record).map(|body| body.effects).unwrap_or_default();
-    let named = |effect: &Effect| vec![("effect", describe::Value::Text(effect.as_str().to_owned()))];
-    let effects = effects.iter().map(named).collect();
-    quorate_server::audit::line(space, record, effects, None)
+    let named = |effect: &Effect| Shown::named(effect.as_str(), String::new());
+    let line = AuditRecord::new(space, record, effects.iter().map(named).collect(), None);
+    serde_json::to_value(line).unwrap_or_default()
 }
 
 fn wrong(seq: u64, why: &str) -> Ended {

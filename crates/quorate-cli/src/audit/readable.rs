@@ -7,29 +7,39 @@
 
 use std::collections::BTreeMap;
 
+use quorate_api::audit::AuditRecord;
+use quorate_api::event::Effect as Shown;
+use quorate_api::{AgentNames, Names};
 use quorate_core::chain::first_previous;
-use quorate_core::describe::{self, Names, describe, placed};
-use quorate_core::{AgentNo, DeliveryNo, Effect, Era, Eras, Generation, Record, Seq, codec};
+use quorate_core::{AgentId, AgentNo, DeliveryNo, Effect, Era, Eras, Generation, Record, Seq, codec};
 use serde_json::Value;
 
 use crate::text;
 
 /// Stands for the generation of ids that were made before the first line.
 const UNKNOWN: Generation = Generation(u64::MAX);
-/// Begins the name of an agent that registered before the first line. No id holds this character.
-const UNNAMED: char = '\0';
 /// How much of a value an error shows.
 const SHOWN_MAX: usize = 80;
 
 /// What the lines so far say about names and ids.
 #[derive(Default)]
 pub(super) struct Readable {
-    agents: BTreeMap<AgentNo, String>,
+    agents: Registered,
     /// Names of agents that no line so far registers, as the first line that names them shows them.
     unproven: BTreeMap<AgentNo, String>,
     eras: Eras,
     /// The first delivery of the newest generation is not known before one is made.
     is_era_open: bool,
+}
+
+/// Agents that the lines so far register.
+#[derive(Default)]
+struct Registered(BTreeMap<AgentNo, AgentId>);
+
+impl AgentNames for Registered {
+    fn agent_id(&self, number: AgentNo) -> Option<AgentId> {
+        Some(self.0.get(&number).cloned().unwrap_or_else(|| AgentId::unresolved(number)))
+    }
 }
 
 impl Readable {
@@ -47,19 +57,13 @@ impl Readable {
             let before = Era { generation: UNKNOWN, first_seq: Seq(1), first_delivery: DeliveryNo(1) };
             self.eras.0.push(before);
         }
-        let effects = match codec::read_bare(record) {
-            Ok(body) => {
-                body.effects.iter().try_for_each(|effect| self.learn(record.seq, effect))?;
-                check_identity(line, space, record, &body.effects)?;
-                let name = |number: AgentNo| {
-                    self.agents.get(&number).cloned().unwrap_or_else(|| format!("{UNNAMED}{}", number.0))
-                };
-                let names = Names { agents: &name, eras: &self.eras };
-                placed(&body.effects).map(|(n, effect)| describe(effect, (record.seq, n), &names)).collect()
-            }
-            Err(why) => vec![vec![("unreadable", describe::Value::Text(why.to_string()))]],
-        };
-        let mut expected = quorate_server::audit::line(space, record, effects, None);
+        if let Ok(body) = codec::read_bare(record) {
+            body.effects.iter().try_for_each(|effect| self.learn(record.seq, effect))?;
+            check_identity(line, space, record, &body.effects)?;
+        }
+        let effects = Shown::of_record(record, &Names { agents: &self.agents, eras: &self.eras });
+        let expected = AuditRecord::new(space, record, effects, None);
+        let mut expected = serde_json::to_value(expected).unwrap_or_default();
         // It is compared where the chain begins.
         if let (Some(previous), Value::Object(fields)) = (line.get("previous"), &mut expected) {
             fields.insert("previous".into(), previous.clone());
@@ -80,14 +84,14 @@ impl Readable {
                 self.is_era_open = true;
             }
             Effect::AgentRegistered { number, agent } => {
-                let id = agent.id.to_string();
-                if let Some(shown) = self.unproven.remove(number).filter(|shown| *shown != id) {
+                let id = &agent.id;
+                if let Some(shown) = self.unproven.remove(number).filter(|shown| *shown != id.as_str()) {
                     let shown = text::clean(&shown);
                     return Err(format!(
                         "earlier lines show agent number {number} as {shown}; its id is {id}"
                     ));
                 }
-                self.agents.insert(*number, id);
+                self.agents.0.insert(*number, id.clone());
             }
             Effect::Sent { first, .. } | Effect::Brought { first, .. } if self.is_era_open => {
                 self.eras.0.iter_mut().last().into_iter().for_each(|era| era.first_delivery = *first);
@@ -133,8 +137,8 @@ impl Readable {
 
     fn compare_text(&mut self, path: &str, expected: &str, shown: &str) -> Result<(), String> {
         let wrong = |expected: &str| Err(differs(path, &expected.into(), &shown.into()));
-        if let Some(number) = expected.strip_prefix(UNNAMED).and_then(|number| number.parse().ok()) {
-            let known = self.unproven.entry(AgentNo(number)).or_insert_with(|| shown.to_owned());
+        if let Some(number) = AgentId::unresolved_number(expected) {
+            let known = self.unproven.entry(number).or_insert_with(|| shown.to_owned());
             return if known == shown { Ok(()) } else { wrong(known) };
         }
         if expected == shown || is_of_unknown_generation(expected, shown) { Ok(()) } else { wrong(expected) }

@@ -126,11 +126,11 @@ fn i17_what_is_added_to_an_export_or_left_out_of_it_is_found() {
     let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
     let changes: [(&str, Forge); 6] = [
         ("action shows \"pay\", but the hashed bytes say \"greet\"", |line| {
-            line["effects"][0]["action"] = "pay".into();
+            line["effects"][0]["message"]["action"] = "pay".into();
         }),
         ("effects[0].amount is not in the hashed bytes", |line| line["effects"][0]["amount"] = 1.into()),
-        ("effects[0].rationale is missing", |line| {
-            line["effects"][0].as_object_mut().expect("an object").remove("rationale");
+        ("effects[0].message.rationale is missing", |line| {
+            line["effects"][0]["message"].as_object_mut().expect("an object").remove("rationale");
         }),
         ("effects shows 0 and the hashed bytes hold 1", |line| line["effects"] = json!([])),
         ("effects is missing", |line| {

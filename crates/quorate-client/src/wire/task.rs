@@ -40,10 +40,11 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
 
 /// A claimed task. The hub states when the lease expires, not how long it lasts; the clocks may differ a little.
 pub(crate) fn held(claimed: HeldTaskJson, now: Timestamp, lease_ms: Option<u64>) -> Result<HeldTask, Error> {
+    let input = claimed.input()?;
     let HeldTaskJson { held, task } = claimed;
     let lease_ms = lease_ms.unwrap_or_else(|| held.lease_until.0.saturating_sub(now.0).max(1));
     let lease = TaskLeaseRef { task: task.id.clone(), token: held.lease_token };
-    Ok(HeldTask { lease, lease_ms, task, input: held.input()? })
+    Ok(HeldTask { lease, lease_ms, task, input })
 }
 
 #[cfg(test)]
@@ -58,7 +59,8 @@ mod tests {
     fn the_rank_of_a_priority_is_not_lost() {
         let text = r#"{"tasks":[{"leaseToken":3,"leaseUntil":"1970-01-01T00:00:09.000Z","input":{"a": 1},
             "id":"t1","type":"review","agent":null,"status":"leased","priority":"high","priorityRank":8,
-            "attempt":1,"maxAttempts":3,"dependsOn":[],"createdAt":"1970-01-01T00:00:01.000Z","creator":null}]}"#;
+            "attempt":1,"maxAttempts":3,"dependsOn":[],"createdAt":"1970-01-01T00:00:01.000Z","creator":null,
+            "timeoutMs":null,"leaseMs":30000,"backoffMs":1000,"onDependencyFailure":"fail","escalateTo":"nobody"}]}"#;
         let claimed: ClaimedTasks = serde_json::from_str(text).unwrap();
         let task = held(claimed.tasks.into_iter().next().unwrap(), Timestamp(2_000), None).unwrap();
         assert_eq!(task.task.priority().unwrap(), Priority::from_ten(8).unwrap());

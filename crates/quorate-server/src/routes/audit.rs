@@ -7,17 +7,18 @@ use std::collections::VecDeque;
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
+use quorate_api::Names;
+use quorate_api::audit::{AuditRecord, Checkpoint};
+use quorate_api::event::Effect;
 use quorate_core::chain::first_previous;
-use quorate_core::{Code, Deed, Head, Record, Refused, Seq, SpaceId};
+use quorate_core::{Code, Deed, Record, Refused, Seq, SpaceId};
 use quorate_engine::{Error, Pace, Space};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::api::{Route, get, words};
-use crate::audit;
+use crate::api::{Route, get};
 use crate::bulk::{Owner, PIECE_BYTES, Pieces};
 use crate::call::{Answer, Call, Pass, ok};
-use crate::wire::time;
 use told::Teller;
 
 /// Records read at once.
@@ -31,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/audit", "audit.export", "The log, record by record, as it is or in words.")
             .is(Deed::Look)
             .query::<Wanted>()
-            .answers_with(200, "One object a line.", JSONL)
+            .streams::<AuditRecord>("One record per line.", JSONL)
             .answers_with(200, "One thing a line, in words.", TEXT)
             .bulk(export),
         get("/v1/audit/verify", "audit.verify", "Whether the chain of the log is whole.")
@@ -41,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .bulk(verify::verify),
         get("/v1/audit/checkpoint", "audit.checkpoint", "Where the log stands, to be kept elsewhere.")
             .is(Deed::Look)
-            .answers::<CheckpointOut>(200, "The newest record and the chain up to it.")
+            .answers::<Checkpoint>(200, "The newest record and the chain up to it.")
             .to(checkpoint),
     ]
 }
@@ -59,17 +60,6 @@ struct Wanted {
     /// How many records at most.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Checkpoint")]
-pub(super) struct CheckpointOut {
-    space: String,
-    seq: u64,
-    /// In hexadecimal.
-    hash: String,
-    #[schemars(with = "words::Time")]
-    at: String,
 }
 
 /// Objects, one a line.
@@ -126,14 +116,7 @@ pub(crate) async fn export(call: Call) -> Answer {
 /// Where the log stands: to be kept elsewhere, so that a history that is rewritten later shows.
 pub(crate) async fn checkpoint(call: Call) -> Answer {
     let (_, name) = space_of(&call)?;
-    ok(&CheckpointOut::new(name, &call.space.published().head))
-}
-
-impl CheckpointOut {
-    pub(super) fn new(space: String, head: &Head) -> Self {
-        let (hash, at) = (quorate_core::hex::encode(&head.hash), time::shown(head.at));
-        Self { space, seq: head.seq.0, hash, at }
-    }
+    ok(&Checkpoint::new(name, &call.space.published().head))
 }
 
 /// The identity and the name of the caller's space.
@@ -205,9 +188,12 @@ impl Feed {
         let is_wanted = record.seq >= self.from;
         match self.format {
             Format::Jsonl => {
-                let effects = audit::effects(record, &published.agents, &published.eras);
-                let line = audit::line(&self.name, record, effects, self.previous.take().as_ref());
-                out.push_str(&format!("{line}\n"));
+                let agents = told::OrNumber(&published.agents);
+                let names = Names { agents: &agents, eras: &published.eras };
+                let effects = Effect::of_record(record, &names);
+                let line = AuditRecord::new(&self.name, record, effects, self.previous.take().as_ref());
+                out.push_str(&serde_json::to_string(&line).unwrap_or_default());
+                out.push('\n');
             }
             Format::Text => told::words(record, &published, out),
             Format::Decisions => teller.decisions(record, &self.space, is_wanted, out),

@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
-use quorate_core::{AgentId, Code, Effect, Record, RecordKind, Refused, Seq, Verb, codec};
+use quorate_api::event::Event;
+use quorate_core::{AgentId, Code, Effect, Record, Refused, Seq, Verb, codec};
 use quorate_engine::{Error, Pace, Space};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::api::{Route, get, words};
 use crate::bulk::{self, Gone, Owner, PIECE_BYTES, Pieces};
 use crate::call::{Answer, Call, Pass};
 use crate::wire::effect::{self, Sight};
-use crate::wire::time;
 
 /// Records read at once.
 const PAGE: usize = 256;
@@ -31,7 +30,10 @@ pub(crate) fn routes() -> Vec<Route> {
             "What happens in the space, one event a record, for as long as somebody reads.",
         )
         .query::<Wanted>()
-        .answers_with(200, "Server-sent events.", "text/event-stream")
+        .streams::<Event>(
+            "Server-sent events; the data of each is one event, its id the sequence number.",
+            "text/event-stream",
+        )
         .to(|headers: HeaderMap, call: Call| bulk::answer(call, |call| events(headers, call))),
         get("/v1/ws", "ws.connect", "Becomes a WebSocket; its first frame bears the token.")
             .open()
@@ -170,6 +172,7 @@ impl Feed {
         {
             self.next = Seq(record.seq.0 + 1);
             if let Some(event) = shown(&self.space, &record, &self.sight).map_err(|_| Gone)? {
+                let event = serde_json::to_string(&event).map_err(|_| Gone)?;
                 text.push_str(&format!("id: {}\nevent: record\ndata: {event}\n\n", record.seq));
             }
             pace.after(&record).await;
@@ -179,19 +182,10 @@ impl Feed {
     }
 }
 
-/// A record as one may see it; `None` if there is nothing in it for this reader.
-fn shown(space: &Space, record: &Record, sight: &Sight) -> Result<Option<Value>, Error> {
+/// A record as the reader may see it; `None` if it contains nothing for this reader.
+fn shown(space: &Space, record: &Record, sight: &Sight) -> Result<Option<Event>, Error> {
     let body = codec::read_bare(record)
         .map_err(|why| Refused::new(Code::Unavailable, format!("record {}: {why}", record.seq)))?;
     let effects = effect::seen(record, &body.effects, sight, &space.published());
-    if effects.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(json!({
-        "seq": record.seq.0,
-        "at": time::shown(record.at),
-        "kind": RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str),
-        "principal": record.principal,
-        "effects": effects,
-    })))
+    Ok((!effects.is_empty()).then(|| Event::new(record, effects)))
 }

@@ -3,13 +3,14 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::audit::Checkpoint;
 use quorate_core::{Code, Deed, Key, Refused, Timestamp};
 use quorate_engine::{Flag, FlagAsked, FlagState, Flags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::audit::{CheckpointOut, space_of};
+use super::audit::space_of;
 use super::checked_limit;
 use crate::api::{Route, get, post, words};
 use crate::body;
@@ -32,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .to(list),
         get("/v1/flags/checkpoint", "flags.checkpoint", "The head of the private chain. For moderators.")
             .is(Deed::Moderate)
-            .answers::<CheckpointOut>(200, "What `quorate verify` checks a copy against.")
+            .answers::<Checkpoint>(200, "What `quorate verify` checks a copy against.")
             .to(checkpoint),
         get("/v1/flags/{id}", "flags.get", "One flag. For moderators.")
             .is(Deed::Moderate)
@@ -105,7 +106,7 @@ pub(crate) async fn resolve(Path(id): Path<String>, call: Call) -> Answer {
 
 pub(crate) async fn checkpoint(call: Call) -> Answer {
     let (_, name) = space_of(&call)?;
-    ok(&CheckpointOut::new(name, &flags_of(&call)?.head()))
+    ok(&Checkpoint::new(name, &flags_of(&call)?.head()))
 }
 
 /// A flag.

@@ -1,22 +1,23 @@
 //! `GET /v1/state`: what is there after a record, to show it and to go on from with `GET /v1/events?from=SEQ+1`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use quorate_api::stats::{DeliveryCounts, task_counts};
-use quorate_core::describe::{self, Names};
+use quorate_api::approval::Approval;
+use quorate_api::lock::Lock;
+use quorate_api::state::{State as StateJson, StateList};
+use quorate_api::stats::task_counts;
+use quorate_api::task::Task;
 use quorate_core::{
-    Agent, AgentId, AgentNo, Agents, Code, Counts, Eras, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts,
-    Timestamp, World,
+    AgentId, Agents, Code, Counts, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts, Timestamp, World,
 };
 use quorate_engine::{Error, Pace};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
 
 use crate::api::{Route, get, words};
 use crate::call::{Answer, Call, ok};
-use crate::wire::{effect, time};
+use crate::wire::effect;
 
 /// Records that are folded for one answer. What is older is in the audit.
 const FOLDED_MAX: u64 = 1_000_000;
@@ -24,7 +25,7 @@ const FOLDED_MAX: u64 = 1_000_000;
 const PAGE: usize = 64;
 /// How many of each noun are shown.
 const SHOWN_MAX: usize = 1_000;
-/// The nouns that are shown as effects tell of them.
+/// The items that are shown.
 const SHOWN: [ItemKind; 5] =
     [ItemKind::Session, ItemKind::Lock, ItemKind::Task, ItemKind::Procedure, ItemKind::Approval];
 
@@ -32,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/state", "state.get", "What is there, now or after a record, to go on from with the events.")
             .query::<Wanted>()
-            .answers::<StateOut>(200, "At most 1,000 of each noun; `more` says of which there are more.")
+            .answers::<StateJson>(200, "At most 1,000 of each noun; `more` says of which there are more.")
             .bulk(state),
     ]
 }
@@ -52,7 +53,6 @@ struct State {
     seq: Seq,
     at: Timestamp,
     agents: Arc<Agents>,
-    eras: Arc<Eras>,
     counts: Counts,
     tasks: TaskCounts,
     /// Of each of [`SHOWN`] one more than is shown, if there are more.
@@ -93,7 +93,6 @@ async fn at_the_head(call: &Call) -> Result<State, Error> {
         seq: published.head.seq,
         at: published.head.at,
         agents: Arc::clone(&published.agents),
-        eras: Arc::clone(&published.eras),
         counts: published.counts,
         tasks: published.tasks,
         items,
@@ -148,7 +147,6 @@ async fn folded(call: &Call, at: Seq) -> Result<State, Error> {
     Ok(State {
         seq: at,
         at: when,
-        eras: Arc::clone(world.working.eras()),
         counts: world.working.counts(),
         tasks: world.working.task_counts(),
         items: SHOWN.into_iter().map(|kind| (kind, of(kind))).collect(),
@@ -162,93 +160,44 @@ fn id_of(call: &Call) -> Result<SpaceId, Refused> {
     found.map(|info| info.id).ok_or_else(|| Refused::new(Code::Unavailable, "the space has no identity"))
 }
 
-/// What is there after a record.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "State")]
-#[serde(rename_all = "camelCase")]
-struct StateOut {
-    seq: u64,
-    #[schemars(with = "words::Time")]
-    at: String,
-    agents: Vec<AgentAtOut>,
-    deliveries: DeliveryCounts,
-    /// How many tasks are in each state.
-    tasks: BTreeMap<String, u64>,
-    /// As the effects that change them tell; so are those that follow.
-    sessions: Vec<Map<String, Value>>,
-    locks: Vec<Map<String, Value>>,
-    /// Those that are not over.
-    open_tasks: Vec<Map<String, Value>>,
-    /// Those that are not over.
-    running_procedures: Vec<Map<String, Value>>,
-    /// Those that nobody has decided; an agent sees those that concern it.
-    pending_approvals: Vec<Map<String, Value>>,
-    /// The lists that are longer than what is shown here: their own calls lead through them.
-    more: Vec<&'static str>,
-}
-
-/// An agent at a record.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "AgentAt")]
-struct AgentAtOut {
-    id: String,
-    name: String,
-    #[schemars(with = "words::AgentRole")]
-    role: &'static str,
-    capabilities: Vec<String>,
-    epoch: u64,
-    #[schemars(with = "words::AgentStatus")]
-    status: &'static str,
-    #[schemars(with = "words::AgentHealth")]
-    health: &'static str,
-    available: bool,
-}
-
-fn shown(state: &State) -> StateOut {
-    let name = |number: AgentNo| state.agents.get(number).map_or_else(String::new, |one| one.id.to_string());
-    let names = Names { agents: &name, eras: &state.eras };
+fn shown(state: &State) -> StateJson {
+    let agents = &*state.agents;
     let mut more = Vec::new();
-    let mut agents: Vec<_> = { state.agents.iter() }
+    let mut summaries: Vec<_> = { agents.iter() }
         .filter(|(_, agent)| !agent.removed)
         .take(SHOWN_MAX + 1)
-        .map(|(_, one)| agent(one))
+        .map(|(_, agent)| agent.into())
         .collect();
-    if agents.len() > SHOWN_MAX {
-        agents.truncate(SHOWN_MAX);
-        more.push("agents");
+    if summaries.len() > SHOWN_MAX {
+        summaries.truncate(SHOWN_MAX);
+        more.push(StateList::Agents);
     }
-    let mut list = |kind, called| -> Vec<_> {
+    let mut list = |kind, list| -> &[Item] {
         let items = state.items.get(&kind).map_or(&[][..], Vec::as_slice);
         if items.len() > SHOWN_MAX {
-            more.push(called);
+            more.push(list);
         }
-        let shown = items.iter().take(SHOWN_MAX);
-        shown.map(|item| effect::fields(describe::item(item, &names))).collect()
+        &items[..items.len().min(SHOWN_MAX)]
     };
-    StateOut {
-        seq: state.seq.0,
-        at: time::shown(state.at),
-        agents,
+    macro_rules! all {
+        ($kind:ident, $list:ident, $noun:ident => $shown:expr) => {{ list(ItemKind::$kind, StateList::$list).iter() }
+            .filter_map(|item| match item {
+                Item::$kind($noun) => Some($shown),
+                _ => None,
+            })
+            .collect()};
+    }
+    StateJson {
+        seq: state.seq,
+        at: state.at,
+        agents: summaries,
         deliveries: (&state.counts).into(),
         tasks: task_counts(&state.tasks),
-        sessions: list(ItemKind::Session, "sessions"),
-        locks: list(ItemKind::Lock, "locks"),
-        open_tasks: list(ItemKind::Task, "openTasks"),
-        running_procedures: list(ItemKind::Procedure, "runningProcedures"),
-        pending_approvals: list(ItemKind::Approval, "pendingApprovals"),
+        sessions: all!(Session, Sessions, session => session.into()),
+        locks: all!(Lock, Locks, lock => Lock::new(agents, lock)),
+        open_tasks: all!(Task, OpenTasks, task => Task::new(agents, task)),
+        running_procedures: all!(Procedure, RunningProcedures, procedure => procedure.into()),
+        pending_approvals: all!(Approval, PendingApprovals, approval => Approval::new(agents, approval)),
         more,
-    }
-}
-
-fn agent(agent: &Agent) -> AgentAtOut {
-    AgentAtOut {
-        id: agent.id.to_string(),
-        name: agent.name.clone(),
-        role: agent.role.as_str(),
-        capabilities: agent.capabilities.clone(),
-        epoch: agent.epoch.0,
-        status: agent.presence.status.as_str(),
-        health: agent.presence.health.as_str(),
-        available: agent.presence.available,
     }
 }

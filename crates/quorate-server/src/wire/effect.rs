@@ -1,12 +1,9 @@
-//! Effects in JSON, and who may see which. Never the content of a payload.
+//! Who may see which effects.
 
-use quorate_core::describe::{self, Fields, Names, Value as Described};
+use quorate_api::Names;
+use quorate_api::event::Effect as Shown;
 use quorate_core::{AgentId, AgentNo, Effect, Item, Next, Record};
-
 use quorate_engine::Published;
-use serde_json::{Map, Value};
-
-use super::time;
 
 /// What a reader may see and wants to.
 pub(crate) struct Sight {
@@ -21,12 +18,12 @@ pub(crate) struct Sight {
 }
 
 /// What a reader sees of a record with these effects.
-pub(crate) fn seen(record: &Record, effects: &[Effect], sight: &Sight, space: &Published) -> Vec<Value> {
-    let placed = describe::placed(effects);
-    placed.filter_map(|(n, effect)| seen_one(effect, n, record, sight, space)).collect()
+pub(crate) fn seen(record: &Record, effects: &[Effect], sight: &Sight, space: &Published) -> Vec<Shown> {
+    let numbered = Effect::with_message_numbers(effects);
+    numbered.filter_map(|(n, effect)| seen_one(effect, n, record, sight, space)).collect()
 }
 
-fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Published) -> Option<Value> {
+fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Published) -> Option<Shown> {
     let agents = &space.agents;
     if !sight.kinds.is_empty() && !sight.kinds.iter().any(|kind| kind == effect.as_str()) {
         return None;
@@ -47,17 +44,20 @@ fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Pub
     {
         return None;
     }
-    let name = |number: AgentNo| agents.get(number).map_or_else(String::new, |agent| agent.id.to_string());
-    let names = Names { agents: &name, eras: &space.eras };
-    let mut shown = fields(describe::describe(effect, (record.seq, n), &names));
+    let names = Names { agents: &**agents, eras: &space.eras };
+    let mut shown = Shown::new(effect, record, n, &names);
     if let Some(viewer) = &sight.viewer
         && !is_of(effect, viewer)
-        && let Some(Value::Array(deliveries)) = shown.get_mut("deliveries")
     {
-        // Who else got it is the sender's business, and what others took or acked is theirs.
-        deliveries.retain(|one| one["agent"].is_null() || one["agent"] == viewer.as_str());
+        // The other recipients are visible to the sender only, and what they leased or acked to themselves.
+        let is_visible = |agent: &Option<AgentId>| agent.as_ref().is_none_or(|agent| agent == viewer);
+        match &mut shown {
+            Shown::Message(sent) => sent.deliveries.retain(|one| is_visible(&one.agent)),
+            Shown::Deliveries(held) => held.deliveries.retain(|one| is_visible(&one.agent)),
+            _ => {}
+        }
     }
-    Some(Value::Object(shown))
+    Some(shown)
 }
 
 /// What everybody in a space may see: who is there, the shared memory, and the nouns that all work with.
@@ -139,22 +139,5 @@ fn session_of(effect: &Effect) -> Option<&str> {
         Effect::Changed { item: Item::Approval(approval), .. } => approval.session.as_deref(),
         Effect::Changed { item: Item::Task(task), .. } => task.spec.session.as_ref().map(AsRef::as_ref),
         _ => None,
-    }
-}
-
-/// Named values as an object.
-pub(crate) fn fields(fields: Fields) -> Map<String, Value> {
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value_of(value))).collect()
-}
-
-fn value_of(value: Described) -> Value {
-    match value {
-        Described::Text(text) => text.into(),
-        Described::Number(number) => number.into(),
-        Described::Share(share) => share.into(),
-        Described::Time(at) => time::shown(at).into(),
-        Described::Nothing => Value::Null,
-        Described::List(list) => list.into_iter().map(value_of).collect(),
-        Described::Group(group) => Value::Object(fields(group)),
     }
 }

@@ -133,7 +133,7 @@ async fn i21_a_stream_that_is_read_has_every_record_once_and_in_order() {
         let event: Value = serde_json::from_str(data).expect("JSON");
         let effects = event["effects"].as_array().expect("effects");
         assert_eq!(effects.len() as u64, OPS);
-        assert_eq!(effects[7]["key"], format!("k/{commit:03}/007"));
+        assert_eq!(effects[7]["entry"]["key"], format!("k/{commit:03}/007"));
     }
 }
 

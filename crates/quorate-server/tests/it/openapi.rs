@@ -20,6 +20,17 @@ fn the_description_is_checked_in_as_it_is_made() {
     assert!(stored == made, "openapi/quorate.json is not what the code says: run `cargo xtask openapi`");
 }
 
+// Fails under: an effect that readers of the stream would not find in the description.
+#[test]
+fn every_effect_has_a_schema() {
+    let mapping = &description()["components"]["schemas"]["Effect"]["discriminator"]["mapping"];
+    let verbs = quorate_core::Verb::ALL.iter().map(|verb| verb.as_str());
+    let names: BTreeSet<&str> = quorate_core::Effect::NAMES.iter().copied().chain(verbs).collect();
+    let described: BTreeSet<&str> =
+        mapping.as_object().expect("a mapping").keys().map(String::as_str).collect();
+    assert_eq!(names, described);
+}
+
 // Fails under: an operation without a name, a word about it, or an answer; a parameter of a path that is not described.
 #[test]
 fn every_operation_is_described_in_full() {

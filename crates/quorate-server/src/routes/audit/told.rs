@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use quorate_core::describe::{self, Fields, Names, Value as Described};
+use quorate_api::event::Effect as Shown;
+use quorate_api::{AgentNames, Names};
 use quorate_core::{
     AgentId, AgentNo, Agents, DeliveryNo, Destination, Effect, EndState, Item, Message, MessageType, Record,
     Task, TaskState, Timestamp, Verb, codec,
@@ -29,8 +30,9 @@ pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
         return;
     };
     let name = |number: AgentNo| name_of(&space.agents, number);
-    let names = Names { agents: &name, eras: &space.eras };
-    for (n, effect) in describe::placed(&body.effects) {
+    let agents = OrNumber(&space.agents);
+    let names = Names { agents: &agents, eras: &space.eras };
+    for (n, effect) in Effect::with_message_numbers(&body.effects) {
         let line = match effect {
             Effect::Sent { message, .. } => message_in_words(message),
             Effect::Changed { verb, item: Item::Task(task) } => task_in_words(*verb, task, &name),
@@ -38,8 +40,8 @@ pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
         };
         let who = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
         let line = line.unwrap_or_else(|| {
-            let fields = describe::describe(effect, (record.seq, n), &names);
-            format!("[{who}] LOGGED: {}", fields_in_words(fields))
+            let shown = Shown::new(effect, record, n, &names);
+            format!("[{who}] LOGGED: {}", effect_as_text(effect.as_str(), &shown))
         });
         // One thing, one line, whatever an agent wrote.
         let line: String =
@@ -85,21 +87,37 @@ fn why(rationale: &Option<String>) -> String {
     rationale.as_ref().map_or_else(String::new, |why| format!(" - {why}"))
 }
 
-/// An effect as its name and its fields.
-fn fields_in_words(fields: Fields) -> String {
-    let mut text = String::new();
-    for (field, value) in fields {
-        match (field, value) {
-            ("effect", Described::Text(word)) => text.push_str(&word),
-            (field, Described::Text(word)) => drop(write!(text, " {field}={word}")),
-            (field, Described::Number(number)) => drop(write!(text, " {field}={number}")),
-            (field, Described::Share(share)) => drop(write!(text, " {field}={share}")),
-            (field, Described::Time(at)) => drop(write!(text, " {field}={}", time::shown(at))),
-            (field, Described::List(list)) => drop(write!(text, " {field}={}", list.len())),
-            (_, Described::Group(_) | Described::Nothing) => {}
-        }
+/// An effect as its name and its fields; those of its noun by their path, lists by their length.
+fn effect_as_text(name: &str, effect: &Shown) -> String {
+    let mut text = name.to_owned();
+    let fields = serde_json::to_value(effect).unwrap_or_default();
+    for (field, value) in fields.as_object().into_iter().flatten().filter(|(field, _)| *field != "effect") {
+        field_as_text(field, value, &mut text);
     }
     text
+}
+
+fn field_as_text(path: &str, value: &Value, text: &mut String) {
+    match value {
+        Value::Null => {}
+        Value::String(word) => drop(write!(text, " {path}={word}")),
+        Value::Bool(_) | Value::Number(_) => drop(write!(text, " {path}={value}")),
+        Value::Array(list) => drop(write!(text, " {path}={}", list.len())),
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                field_as_text(&format!("{path}.{field}"), value, text);
+            }
+        }
+    }
+}
+
+/// The ids of agents; `#NUMBER` for an unknown one, so that a damaged record can still be shown.
+pub(super) struct OrNumber<'a>(pub(super) &'a Agents);
+
+impl AgentNames for OrNumber<'_> {
+    fn agent_id(&self, number: AgentNo) -> Option<AgentId> {
+        self.0.agent_id(number).or_else(|| AgentId::new(format!("#{number}")).ok())
+    }
 }
 
 /// A message whose deliveries have not ended.

@@ -44,18 +44,40 @@ pub(crate) fn check(method: &str, path: &str, status: u16, kind: Option<&str>, t
     let Some(content) = answer["content"].as_object() else { return };
     let kind = kind.unwrap_or_default();
     let shape = content.get(kind).unwrap_or_else(|| panic!("{method} {template}: {kind} is not described"));
-    // One object a line is no object.
-    if !kind.contains("json") || kind == "application/jsonl" {
+    if kind == "application/jsonl" {
+        // Other formats than the default have lines of their own.
+        let is_record = |line: &Value| line.get("effects").is_some();
+        let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+        lines.filter(is_record).for_each(|line| check_document(&shape["schema"]["contentSchema"], &line));
+        return;
+    }
+    if !kind.contains("json") {
         return;
     }
     let value: Value = serde_json::from_str(text).expect("JSON");
-    let validator = validator_of(format!("{method} {template} {status}"), &shape["schema"]);
-    let wrong: Vec<String> =
-        validator.iter_errors(&value).map(|error| format!("{error} at {}", error.instance_path())).collect();
+    let wrong = errors(format!("{method} {template} {status}"), &shape["schema"], &value);
     // Whoever is refused is told what to do next.
     let hint = value["hint"].as_str().unwrap_or_default();
     assert!(kind != PROBLEM || hint.len() > 5, "{method} {template} {status} has no hint: {text}");
     assert!(wrong.is_empty(), "{method} {template} {status} is not as described: {wrong:#?}\n{text}");
+}
+
+/// Fails if a document of a stream is not as described.
+pub(crate) fn check_document(schema: &Value, document: &Value) {
+    assert!(schema.is_object(), "the documents of the stream are not described");
+    let wrong = errors(schema.to_string(), schema, document);
+    assert!(wrong.is_empty(), "not as described: {wrong:#?}\n{document}");
+}
+
+/// Fails if an event is not as described.
+pub(crate) fn check_event(event: &Value) {
+    let path = "/paths/~1v1~1events/get/responses/200/content/text~1event-stream/schema/contentSchema";
+    check_document(description().pointer(path).expect("a schema"), event);
+}
+
+fn errors(name: String, schema: &Value, value: &Value) -> Vec<String> {
+    let validator = validator_of(name, schema);
+    validator.iter_errors(value).map(|error| format!("{error} at {}", error.instance_path())).collect()
 }
 
 fn operation_of(method: &str, path: &str) -> Option<(&'static str, &'static Value)> {

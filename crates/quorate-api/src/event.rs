@@ -1,0 +1,585 @@
+//! Events: the log as readers follow it, one event per record. An effect shows a noun in the form that REST gives it, under
+//! the name of the noun. It never shows the content of a payload, only where the payload is stored.
+
+mod delivery;
+mod item;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use quorate_core::{
+    AddKind, AgentId, AgentNo, DeliveryNo, Effect as CoreEffect, Generation, Key, PartRef, Record,
+    RecordKind, Restored, Seq, SessionId, SpaceName, Timestamp, Version, codec, hex,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::agent::{AgentPresence, AgentProfile};
+use crate::entry::EntryVersion;
+use crate::names::Names;
+#[cfg(feature = "schema")]
+use crate::schema;
+
+pub use delivery::{
+    DeliveriesEffect, DeliveriesEffectName, DeliveryEffect, DeliveryEffectName, DeliveryRef, MessageEffect,
+    MessageEffectName, NextState, SentDelivery,
+};
+pub use item::{
+    ApprovalEffect, BudgetEffect, FailedAttempt, LockEffect, PolicyEffect, PoolEffect, PoolMembers,
+    ProcedureEffect, RequestEffect, RequestRecipient, SessionEffect, SnapshotEffect, SubscriptionEffect,
+    SubscriptionStatus, TaskEffect, TokenEffect,
+};
+
+/// One record of the log: a commit, and what it changed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Event {
+    /// The sequence number of the record.
+    pub seq: Seq,
+    /// When it was committed.
+    pub at: Timestamp,
+    /// The kind of the record.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::RecordWord"))]
+    pub kind: Cow<'static, str>,
+    /// The principal that committed it: `system`, `agent:ID`, or `ROLE:NAME` of a token.
+    pub principal: String,
+    /// What it changed, in order; only what the reader may see.
+    pub effects: Vec<Effect>,
+}
+
+impl Event {
+    /// A record with these effects.
+    #[must_use]
+    pub fn new(record: &Record, effects: Vec<Effect>) -> Self {
+        Self {
+            seq: record.seq,
+            at: record.at,
+            kind: kind_of(record),
+            principal: record.principal.clone(),
+            effects,
+        }
+    }
+}
+
+/// The word for the kind of a record.
+#[must_use]
+pub fn kind_of(record: &Record) -> Cow<'static, str> {
+    RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str).into()
+}
+
+/// Where a payload is stored: `payload.erase` erases it there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PayloadLocation {
+    /// The field of the noun that holds it.
+    pub field: Cow<'static, str>,
+    /// The sequence number of the record.
+    pub seq: Seq,
+    /// Which payload of that record, starting at 0.
+    pub part: u32,
+}
+
+impl PayloadLocation {
+    fn new(field: &'static str, PartRef { seq, part }: PartRef) -> Self {
+        Self { field: field.into(), seq, part }
+    }
+}
+
+/// Declares the names of effects that have one form.
+macro_rules! effect_names {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+        #[allow(missing_docs, reason = "the words say it")]
+        pub enum $name {
+            $(#[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The name, as it is written.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use effect_names;
+
+effect_names!(
+    /// What happened to a space.
+    SpaceEffectName { Created = "space.created", Restored = "space.restored" }
+);
+
+/// The space was created, or restored from a backup.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SpaceEffect {
+    /// What happened.
+    pub effect: SpaceEffectName,
+    /// The generation that begins: it is part of the ids that the hub assigns from here on.
+    pub generation: Generation,
+    /// The name of a new space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<SpaceName>,
+    /// The random identity of a new space, in hexadecimal: its digest begins the hash chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+effect_names!(
+    /// An agent was registered.
+    AgentRegisteredName { Registered = "agent.registered" }
+);
+
+/// An agent was registered, or described itself anew.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AgentRegisteredEffect {
+    /// What happened.
+    pub effect: AgentRegisteredName,
+    /// The agent.
+    pub agent: AgentProfile,
+    /// Its number in the space: bodies of records name it by that.
+    pub number: AgentNo,
+}
+
+effect_names!(
+    /// The status of an agent changed.
+    AgentStatusName { Status = "agent.status" }
+);
+
+/// The status of an agent changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentStatusEffect {
+    /// What happened.
+    pub effect: AgentStatusName,
+    /// The agent.
+    pub agent_id: Option<AgentId>,
+    /// Its status now.
+    pub presence: AgentPresence,
+}
+
+effect_names!(
+    /// An agent was removed.
+    AgentRemovedName { Removed = "agent.removed" }
+);
+
+/// An agent was removed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentRemovedEffect {
+    /// What happened.
+    pub effect: AgentRemovedName,
+    /// The agent.
+    pub agent_id: Option<AgentId>,
+    /// Its number in the space.
+    pub number: AgentNo,
+}
+
+effect_names!(
+    /// What happened to an entry of the shared memory.
+    EntryEffectName { Written = "entry.written", Deleted = "entry.deleted" }
+);
+
+/// An entry of the shared memory was written or deleted. Its author and time are those of the event.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EntryEffect {
+    /// What happened.
+    pub effect: EntryEffectName,
+    /// The version, without its content.
+    pub entry: WrittenVersion,
+    /// Where the content is stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub payloads: Vec<PayloadLocation>,
+}
+
+/// A version of an entry, without its content.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenVersion {
+    /// Its key.
+    pub key: Key,
+    /// Its version.
+    pub version: Version,
+    /// The kind of the content; empty for a deletion.
+    #[serde(rename = "type")]
+    pub entry_type: String,
+    /// The media type of the content, unless it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Whether the entry was deleted.
+    pub deleted: bool,
+    /// The entries that it was derived from; version 0 did not exist.
+    pub depends_on: Vec<EntryVersion>,
+    /// The earlier version whose content it has, after a rollback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restores: Option<Version>,
+}
+
+effect_names!(
+    /// A payload was erased.
+    ErasureEffectName { Erased = "payload.erased" }
+);
+
+/// A payload of an earlier record was erased.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ErasureEffect {
+    /// What happened.
+    pub effect: ErasureEffectName,
+    /// The record that held it.
+    pub seq: Seq,
+    /// Which payload of that record, starting at 0.
+    pub part: u32,
+}
+
+effect_names!(
+    /// A deadlock was broken.
+    DeadlockEffectName { Aborted = "wait.aborted" }
+);
+
+/// A deadlock was detected, and the youngest wait was aborted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeadlockEffect {
+    /// What happened.
+    pub effect: DeadlockEffectName,
+    /// The waits of the cycle; the first one was aborted.
+    pub cycle: Vec<AbortedWait>,
+}
+
+/// A wait in a deadlock.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AbortedWait {
+    /// The agent that waits.
+    pub agent: Option<AgentId>,
+    /// What it waits for.
+    pub waits_for: String,
+}
+
+effect_names!(
+    /// Something was added to a session.
+    SessionAdditionName { Added = "session.added" }
+);
+
+/// Something was added to the record of a session.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SessionAdditionEffect {
+    /// What happened.
+    pub effect: SessionAdditionName,
+    /// The session.
+    pub session_id: SessionId,
+    /// What was added.
+    pub kind: AddKind,
+    /// Its number among those of its kind, starting at 1.
+    pub n: u64,
+    /// The media type of the body, unless it is JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Why it was added.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rationale: String,
+    /// Where the body is stored.
+    pub payloads: Vec<PayloadLocation>,
+}
+
+/// An effect that this release cannot read: it was written by a newer one, or its record is damaged.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnknownEffect {
+    /// Its name; `unreadable` if the record could not be decoded.
+    pub effect: String,
+    /// Why it could not be decoded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// Declares the enum of all effects: its variants, and which names belong to which.
+macro_rules! effects {
+    ($($(#[$doc:meta])* $variant:ident($form:ty): $($name:pat_param)|+,)+) => {
+        /// Something that a commit changed. `effect` names it.
+        #[derive(Clone, PartialEq, Debug, Serialize)]
+        #[serde(untagged)]
+        pub enum Effect {
+            $($(#[$doc])* $variant(Box<$form>),)+
+            /// An effect that this release cannot read.
+            Unknown(Box<UnknownEffect>),
+        }
+
+        $(
+            impl From<$form> for Effect {
+                fn from(effect: $form) -> Self {
+                    Self::$variant(Box::new(effect))
+                }
+            }
+        )+
+
+        impl Effect {
+            /// Its name, such as `task.leased`.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$variant(effect) => effect.effect.as_str(),)+
+                    Self::Unknown(effect) => effect.effect.as_str(),
+                }
+            }
+        }
+
+        fn parse(name: &str, json: &str) -> Result<Effect, serde_json::Error> {
+            match name.split_once('.').unwrap_or((name, "")) {
+                $($($name)|+ => serde_json::from_str(json).map(Effect::$variant),)+
+                _ => serde_json::from_str(json).map(Effect::Unknown),
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        fn forms(generator: &mut schemars::SchemaGenerator) -> Vec<schemars::Schema> {
+            vec![$(generator.subschema_for::<$form>(),)+]
+        }
+    };
+}
+
+effects! {
+    /// The space was created or restored.
+    Space(SpaceEffect): ("space", _),
+    /// An agent was registered.
+    AgentRegistered(AgentRegisteredEffect): ("agent", "registered"),
+    /// The status of an agent changed.
+    AgentStatus(AgentStatusEffect): ("agent", "status"),
+    /// An agent was removed.
+    AgentRemoved(AgentRemovedEffect): ("agent", "removed"),
+    /// A message was sent.
+    Message(MessageEffect): ("message", _),
+    /// Several deliveries changed at once.
+    Deliveries(DeliveriesEffect): ("delivery", "leased" | "taken" | "ackedMany" | "brought"),
+    /// A delivery changed.
+    Delivery(DeliveryEffect): ("delivery", _),
+    /// An entry was written or deleted.
+    Entry(EntryEffect): ("entry", _),
+    /// A payload was erased.
+    Erasure(ErasureEffect): ("payload", _),
+    /// A deadlock was broken.
+    Deadlock(DeadlockEffect): ("wait", _),
+    /// Something was added to a session.
+    SessionAddition(SessionAdditionEffect): ("session", "added"),
+    /// A session changed.
+    Session(SessionEffect): ("session", _),
+    /// A task changed.
+    Task(TaskEffect): ("task", _),
+    /// A lock changed.
+    Lock(LockEffect): ("lock", _),
+    /// A budget changed.
+    Budget(BudgetEffect): ("budget", _),
+    /// A snapshot was created or dropped.
+    Snapshot(SnapshotEffect): ("snapshot", _),
+    /// The policy changed.
+    Policy(PolicyEffect): ("policy", _),
+    /// A subscription changed.
+    Subscription(SubscriptionEffect): ("topic", _),
+    /// A pool was created.
+    Pool(PoolEffect): ("pool", _),
+    /// A request changed.
+    Request(RequestEffect): ("request", _),
+    /// An access token was created or ended.
+    Token(TokenEffect): ("token", _),
+    /// A procedure changed.
+    Procedure(ProcedureEffect): ("procedure", _),
+    /// An approval changed.
+    Approval(ApprovalEffect): ("approval", _),
+}
+
+impl<'de> Deserialize<'de> for Effect {
+    /// In two passes: an internally tagged enum of serde cannot carry raw JSON.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Name<'a> {
+            #[serde(borrow)]
+            effect: Cow<'a, str>,
+        }
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let name: Name<'_> = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+        parse(&name.effect, raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Effect {
+    /// The effects of a record. A record that cannot be decoded has one, which says so.
+    #[must_use]
+    pub fn of_record(record: &Record, names: &Names<'_>) -> Vec<Self> {
+        match codec::read_bare(record) {
+            Ok(body) => {
+                let numbered = CoreEffect::with_message_numbers(&body.effects);
+                numbered.map(|(n, effect)| Self::new(effect, record, n, names)).collect()
+            }
+            Err(why) => vec![Self::unreadable(&why)],
+        }
+    }
+
+    /// The effect that stands for those of a record that cannot be decoded.
+    #[must_use]
+    pub fn unreadable(why: &dyn std::fmt::Display) -> Self {
+        Self::named("unreadable", why.to_string())
+    }
+
+    /// An effect by its name alone.
+    #[must_use]
+    pub fn named(name: &str, reason: String) -> Self {
+        Self::Unknown(Box::new(UnknownEffect { effect: name.to_owned(), reason }))
+    }
+
+    /// An effect of a record; `n` is the number of messages that the record holds before it.
+    #[must_use]
+    pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'_>) -> Self {
+        match effect {
+            CoreEffect::SpaceCreated { name, id, generation } => SpaceEffect {
+                effect: SpaceEffectName::Created,
+                generation: *generation,
+                name: Some(name.clone()),
+                id: Some(hex::encode(&id.0)),
+            }
+            .into(),
+            CoreEffect::Restored { generation } => SpaceEffect {
+                effect: SpaceEffectName::Restored,
+                generation: *generation,
+                name: None,
+                id: None,
+            }
+            .into(),
+            CoreEffect::AgentRegistered { number, agent } => AgentRegisteredEffect {
+                effect: AgentRegisteredName::Registered,
+                agent: agent.into(),
+                number: *number,
+            }
+            .into(),
+            CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
+                effect: AgentStatusName::Status,
+                agent_id: names.agent(*number),
+                presence: presence.into(),
+            }
+            .into(),
+            CoreEffect::AgentRemoved { number } => AgentRemovedEffect {
+                effect: AgentRemovedName::Removed,
+                agent_id: names.agent(*number),
+                number: *number,
+            }
+            .into(),
+            CoreEffect::Sent { .. } => delivery::sent(effect, record, n, names),
+            CoreEffect::Leased { deliveries, .. }
+            | CoreEffect::Taken { deliveries, .. }
+            | CoreEffect::AckedMany { deliveries } => delivery::held(effect, deliveries, names),
+            CoreEffect::Brought { agent, first, letters } => {
+                let deliveries = letters.iter().zip((first.0..).map(DeliveryNo));
+                delivery::backfilled(*agent, deliveries, names)
+            }
+            CoreEffect::Acked { .. }
+            | CoreEffect::Returned { .. }
+            | CoreEffect::Expired { .. }
+            | CoreEffect::Redriven { .. }
+            | CoreEffect::Purged { .. }
+            | CoreEffect::Barred { .. } => delivery::one(effect, names),
+            CoreEffect::Written { .. } => written(effect, record),
+            CoreEffect::Deleted { key, version } => EntryEffect {
+                effect: EntryEffectName::Deleted,
+                entry: WrittenVersion {
+                    key: key.clone(),
+                    version: *version,
+                    entry_type: String::new(),
+                    content_type: None,
+                    deleted: true,
+                    depends_on: Vec::new(),
+                    restores: None,
+                },
+                payloads: Vec::new(),
+            }
+            .into(),
+            CoreEffect::Erased { seq, part } => {
+                ErasureEffect { effect: ErasureEffectName::Erased, seq: *seq, part: *part }.into()
+            }
+            CoreEffect::WaitAborted { cycle } => {
+                let wait = |(agent, what): &(AgentNo, String)| AbortedWait {
+                    agent: names.agent(*agent),
+                    waits_for: what.clone(),
+                };
+                let cycle = cycle.iter().map(wait).collect();
+                DeadlockEffect { effect: DeadlockEffectName::Aborted, cycle }.into()
+            }
+            CoreEffect::SessionAdded { session, kind, n, part, content_type, rationale } => {
+                SessionAdditionEffect {
+                    effect: SessionAdditionName::Added,
+                    session_id: session.clone(),
+                    kind: *kind,
+                    n: *n,
+                    content_type: content_type.clone(),
+                    rationale: rationale.clone(),
+                    payloads: vec![PayloadLocation::new("body", PartRef { seq: record.seq, part: *part })],
+                }
+                .into()
+            }
+            CoreEffect::Changed { verb, item } => item::changed(*verb, item, names),
+        }
+    }
+}
+
+fn written(effect: &CoreEffect, record: &Record) -> Effect {
+    let CoreEffect::Written { key, version, entry_type, content_type, part, depends_on, restores } = effect
+    else {
+        return Effect::named(effect.as_str(), String::new());
+    };
+    let seq = restores.map_or(record.seq, |Restored { seq, .. }| seq);
+    let depends_on =
+        depends_on.iter().map(|(key, version)| EntryVersion { key: key.clone(), version: *version });
+    EntryEffect {
+        effect: EntryEffectName::Written,
+        entry: WrittenVersion {
+            key: key.clone(),
+            version: *version,
+            entry_type: entry_type.clone(),
+            content_type: content_type.clone(),
+            deleted: false,
+            depends_on: depends_on.collect(),
+            restores: restores.map(|Restored { version, .. }| version),
+        },
+        payloads: vec![PayloadLocation::new("content", PartRef { seq, part: *part })],
+    }
+    .into()
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Effect {
+    fn schema_name() -> Cow<'static, str> {
+        "Effect".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let forms = forms(generator);
+        let mut mapping = serde_json::Map::new();
+        for form in &forms {
+            let reference = form.as_value()["$ref"].clone();
+            let component = reference.as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+            let effect = &generator.definitions()[component]["properties"]["effect"];
+            let names = effect["enum"].as_array().cloned().unwrap_or_else(|| vec![effect["const"].clone()]);
+            for name in names.iter().filter_map(serde_json::Value::as_str) {
+                mapping.insert(name.to_owned(), reference.clone());
+            }
+        }
+        schemars::json_schema!({
+            "description": "Something that a commit changed. `effect` names it.",
+            "oneOf": forms,
+            "discriminator": {"propertyName": "effect", "mapping": mapping},
+        })
+    }
+}

@@ -1,0 +1,345 @@
+//! Effects on items: the nouns that are stored as one row each. Each shows the whole new state of its noun.
+
+use quorate_core::{
+    AgentId, Capability, Item, MessageId, PartRef, PoolNo, Reply, Seq, SubscriptionState, Takers,
+    Task as CoreTask, TaskState, Timestamp, Token as LeaseToken, Verb,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, PayloadLocation};
+use crate::approval::Approval;
+use crate::budget::Budget;
+use crate::lock::Lock;
+use crate::names::Names;
+use crate::policy::Policy;
+use crate::procedure::Procedure;
+use crate::request::Request;
+use crate::rollback::Snapshot;
+#[cfg(feature = "schema")]
+use crate::schema;
+use crate::session::Session;
+use crate::subscription::{Subscribed, SubscriptionHistory};
+use crate::task::Task;
+use crate::token::Token;
+
+/// Declares an effect on an item: its name, the noun, and further fields.
+macro_rules! item_effect {
+    ($(#[$doc:meta])* $name:ident { $words:literal; $($fields:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// What happened.
+            #[cfg_attr(feature = "schema", schemars(with = $words))]
+            pub effect: Verb,
+            $($fields)*
+        }
+    };
+}
+
+item_effect!(
+    /// The policy of the space changed.
+    PolicyEffect { "schema::PolicyVerb";
+        /// The policy from here on.
+        pub policy: Policy,
+    }
+);
+
+item_effect!(
+    /// A lock was granted, released, or taken back.
+    LockEffect { "schema::LockVerb";
+        /// The lock.
+        pub lock: Lock,
+    }
+);
+
+item_effect!(
+    /// A budget was set, or spent from.
+    BudgetEffect { "schema::BudgetVerb";
+        /// The budget.
+        pub budget: Budget,
+    }
+);
+
+item_effect!(
+    /// A snapshot was created or dropped.
+    SnapshotEffect { "schema::SnapshotVerb";
+        /// The snapshot.
+        pub snapshot: Snapshot,
+    }
+);
+
+item_effect!(
+    /// An access token was created, revoked, or has expired.
+    TokenEffect { "schema::TokenVerb";
+        /// The token, without its secret.
+        pub token: Token,
+    }
+);
+
+item_effect!(
+    /// A pool was created: the queue of messages to a capability.
+    PoolEffect { "schema::PoolVerb";
+        /// Its number: deliveries name it by that.
+        pub pool: PoolNo,
+        /// The capability that an agent must have.
+        pub capability: Capability,
+        /// Which agents with that capability may claim from it.
+        pub takers: PoolMembers,
+    }
+);
+
+/// Which agents with the capability of a pool may claim from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum PoolMembers {
+    Anybody,
+    Coordinators,
+}
+
+item_effect!(
+    /// A session was opened, changed its state, or a participant joined or left.
+    SessionEffect { "schema::SessionVerb";
+        /// The session.
+        pub session: Session,
+        /// Where its task is stored.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub payloads: Vec<PayloadLocation>,
+    }
+);
+
+item_effect!(
+    /// A procedure was started, took a step, or ended.
+    ProcedureEffect { "schema::ProcedureVerb";
+        /// The procedure.
+        pub procedure: Procedure,
+        /// Where its spec, state and result are stored.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub payloads: Vec<PayloadLocation>,
+    }
+);
+
+item_effect!(
+    /// An approval was requested, decided, or has expired.
+    ApprovalEffect { "schema::ApprovalVerb";
+        /// The approval.
+        pub approval: Approval,
+        /// Where the action, its modification and the modified action are stored.
+        pub payloads: Vec<PayloadLocation>,
+    }
+);
+
+item_effect!(
+    /// A subscription to topics was created, caught up, or ended.
+    SubscriptionEffect { "schema::TopicVerb";
+        /// The subscription.
+        pub subscription: Subscribed,
+        /// Its state.
+        pub status: SubscriptionStatus,
+        /// Earlier messages that are still to be delivered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub history: Option<SubscriptionHistory>,
+    }
+);
+
+/// The state of a subscription.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the words say it")]
+pub enum SubscriptionStatus {
+    Active,
+    CatchingUp,
+    Ended,
+}
+
+item_effect!(
+    /// A request was made, answered, redirected, or ended without an answer.
+    RequestEffect { "schema::RequestVerb";
+        /// The request.
+        pub request: Request,
+        /// The conversation that it belongs to.
+        pub correlation_id: String,
+        /// How long it waits for answers.
+        pub timeout_ms: u64,
+        /// The recipients, and their answers.
+        pub asked: Vec<RequestRecipient>,
+    }
+);
+
+/// A recipient of a request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RequestRecipient {
+    /// The agent; of a request to a capability, the one that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The pool, for a request to a capability.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolNo>,
+    /// Its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Present if no answer can come any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+}
+
+item_effect!(
+    /// A task changed: created, leased, completed, retried and so on.
+    TaskEffect { "schema::TaskVerb";
+        /// The task.
+        pub task: Task,
+        /// The lease of its holder, or the one that a cancellation ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub lease_token: Option<LeaseToken>,
+        /// The last attempt that failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub failed_attempt: Option<FailedAttempt>,
+        /// The message that reported an escalated task.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub message_id: Option<MessageId>,
+        /// Where its input, partial results, result and error details are stored. One payload holds the inputs of all
+        /// tasks that were created by one operation.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub payloads: Vec<PayloadLocation>,
+    }
+);
+
+/// An attempt at a task that failed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FailedAttempt {
+    /// How it failed: `failed`, `hopeless`, `timed out`, `lapsed` or `holder gone`.
+    pub cause: String,
+    /// The agent that held the task.
+    pub holder: Option<AgentId>,
+    /// The attempt number, starting at 1.
+    pub attempt: u16,
+    /// The record that ended it.
+    pub seq: Seq,
+    /// When it ended.
+    pub at: Timestamp,
+    /// The reason that its holder gave.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// The effect of a change of an item.
+pub(super) fn changed(verb: Verb, item: &Item, names: &Names<'_>) -> Effect {
+    let effect = verb;
+    match item {
+        Item::Policy(policy) => PolicyEffect { effect, policy: policy.into() }.into(),
+        Item::Lock(lock) => LockEffect { effect, lock: Lock::new(names.agents, lock) }.into(),
+        Item::Budget(budget) => BudgetEffect { effect, budget: Budget::new(names.agents, budget) }.into(),
+        Item::Snapshot(snapshot) => SnapshotEffect { effect, snapshot: snapshot.into() }.into(),
+        Item::Token(token) => TokenEffect { effect, token: (&**token).into() }.into(),
+        Item::Pool(pool) => PoolEffect {
+            effect,
+            pool: pool.number,
+            capability: pool.capability.clone(),
+            takers: match pool.takers {
+                Takers::Anybody => PoolMembers::Anybody,
+                Takers::Coordinators => PoolMembers::Coordinators,
+            },
+        }
+        .into(),
+        Item::Session(session) => {
+            let task = session.task.map(|part| PartRef { seq: session.number.record(), part });
+            SessionEffect { effect, session: session.into(), payloads: locations([("task", task)]) }.into()
+        }
+        Item::Procedure(procedure) => {
+            let stored = [("spec", procedure.spec), ("state", procedure.state), ("result", procedure.result)];
+            ProcedureEffect { effect, procedure: procedure.into(), payloads: locations(stored) }.into()
+        }
+        Item::Approval(approval) => {
+            let modified = match &approval.state {
+                quorate_core::ApprovalState::Modified { patch, action, .. } => Some((*patch, *action)),
+                _ => None,
+            };
+            let stored = [
+                ("document", Some(approval.document)),
+                ("modification", modified.map(|(patch, _)| patch)),
+                ("approvedDocument", modified.map(|(_, action)| action)),
+            ];
+            let approval = Approval::new(names.agents, approval);
+            ApprovalEffect { effect, approval, payloads: locations(stored) }.into()
+        }
+        Item::Subscription(subscription) => {
+            let status = match subscription.state {
+                SubscriptionState::Active => SubscriptionStatus::Active,
+                SubscriptionState::CatchingUp(_) => SubscriptionStatus::CatchingUp,
+                SubscriptionState::Ended => SubscriptionStatus::Ended,
+            };
+            let history = subscription.wanted().map(|history| Some(&history).into());
+            let subscription = Subscribed {
+                agent: subscription.agent.clone(),
+                topic: subscription.pattern.clone(),
+                since: subscription.since,
+            };
+            SubscriptionEffect { effect, subscription, status, history }.into()
+        }
+        Item::Request(request) => request_effect(effect, request, names),
+        Item::Task(task) => task_effect(effect, task, names),
+    }
+}
+
+fn locations<const N: usize>(stored: [(&'static str, Option<PartRef>); N]) -> Vec<PayloadLocation> {
+    stored.into_iter().filter_map(|(field, part)| Some(PayloadLocation::new(field, part?))).collect()
+}
+
+fn request_effect(effect: Verb, request: &quorate_core::Request, names: &Names<'_>) -> Effect {
+    let asked = request.asked.iter().map(|one| RequestRecipient {
+        agent: one.to.agent_no().and_then(|agent| names.agent(agent)),
+        pool: one.to.pool_no(),
+        message_id: match one.reply {
+            Reply::Answered { seq, n } => Some(names.message(seq, n)),
+            Reply::Open | Reply::Lost => None,
+        },
+        lost: matches!(one.reply, Reply::Lost),
+    });
+    RequestEffect {
+        effect,
+        correlation_id: request.correlation.clone(),
+        timeout_ms: request.length_ms,
+        asked: asked.collect(),
+        request: Request::new(names.agents, names.eras, request),
+    }
+    .into()
+}
+
+fn task_effect(effect: Verb, task: &CoreTask, names: &Names<'_>) -> Effect {
+    let (lease_token, message_id, result) = match &task.state {
+        TaskState::Leased(lease) => (Some(lease.token), None, None),
+        TaskState::Cancelled(end) => (end.token, None, None),
+        TaskState::Escalated(end) => (None, Some(end.message), None),
+        TaskState::Done(end) | TaskState::Partial(end) => (None, None, end.result),
+        _ => (None, None, None),
+    };
+    let failed_attempt = task.setback.as_deref().map(|setback| FailedAttempt {
+        cause: setback.kind.as_str().to_owned(),
+        holder: names.agent(setback.by),
+        attempt: setback.attempt,
+        seq: setback.seq,
+        at: setback.at,
+        reason: setback.reason.clone(),
+    });
+    let input = task.spec.input.map(|input| PartRef { seq: task.spec.no.seq, part: input.part });
+    let details = task.setback.as_deref().and_then(|setback| setback.details);
+    let mut payloads = locations([("input", input), ("result", result), ("details", details)]);
+    payloads.extend(task.partials.iter().map(|partial| PayloadLocation::new("partials", partial.part)));
+    TaskEffect {
+        effect,
+        task: Task::new(names.agents, task),
+        lease_token,
+        failed_attempt,
+        message_id,
+        payloads,
+    }
+    .into()
+}
