@@ -16,7 +16,7 @@ use quorate_api::event::Effect;
 use quorate_api::{AgentNames, Names};
 use quorate_core::{AgentId, AgentNo, Seq, SpaceName};
 use quorate_sqlite::{ExportError, ExportLine, SpaceIds};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::exit::{Ended, NOT_VERIFIED, USAGE};
 use crate::hub::{HubArgs, runs};
@@ -147,13 +147,12 @@ fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) 
             return Err(ErrorKind::BrokenPipe.into());
         }
         left -= 1;
-        let line = to_json(line);
         match format {
             Format::Json => {
-                write!(out, "{}{}", std::mem::replace(&mut lead, ","), text::clean_json(&line.to_string()))
+                write!(out, "{}{}", std::mem::replace(&mut lead, ","), text::clean_json(&to_json(line)))
             }
-            Format::Jsonl => writeln!(out, "{}", text::clean_json(&line.to_string())),
-            _ => writeln!(out, "{}", live::in_words(&line)),
+            Format::Jsonl => writeln!(out, "{}", text::clean_json(&to_json(line))),
+            _ => writeln!(out, "{}", live::in_words(&serde_json::to_value(audit_record(line))?)),
         }
     })?;
     match (format, lead) {
@@ -238,6 +237,6 @@ fn audit_record(line: &ExportLine<'_>) -> AuditRecord {
     AuditRecord::new(line.space, &line.record, effects, line.previous.as_ref())
 }
 
-fn to_json(line: &ExportLine<'_>) -> Value {
-    serde_json::to_value(audit_record(line)).unwrap_or_default()
+fn to_json(line: &ExportLine<'_>) -> String {
+    serde_json::to_string(&audit_record(line)).unwrap_or_default()
 }

@@ -2,7 +2,10 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use quorate_api::session::Session;
+use quorate_core::SessionStatus;
 use quorate_store::{Clock as _, SystemClock};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, HubArgs};
@@ -113,16 +116,16 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
     status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
     status.stuck.extend(ended_badly(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
-        let (id, title) = (field(session, "session"), field(session, "title"));
-        match session["status"].as_str() {
-            Some("paused") => status.stuck.push(Line {
-                what: format!("{id} {title}: paused {}", field(session, "reason")).trim().to_owned(),
+        let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
+        match state {
+            SessionStatus::Paused => status.stuck.push(Line {
+                what: format!("{id} {title}: paused {reason}").trim().to_owned(),
                 next: format!("quorate session resume {id}"),
             }),
-            Some("active") => status
+            SessionStatus::Active => status
                 .moving
                 .push(Line { what: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
-            _ => {}
+            SessionStatus::Completed | SessionStatus::Failed => {}
         }
     }
     Ok(status)

@@ -78,7 +78,7 @@ pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) ->
         if line.record.seq.0 > last {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
-        writeln!(out, "{}", text::clean_json(&super::to_json(line).to_string()))
+        writeln!(out, "{}", text::clean_json(&super::to_json(line)))
     })?;
     tell(args.seq, last);
     Ok(())

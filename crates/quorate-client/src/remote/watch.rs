@@ -7,9 +7,9 @@ use std::time::Duration;
 use quorate::link::{Changes, Promise};
 use quorate::{Code, Error, MemoryChange, Remote, Seq, Version};
 use quorate_api::entry::Entry;
+use quorate_api::event::{Effect, Event};
 use quorate_core::{Key, Payload, Timestamp};
 use quorate_env::{Backoff, sleep};
-use serde::Deserialize;
 
 use super::calls::text;
 use crate::http::{Http, Lines, segment};
@@ -41,22 +41,6 @@ struct Heard {
     deleted: bool,
 }
 
-#[derive(Deserialize)]
-struct RecordIn {
-    seq: Seq,
-    at: Timestamp,
-    principal: String,
-    effects: Vec<EffectIn>,
-}
-
-/// What was done to an entry; the hub is asked for nothing else.
-#[derive(Deserialize)]
-struct EffectIn {
-    effect: String,
-    key: Key,
-    version: Version,
-}
-
 impl Watching {
     pub(super) fn new(http: Http, patience: Patience, prefix: String, from: Seq) -> Self {
         let next = Seq(from.0.max(1));
@@ -84,17 +68,23 @@ impl Watching {
         Ok(())
     }
 
-    fn take_in(&mut self, record: RecordIn) {
-        self.next = Seq(record.seq.0.saturating_add(1));
-        let mine = record.effects.into_iter().filter(|one| one.key.as_str().starts_with(&self.prefix));
-        self.found.extend(mine.map(|one| Heard {
-            seq: record.seq,
-            at: record.at,
-            author: record.principal.clone(),
-            key: one.key,
-            version: one.version,
-            deleted: one.effect == "entry.deleted",
-        }));
+    fn take_in(&mut self, event: Event) {
+        self.next = Seq(event.seq.0.saturating_add(1));
+        for effect in event.effects {
+            // The hub was asked for effects on entries only.
+            let Effect::Entry(change) = effect else { continue };
+            let entry = change.entry;
+            if entry.key.as_str().starts_with(&self.prefix) {
+                self.found.push_back(Heard {
+                    seq: event.seq,
+                    at: event.at,
+                    author: event.principal.clone(),
+                    key: entry.key,
+                    version: entry.version,
+                    deleted: entry.deleted,
+                });
+            }
+        }
     }
 
     async fn content(&self, heard: &Heard) -> Result<Option<Payload>, Error> {
