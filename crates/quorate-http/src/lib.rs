@@ -90,14 +90,6 @@ pub enum Error {
     TimedOut(Duration),
 }
 
-impl Error {
-    /// Whether the server certainly did not receive the request.
-    #[must_use]
-    pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::Unsent(_))
-    }
-}
-
 /// Makes calls. Cheap to clone; clones share their connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
