@@ -445,38 +445,10 @@ impl Effect {
     #[must_use]
     pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'_>) -> Self {
         match effect {
-            CoreEffect::SpaceCreated { name, id, generation } => SpaceEffect {
-                effect: SpaceEffectName::Created,
-                generation: *generation,
-                name: Some(name.clone()),
-                id: Some(hex::encode(&id.0)),
-            }
-            .into(),
-            CoreEffect::Restored { generation } => SpaceEffect {
-                effect: SpaceEffectName::Restored,
-                generation: *generation,
-                name: None,
-                id: None,
-            }
-            .into(),
-            CoreEffect::AgentRegistered { number, agent } => AgentRegisteredEffect {
-                effect: AgentRegisteredName::Registered,
-                agent: agent.into(),
-                number: *number,
-            }
-            .into(),
-            CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
-                effect: AgentStatusName::Status,
-                agent_id: names.agent(*number),
-                presence: presence.into(),
-            }
-            .into(),
-            CoreEffect::AgentRemoved { number } => AgentRemovedEffect {
-                effect: AgentRemovedName::Removed,
-                agent_id: names.agent(*number),
-                number: *number,
-            }
-            .into(),
+            CoreEffect::SpaceCreated { .. } | CoreEffect::Restored { .. } => space(effect),
+            CoreEffect::AgentRegistered { .. }
+            | CoreEffect::AgentStatus { .. }
+            | CoreEffect::AgentRemoved { .. } => agent(effect, names),
             CoreEffect::Sent { .. } => delivery::sent(effect, record, n, names),
             CoreEffect::Leased { deliveries, .. }
             | CoreEffect::Taken { deliveries, .. }
@@ -491,21 +463,7 @@ impl Effect {
             | CoreEffect::Redriven { .. }
             | CoreEffect::Purged { .. }
             | CoreEffect::Barred { .. } => delivery::one(effect, names),
-            CoreEffect::Written { .. } => written(effect, record),
-            CoreEffect::Deleted { key, version } => EntryEffect {
-                effect: EntryEffectName::Deleted,
-                entry: WrittenVersion {
-                    key: key.clone(),
-                    version: *version,
-                    entry_type: String::new(),
-                    content_type: None,
-                    deleted: true,
-                    depends_on: Vec::new(),
-                    restores: None,
-                },
-                payloads: Vec::new(),
-            }
-            .into(),
+            CoreEffect::Written { .. } | CoreEffect::Deleted { .. } => entry(effect, record),
             CoreEffect::Erased { seq, part } => {
                 ErasureEffect { effect: ErasureEffectName::Erased, seq: *seq, part: *part }.into()
             }
@@ -534,28 +492,85 @@ impl Effect {
     }
 }
 
-fn written(effect: &CoreEffect, record: &Record) -> Effect {
-    let CoreEffect::Written { key, version, entry_type, content_type, part, depends_on, restores } = effect
-    else {
-        return Effect::named(effect.as_str(), String::new());
-    };
-    let seq = restores.map_or(record.seq, |Restored { seq, .. }| seq);
-    let depends_on =
-        depends_on.iter().map(|(key, version)| EntryVersion { key: key.clone(), version: *version });
-    EntryEffect {
-        effect: EntryEffectName::Written,
-        entry: WrittenVersion {
-            key: key.clone(),
-            version: *version,
-            entry_type: entry_type.clone(),
-            content_type: content_type.clone(),
-            deleted: false,
-            depends_on: depends_on.collect(),
-            restores: restores.map(|Restored { version, .. }| version),
-        },
-        payloads: vec![PayloadLocation::new("content", PartRef { seq, part: *part })],
+fn space(effect: &CoreEffect) -> Effect {
+    match effect {
+        CoreEffect::SpaceCreated { name, id, generation } => SpaceEffect {
+            effect: SpaceEffectName::Created,
+            generation: *generation,
+            name: Some(name.clone()),
+            id: Some(hex::encode(&id.0)),
+        }
+        .into(),
+        CoreEffect::Restored { generation } => {
+            SpaceEffect { effect: SpaceEffectName::Restored, generation: *generation, name: None, id: None }
+                .into()
+        }
+        other => Effect::named(other.as_str(), String::new()),
     }
-    .into()
+}
+
+fn agent(effect: &CoreEffect, names: &Names<'_>) -> Effect {
+    match effect {
+        CoreEffect::AgentRegistered { number, agent } => AgentRegisteredEffect {
+            effect: AgentRegisteredName::Registered,
+            agent: agent.into(),
+            number: *number,
+        }
+        .into(),
+        CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
+            effect: AgentStatusName::Status,
+            agent_id: names.agent(*number),
+            presence: presence.into(),
+        }
+        .into(),
+        CoreEffect::AgentRemoved { number } => AgentRemovedEffect {
+            effect: AgentRemovedName::Removed,
+            agent_id: names.agent(*number),
+            number: *number,
+        }
+        .into(),
+        other => Effect::named(other.as_str(), String::new()),
+    }
+}
+
+fn entry(effect: &CoreEffect, record: &Record) -> Effect {
+    match effect {
+        CoreEffect::Deleted { key, version } => EntryEffect {
+            effect: EntryEffectName::Deleted,
+            entry: WrittenVersion {
+                key: key.clone(),
+                version: *version,
+                entry_type: String::new(),
+                content_type: None,
+                deleted: true,
+                depends_on: Vec::new(),
+                restores: None,
+            },
+            payloads: Vec::new(),
+        }
+        .into(),
+        CoreEffect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
+            // After a rollback the content is stored where the restored version is.
+            let seq = restores.map_or(record.seq, |Restored { seq, .. }| seq);
+            let depends_on =
+                depends_on.iter().map(|(key, version)| EntryVersion { key: key.clone(), version: *version });
+            EntryEffect {
+                effect: EntryEffectName::Written,
+                entry: WrittenVersion {
+                    key: key.clone(),
+                    version: *version,
+                    entry_type: entry_type.clone(),
+                    content_type: content_type.clone(),
+                    deleted: false,
+                    depends_on: depends_on.collect(),
+                    restores: restores.map(|Restored { version, .. }| version),
+                },
+                payloads: vec![PayloadLocation::new("content", PartRef { seq, part: *part })],
+            }
+            .into()
+        }
+        other => Effect::named(other.as_str(), String::new()),
+    }
 }
 
 #[cfg(feature = "schema")]

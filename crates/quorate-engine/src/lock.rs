@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, LockName, Locked, Op, OpResult, Principal, Refused,
-    Told, Waiting,
+    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, LockName, Locked, Op, OpResult, Principal,
+    Refused, Told, Waiting,
 };
 use quorate_store::StoreError;
 use tokio::runtime::Handle;

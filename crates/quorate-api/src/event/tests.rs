@@ -85,6 +85,19 @@ fn task(state: TaskState) -> Item {
 
 /// One effect of each form.
 fn one_of_each() -> Vec<CoreEffect> {
+    [
+        spaces_and_agents(),
+        messages(),
+        deliveries(),
+        entries_and_more(),
+        shared_items(),
+        routing_items(),
+        long_lived_items(),
+    ]
+    .concat()
+}
+
+fn spaces_and_agents() -> Vec<CoreEffect> {
     let agent = Agent {
         id: "bob".parse().unwrap(),
         name: "Bob".into(),
@@ -96,6 +109,20 @@ fn one_of_each() -> Vec<CoreEffect> {
         heartbeat_ms: 0,
         presence: Presence::default(),
     };
+    vec![
+        CoreEffect::SpaceCreated {
+            name: "default".parse().unwrap(),
+            id: SpaceId([1; 16]),
+            generation: Generation(0),
+        },
+        CoreEffect::Restored { generation: Generation(4) },
+        CoreEffect::AgentRegistered { number: AgentNo(2), agent },
+        CoreEffect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
+        CoreEffect::AgentRemoved { number: AgentNo(2) },
+    ]
+}
+
+fn messages() -> Vec<CoreEffect> {
     let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
     let (delivery, token) = (DeliveryNo(17), Token(5));
     let pooled = Origin { to: Recipient::pool(PoolNo(3)), ..origin };
@@ -111,27 +138,7 @@ fn one_of_each() -> Vec<CoreEffect> {
         expires_at: None,
         session: None,
     };
-    let part = PartRef { seq: Seq(5), part: 1 };
-    let done = Completion {
-        by: AgentNo(2),
-        token,
-        seq: Seq(9),
-        at: Timestamp(9),
-        result: Some(part),
-        content_type: None,
-        confidence: Some(0.5),
-        rationale: None,
-    };
     vec![
-        CoreEffect::SpaceCreated {
-            name: "default".parse().unwrap(),
-            id: SpaceId([1; 16]),
-            generation: Generation(0),
-        },
-        CoreEffect::Restored { generation: Generation(4) },
-        CoreEffect::AgentRegistered { number: AgentNo(2), agent },
-        CoreEffect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
-        CoreEffect::AgentRemoved { number: AgentNo(2) },
         CoreEffect::Sent {
             message: Arc::new(message),
             part: 0,
@@ -142,6 +149,13 @@ fn one_of_each() -> Vec<CoreEffect> {
         CoreEffect::Taken { agent: AgentNo(2), lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::AckedMany { deliveries: held },
         CoreEffect::Brought { agent: AgentNo(2), first: delivery, letters: vec![letter] },
+    ]
+}
+
+fn deliveries() -> Vec<CoreEffect> {
+    let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
+    let (delivery, token) = (DeliveryNo(17), Token(5));
+    vec![
         CoreEffect::Acked { delivery, token, origin },
         CoreEffect::Returned {
             delivery,
@@ -164,6 +178,11 @@ fn one_of_each() -> Vec<CoreEffect> {
             expires_at: Some(Timestamp(4)),
             session: None,
         },
+    ]
+}
+
+fn entries_and_more() -> Vec<CoreEffect> {
+    vec![
         CoreEffect::Written {
             key: "plan".parse().unwrap(),
             version: Version(3),
@@ -184,6 +203,23 @@ fn one_of_each() -> Vec<CoreEffect> {
             content_type: None,
             rationale: String::new(),
         },
+    ]
+}
+
+fn shared_items() -> Vec<CoreEffect> {
+    let token = Token(5);
+    let part = PartRef { seq: Seq(5), part: 1 };
+    let done = Completion {
+        by: AgentNo(2),
+        token,
+        seq: Seq(9),
+        at: Timestamp(9),
+        result: Some(part),
+        content_type: None,
+        confidence: Some(0.5),
+        rationale: None,
+    };
+    vec![
         changed(Verb::TaskCreated, task(TaskState::Ready { since: Timestamp(1) })),
         changed(Verb::TaskCompleted, task(TaskState::Done(Box::new(done)))),
         changed(
@@ -232,6 +268,12 @@ fn one_of_each() -> Vec<CoreEffect> {
             Verb::PolicySet,
             Item::Policy(InForce { rules: Policy::supervised(), supervised_since: Seq(3) }),
         ),
+    ]
+}
+
+fn routing_items() -> Vec<CoreEffect> {
+    let delivery = DeliveryNo(17);
+    vec![
         changed(
             Verb::Subscribed,
             Item::Subscription(Box::new(Subscription {
@@ -263,6 +305,12 @@ fn one_of_each() -> Vec<CoreEffect> {
                 state: RequestState::Answered,
             }),
         ),
+    ]
+}
+
+fn long_lived_items() -> Vec<CoreEffect> {
+    let part = PartRef { seq: Seq(5), part: 1 };
+    vec![
         changed(
             Verb::TokenCreated,
             Item::Token(Arc::new(AccessToken {

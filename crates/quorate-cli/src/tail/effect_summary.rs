@@ -1,8 +1,9 @@
 //! An effect on one line, for people. `--json` prints all of it.
 
 use quorate_api::event::{
-    DeliveriesEffect, DeliveriesEffectName, DeliveryEffect, DeliveryEffectName, DeliveryRef, Effect,
-    MessageEffect, NextState, RequestEffect, TaskEffect,
+    AgentRegisteredEffect, AgentStatusEffect, ApprovalEffect, DeliveriesEffect, DeliveriesEffectName,
+    DeliveryEffect, DeliveryEffectName, DeliveryRef, Effect, LockEffect, MessageEffect, NextState,
+    RequestEffect, SessionEffect, TaskEffect,
 };
 use quorate_core::{AgentId, Destination};
 
@@ -21,26 +22,8 @@ pub(super) fn render(effect: &Effect) -> String {
             let name = space.name.as_ref().map_or_else(String::new, ToString::to_string);
             joined([name, format!("generation {}", space.generation)])
         }
-        Effect::AgentRegistered(registered) => {
-            let agent = &registered.agent;
-            let can = match agent.capabilities.as_slice() {
-                [] => String::new(),
-                all => format!("can {}", shortened(&all.join(", "), TEXT_MAX)),
-            };
-            let epoch = format!("epoch {}", agent.epoch);
-            format!("{}: {}", agent.id, joined([agent.role.as_str().into(), epoch, can]))
-        }
-        Effect::AgentStatus(status) => {
-            let presence = &status.presence;
-            let reachable = if presence.available { "" } else { "unavailable" };
-            let parts = [
-                presence.status.as_str().to_owned(),
-                presence.health.as_str().to_owned(),
-                presence.note.clone(),
-                reachable.to_owned(),
-            ];
-            format!("{}: {}", id(&status.agent_id), joined(parts))
-        }
+        Effect::AgentRegistered(registered) => registration(registered),
+        Effect::AgentStatus(status) => presence(status),
         Effect::AgentRemoved(removed) => id(&removed.agent_id),
         Effect::Message(sent) => message(sent),
         Effect::Deliveries(deliveries) => many_deliveries(deliveries),
@@ -62,20 +45,9 @@ pub(super) fn render(effect: &Effect) -> String {
             let what = format!("{} {}", added.kind.as_str(), added.n);
             format!("{}: {}", added.session_id, joined([what, why]))
         }
-        Effect::Session(change) => {
-            let session = &change.session;
-            let title = shortened(&session.title, TEXT_MAX);
-            let parts = [title, session.status.as_str().to_owned(), session.reason.clone()];
-            format!("{}: {}", session.id, joined(parts))
-        }
+        Effect::Session(change) => session(change),
         Effect::Task(change) => task(change),
-        Effect::Lock(change) => {
-            let held = change.lock.holders.iter();
-            let held: Vec<_> =
-                held.map(|holder| format!("{} (fence {})", id(&holder.agent), holder.fence)).collect();
-            let held = if held.is_empty() { "free".into() } else { format!("held by {}", held.join(", ")) };
-            format!("{}: {held}", change.lock.name)
-        }
+        Effect::Lock(change) => lock(change),
         Effect::Budget(change) => {
             let budget = &change.budget;
             format!("{}: {} of {} messages", budget.id, budget.messages_used, budget.messages_max)
@@ -99,21 +71,59 @@ pub(super) fn render(effect: &Effect) -> String {
             let state = joined([procedure.phase.clone(), procedure.status.as_str().to_owned()]);
             format!("{} {}: {state}", procedure.id, procedure.kind)
         }
-        Effect::Approval(change) => {
-            let approval = &change.approval;
-            let who = match &approval.decided_by {
-                Some(by) => format!("by {by}"),
-                None => {
-                    let until = time(&approval.expires_at.to_string().into());
-                    format!("requested by {}, expires {until}", approval.asked_by)
-                }
-            };
-            let reason = shortened(approval.reason.as_deref().unwrap_or_default(), TEXT_MAX);
-            let parts = [approval.state.as_str().to_owned(), who, reason];
-            format!("{} {}: {}", approval.id, approval.action, joined(parts))
-        }
+        Effect::Approval(change) => approval(change),
         Effect::Unknown(unknown) => unknown.reason.clone(),
     }
+}
+
+fn registration(registered: &AgentRegisteredEffect) -> String {
+    let agent = &registered.agent;
+    let can = match agent.capabilities.as_slice() {
+        [] => String::new(),
+        all => format!("can {}", shortened(&all.join(", "), TEXT_MAX)),
+    };
+    let epoch = format!("epoch {}", agent.epoch);
+    format!("{}: {}", agent.id, joined([agent.role.as_str().into(), epoch, can]))
+}
+
+fn presence(change: &AgentStatusEffect) -> String {
+    let presence = &change.presence;
+    let reachable = if presence.available { "" } else { "unavailable" };
+    let parts = [
+        presence.status.as_str().to_owned(),
+        presence.health.as_str().to_owned(),
+        presence.note.clone(),
+        reachable.to_owned(),
+    ];
+    format!("{}: {}", id(&change.agent_id), joined(parts))
+}
+
+fn session(change: &SessionEffect) -> String {
+    let session = &change.session;
+    let title = shortened(&session.title, TEXT_MAX);
+    let parts = [title, session.status.as_str().to_owned(), session.reason.clone()];
+    format!("{}: {}", session.id, joined(parts))
+}
+
+fn lock(change: &LockEffect) -> String {
+    let held = change.lock.holders.iter();
+    let held: Vec<_> = held.map(|holder| format!("{} (fence {})", id(&holder.agent), holder.fence)).collect();
+    let held = if held.is_empty() { "free".into() } else { format!("held by {}", held.join(", ")) };
+    format!("{}: {held}", change.lock.name)
+}
+
+fn approval(change: &ApprovalEffect) -> String {
+    let approval = &change.approval;
+    let who = match &approval.decided_by {
+        Some(by) => format!("by {by}"),
+        None => {
+            let until = time(&approval.expires_at.to_string().into());
+            format!("requested by {}, expires {until}", approval.asked_by)
+        }
+    };
+    let reason = shortened(approval.reason.as_deref().unwrap_or_default(), TEXT_MAX);
+    let parts = [approval.state.as_str().to_owned(), who, reason];
+    format!("{} {}: {}", approval.id, approval.action, joined(parts))
 }
 
 fn id(agent: &Option<AgentId>) -> String {

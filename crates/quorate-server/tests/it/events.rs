@@ -189,20 +189,20 @@ async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
     }
 }
 
+/// Effects from a record up to the head, and the events that hold them.
+async fn effects_from(hub: &Hub, start: u64) -> (Vec<Value>, Vec<Value>) {
+    let last = head(hub).await;
+    let seen = Reader::open(hub, &hub.admin, &format!("?from={start}"), None).await.until(last).await;
+    let all = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list").clone()).collect();
+    (seen, all)
+}
+
 // Fails under: an effect that shows a noun with other names or values than the call that returns it.
 #[tokio::test]
 async fn an_effect_shows_a_noun_as_rest_does() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let start = head(&hub).await + 1;
-    let message = json!({"id": "mine", "to": "bob", "payload": 1, "priority": "high",
-        "expiresAt": "2100-01-01T00:00:00.000Z", "metadata": {"n": 1.0}});
-    let both = json!([message, {"to": "bob", "payload": 2}]);
-    let receipts = hub.post(&alice, "/v1/messages", &both).await.ok(200)["receipts"].clone();
-    let claim = json!({"max": 1, "leaseMs": 60_000});
-    let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200)["deliveries"][0].clone();
-    let lease = json!({"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]});
-    hub.post(&bob, "/v1/agents/bob/inbox/ack", &json!({"deliveries": [lease]})).await.ok(200);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S", "task": 1})).await.ok(201);
     hub.post(&alice, "/v1/tasks", &json!({"id": "t1", "type": "x", "input": [1], "priority": 7}))
         .await
@@ -217,10 +217,7 @@ async fn an_effect_shows_a_noun_as_rest_does() {
     hub.post(&alice, "/v1/approvals", &proposed).await.ok(201);
     hub.post(&alice, "/v1/procedures", &json!({"id": "p1", "kind": "own", "driver": "alice"})).await.ok(201);
     hub.put(&alice, "/v1/context/plan", &json!({"type": "note", "content": 1})).await;
-    let last = head(&hub).await;
-    let seen = Reader::open(&hub, &hub.admin, &format!("?from={start}"), None).await.until(last).await;
-    let all: Vec<&Value> =
-        seen.iter().flat_map(|event| event["effects"].as_array().expect("a list")).collect();
+    let (seen, all) = effects_from(&hub, start).await;
     let newest = |noun: &str| all.iter().rev().find(|one| one.get(noun).is_some()).expect("an effect");
     for (noun, path) in [
         ("session", "/v1/sessions/s1"),
@@ -239,12 +236,38 @@ async fn an_effect_shows_a_noun_as_rest_does() {
         }
     }
     let task = newest("task");
-    assert_eq!(
-        (&task["failedAttempt"]["reason"], &task["failedAttempt"]["holder"]),
-        (&"no disk".into(), &"bob".into())
-    );
+    let attempt = &task["failedAttempt"];
+    assert_eq!((&attempt["reason"], &attempt["holder"]), (&"no disk".into(), &"bob".into()));
     assert_eq!(task["payloads"][0]["field"], "input");
-    let (first, second) = (all[0], all[1]);
+    let state = hub.get(&alice, "/v1/state").await.ok(200);
+    assert_eq!(state["sessions"][0], newest("session")["session"]);
+    assert_eq!(state["locks"][0], newest("lock")["lock"]);
+    assert_eq!(state["pendingApprovals"][0], newest("approval")["approval"]);
+    assert_eq!(state["runningProcedures"][0], newest("procedure")["procedure"]);
+    // The audit shows the same.
+    let lines = hub.get(&hub.admin, &format!("/v1/audit?from={start}")).await;
+    for (line, event) in lines.text.lines().zip(&seen) {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["effects"], event["effects"]);
+    }
+}
+
+// Fails under: an effect that shows a message or a delivery with other names or values than the calls.
+#[tokio::test]
+async fn an_effect_shows_messages_and_deliveries_as_rest_does() {
+    let hub = Hub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let start = head(&hub).await + 1;
+    let message = json!({"id": "mine", "to": "bob", "payload": 1, "priority": "high",
+        "expiresAt": "2100-01-01T00:00:00.000Z", "metadata": {"n": 1.0}});
+    let both = json!([message, {"to": "bob", "payload": 2}]);
+    let receipts = hub.post(&alice, "/v1/messages", &both).await.ok(200)["receipts"].clone();
+    let claim = json!({"max": 1, "leaseMs": 60_000});
+    let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200)["deliveries"][0].clone();
+    let lease = json!({"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]});
+    hub.post(&bob, "/v1/agents/bob/inbox/ack", &json!({"deliveries": [lease]})).await.ok(200);
+    let (_, all) = effects_from(&hub, start).await;
+    let (first, second) = (&all[0], &all[1]);
     assert_eq!((&first["message"]["id"], &second["message"]["id"]), (&receipts[0]["id"], &receipts[1]["id"]));
     let id = first["message"]["id"].as_str().expect("an id");
     let got = hub.get(&bob, &format!("/v1/messages/{id}")).await.ok(200);
@@ -256,23 +279,12 @@ async fn an_effect_shows_a_noun_as_rest_does() {
     let acked =
         all.iter().find(|one| one["effect"] == "delivery.ackedMany" || one["effect"] == "delivery.acked");
     let acked = acked.expect("acked");
-    let acked = acked.get("deliveries").map_or(*acked, |many| &many[0]);
+    let acked = acked.get("deliveries").map_or(acked, |many| &many[0]);
     for one in [&leased["deliveries"][0], acked] {
         for field in ["deliveryId", "leaseToken"] {
             assert_eq!(one[field], held[field], "{one}");
         }
         assert_eq!((&one["messageId"], &one["agent"]), (&first["message"]["id"], &"bob".into()));
-    }
-    let state = hub.get(&alice, "/v1/state").await.ok(200);
-    assert_eq!(state["sessions"][0], newest("session")["session"]);
-    assert_eq!(state["locks"][0], newest("lock")["lock"]);
-    assert_eq!(state["pendingApprovals"][0], newest("approval")["approval"]);
-    assert_eq!(state["runningProcedures"][0], newest("procedure")["procedure"]);
-    // The audit shows the same.
-    let lines = hub.get(&hub.admin, &format!("/v1/audit?from={start}")).await;
-    for (line, event) in lines.text.lines().zip(&seen) {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        assert_eq!(line["effects"], event["effects"]);
     }
 }
 
