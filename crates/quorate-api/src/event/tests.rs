@@ -28,7 +28,7 @@ impl AgentNames for Two {
 
 fn eras() -> Eras {
     let era = Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
-    Eras(vec![era].into())
+    Eras(vec![era])
 }
 
 fn record() -> Record {
