@@ -40,6 +40,17 @@ def map_body(context, body):
 
 
 @schemathesis.hook
+def before_call(context, case, kwargs):
+    """Long polls are short in every phase, also in those whose parameters are not generated but listed."""
+    for name in ("waitMs", "timeoutMs"):
+        value = str((case.query or {}).get(name, ""))
+        if value.isdecimal() and WAITS_MS < int(value) <= DAY_MS:
+            case.query[name] = WAITS_MS
+    if isinstance(case.body, (dict, list)):
+        case.body = eased(case.body)
+
+
+@schemathesis.hook
 def map_path_parameters(context, path_parameters):
     """Half of the calls are about something that is there. What is made up to be refused stays as it is."""
     operation = context.operation

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     Agent as CoreAgent, AgentId, DeliveryId, Epoch, Health as CoreHealth, Heartbeat as CoreHeartbeat,
-    Presence as CorePresence, Refused, RegisterAgent, Role, Status, TaskId, Timestamp,
+    Presence as CorePresence, Refused, RegisterAgent, Role, Status, TaskId, Timestamp, check_health_note,
 };
 use serde::{Deserialize, Serialize};
 
@@ -150,8 +150,10 @@ impl Heartbeat {
     /// The operation.
     ///
     /// # Errors
-    /// `INVALID` if no agent is named.
+    /// `INVALID` if no agent is named, `TOO_LARGE` if the note is too long.
     pub fn read(self, path: Option<AgentId>) -> Result<CoreHeartbeat, Refused> {
+        let note = self.note.unwrap_or_default();
+        check_health_note(&note)?;
         Ok(CoreHeartbeat {
             agent: named("agent", path, self.agent)?,
             status: match self.status {
@@ -159,7 +161,7 @@ impl Heartbeat {
                 ReportedStatus::Working => Status::Working,
                 ReportedStatus::Waiting => Status::Waiting,
             },
-            health: self.health.with_note(self.note.unwrap_or_default()),
+            health: self.health.with_note(note),
         })
     }
 }

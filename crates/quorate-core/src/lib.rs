@@ -86,7 +86,7 @@ pub use misread::misread;
 pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
 pub use pool::{Pool, Takers};
 pub use position::{Page, When};
-pub use presence::{Health, Heartbeat, Presence, Status};
+pub use presence::{Health, Heartbeat, Presence, Status, check_health_note};
 pub use procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure};
 pub use reach::{Map, Reach};
 pub use recipient::{Home, Recipient};

@@ -120,8 +120,16 @@ impl Heartbeat {
             return Err(Refused::new(Code::Invalid, "a heartbeat cannot say `offline`")
                 .hint("say idle, working or waiting; who says nothing goes offline by itself"));
         }
-        check_reason("note on the health", self.health.note())
+        check_health_note(self.health.note())
     }
+}
+
+/// Checks the length of a health note. A healthy agent's note is not stored, but it has the same limit.
+///
+/// # Errors
+/// `TOO_LARGE` if the note is too long.
+pub fn check_health_note(note: &str) -> Result<(), Refused> {
+    check_reason("health note", note)
 }
 
 impl RegisterAgent {

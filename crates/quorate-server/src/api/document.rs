@@ -20,6 +20,10 @@ const PROBLEMS_OF_CHANGES: &[u16] = &[409, 422, 507];
 /// And with one that names the state it is based on.
 const PROBLEMS_OF_CONDITIONS: &[u16] = &[412, 428];
 
+/// A request body for each operation that has one.
+static EXAMPLES: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
+
 /// The description, as it is served and checked in.
 pub(crate) fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -133,6 +137,9 @@ fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
         let schema = body(&mut shapes.read);
         let required = needs_something(&schema.clone().to_value(), &shapes.read);
         let mut content = json!({"application/json": {"schema": schema}});
+        if let Some(example) = EXAMPLES.get(operation.id) {
+            content["application/json"]["example"] = example.clone();
+        }
         if let Some(kind) = operation.also_as {
             content[kind] = json!({"schema": schema});
         }

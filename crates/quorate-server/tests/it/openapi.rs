@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::support::Hub;
-use crate::support::described::{description, operations};
+use crate::support::described::{check_document, description, operations};
 
 // Fails under: a route, a field or a limit that changed without `cargo xtask openapi`.
 #[test]
@@ -18,6 +18,17 @@ fn the_description_is_checked_in_as_it_is_made() {
     }
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(stored == made, "openapi/quorate.json is not what the code says: run `cargo xtask openapi`");
+}
+
+// Fails under: a request body without an example, or one that the hub would refuse.
+#[test]
+fn every_request_body_has_a_valid_example() {
+    for (_, _, told) in operations() {
+        let Some(content) = told["requestBody"]["content"].get("application/json") else { continue };
+        let example = content.get("example");
+        let example = example.unwrap_or_else(|| panic!("{} has no example", told["operationId"]));
+        check_document(&content["schema"], example);
+    }
 }
 
 // Fails under: an effect that readers of the stream would not find in the description.
