@@ -1,4 +1,4 @@
-//! The commit: what a caller asks for, and what it is answered.
+//! The commit: an atomic list of operations, and the receipt that answers it.
 
 mod answer;
 
@@ -37,24 +37,24 @@ use crate::topic::Pattern;
 
 pub use answer::{Locked, OpResult, Receipt, Told};
 
-/// Who acts. Authenticated at the door; what a caller says about itself is ignored.
+/// The principal that acts. Set by authentication; identity claims inside a request are ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Principal {
-    /// The hub itself: sweeps, and whoever holds the data directory.
+    /// The hub itself: sweeps, and local access to the data directory.
     System,
     /// An agent.
     Agent(AgentId),
-    /// Somebody or something else that holds a token. What it may do is in `rights.rs`; the rules for agents are not for it.
+    /// A person or tool with an access token. Its role decides its permissions (`permissions.rs`); agent rules do not apply.
     Holder {
-        /// What it may do.
+        /// The role, which decides the permissions.
         role: TokenRole,
-        /// The name of its token.
+        /// The name of the access token.
         name: TokenName,
     },
 }
 
 impl Principal {
-    /// As it stands in the log.
+    /// Returns the text form that is stored in the log.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -71,30 +71,30 @@ impl fmt::Display for Principal {
     }
 }
 
-/// A list of operations that takes effect all at once or not at all, and is one record in the log.
+/// A list of operations that is applied atomically and becomes one record in the log.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Who acts.
+    /// The principal that acts.
     pub principal: Principal,
-    /// The start of the agent that acts; checked when present.
+    /// The epoch of the acting agent; checked if present.
     pub epoch: Option<Epoch>,
-    /// The key under which it may be repeated, with the fingerprint of what it asked for.
+    /// The idempotency key, with the fingerprint of the request that it belongs to.
     pub key: Option<(IdempotencyKey, [u8; 32])>,
-    /// What to do, in order; later operations see earlier ones.
+    /// The operations, in order. Each one sees the effects of those before it.
     pub ops: Vec<Op>,
-    /// What was found out before the commit was queued, by the number of its operation: a store adds it where finding it
-    /// out at the head would take too long.
+    /// Rollback plans, by the index of their operation. The store computes them before the commit is queued, because
+    /// planning at the head would block the writer for too long.
     pub plans: BTreeMap<usize, Arc<Result<RollbackPlan, Refused>>>,
 }
 
 impl Commit {
-    /// A commit without epoch and key.
+    /// Creates a commit without an epoch and an idempotency key.
     #[must_use]
     pub fn new(principal: Principal, ops: Vec<Op>) -> Self {
         Self { principal, epoch: None, key: None, ops, plans: BTreeMap::new() }
     }
 
-    /// The rollbacks that are to be planned before the commit is queued, with the numbers of their operations.
+    /// Returns the prefix rollbacks that still need a plan, with the indexes of their operations.
     pub fn unplanned(&self) -> impl Iterator<Item = (usize, &Rollback)> {
         let rollbacks = self.ops.iter().enumerate().filter_map(|(index, op)| match op {
             Op::Rollback(rollback) if rollback.what.is_prefix() => Some((index, rollback)),
@@ -103,13 +103,13 @@ impl Commit {
         rollbacks.filter(|(index, _)| !self.plans.contains_key(index))
     }
 
-    /// About how many rows the commit names, for a queue that is to be fair before anything is decided.
+    /// Estimates how many rows the commit touches. Used for fair queueing before the commit is decided.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.ops.iter().map(Op::weight).sum()
     }
 
-    /// Makes the commit repeatable: with the same key and content it has one effect and one answer.
+    /// Sets the idempotency key: a retry with the same key and content is not applied again and gets the same receipt.
     #[must_use]
     pub fn keyed(mut self, key: IdempotencyKey) -> Self {
         let digest = fingerprint::of_commit(&self.ops);
@@ -117,17 +117,17 @@ impl Commit {
         self
     }
 
-    /// Makes a commit repeatable whose operations follow from what is there: the key is for what was asked, since the same
-    /// call later would come to other operations.
+    /// Sets the idempotency key of a commit whose operations were derived from the current state. The fingerprint covers
+    /// the original request, because a retry of it may derive other operations.
     #[must_use]
     pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
         self.key = Some((key, fingerprint::of_request(asked)));
         self
     }
 
-    /// Whether the commit does nothing but end leases: acks, completions and failures, beside the credit that the hub grants
-    /// with them. Only such a commit may end a lease again that an earlier record ended: whatever else a commit did
-    /// would happen a second time for the same lease.
+    /// Whether the commit only ends leases: acks, completions and failures, plus the credit that the hub grants with them.
+    /// Only such a commit may be replayed for a lease that an earlier record ended. Any other operation in it would be
+    /// applied a second time for the same lease.
     #[must_use]
     pub fn only_ends_leases(&self) -> bool {
         let ends_lease = |op: &Op| {
@@ -139,14 +139,14 @@ impl Commit {
         self.ops.iter().all(ends_lease)
     }
 
-    /// Refuses what no commit may be, whatever the state of the world. Runs on the caller's thread.
+    /// Validates everything that does not depend on the state of the space. Runs on the caller's thread.
     ///
     /// # Errors
     /// `INVALID`, `TOO_LARGE` or `LIMIT_EXCEEDED`, naming the operation.
     pub fn check(&self) -> Result<(), Refused> {
         if self.ops.is_empty() {
             return Err(Refused::new(Code::Invalid, "the commit has no operation")
-                .hint("give it at least one operation in ops"));
+                .hint("send at least one operation in `ops`"));
         }
         if self.ops.len() > OPS_MAX {
             return Err(Refused::new(
@@ -154,10 +154,10 @@ impl Commit {
                 format!("the commit has {} operations", self.ops.len()),
             )
             .limit(OPS_MAX as u64)
-            .hint("split it; operations that must happen together have to fit in one commit"));
+            .hint("split it; operations that must be applied atomically have to fit into one commit"));
         }
         if self.ops.len() > 1 && self.ops.iter().any(|op| matches!(op, Op::Inspect(_))) {
-            return Err(Refused::new(Code::Invalid, "a look at the state is alone in its commit"));
+            return Err(Refused::new(Code::Invalid, "an inspection must be the only operation of its commit"));
         }
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
@@ -178,287 +178,287 @@ impl Commit {
 /// One operation of a commit.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// `agent.register`: make an agent known, or start it again with a new epoch.
+    /// `agent.register`: register an agent, or register it again under a new epoch.
     RegisterAgent(RegisterAgent),
-    /// `agent.remove`: forget an agent. Its inbox must be empty.
+    /// `agent.remove`: remove an agent. Its inbox must be empty.
     RemoveAgent {
-        /// Which one.
+        /// The agent to remove.
         agent: AgentId,
     },
-    /// `send`: a message for one agent or several.
+    /// `send`: send a message to one or more recipients.
     Send {
         /// The message.
         message: Arc<Message>,
-        /// By what it is known if it is sent again.
+        /// Fingerprint that identifies a resend of the same message.
         fingerprint: Fingerprint,
     },
-    /// `claim`: take deliveries, and wait for more if asked to.
+    /// `claim`: lease deliveries, and optionally wait for more.
     Claim {
-        /// Whose inbox.
+        /// The agent whose inbox is claimed from.
         agent: AgentId,
-        /// How many at most; for a standing consumer its first credit.
+        /// Maximum number of deliveries; for a standing consumer, its initial credit.
         max: u32,
-        /// How long the leases last.
+        /// Duration of the leases.
         lease_ms: u64,
-        /// What to do when fewer than `max` are there.
+        /// Whether to wait if fewer than `max` deliveries are ready.
         waiting: Waiting,
     },
-    /// More credit for a standing consumer. Leaves no record unless a delivery goes out.
+    /// Grants credit to a standing consumer. Writes no record unless this dispatches a delivery.
     Grant {
-        /// Which consumer.
+        /// The consumer that receives the credit.
         consumer: ConsumerId,
-        /// How many more deliveries it takes.
+        /// Number of additional deliveries that it accepts.
         credit: u32,
     },
-    /// The consumer waits no longer. Leaves no record; what it holds stays leased.
+    /// Closes a consumer. Writes no record; its deliveries stay leased.
     Close {
-        /// Which consumer.
+        /// The consumer to close.
         consumer: ConsumerId,
     },
-    /// `ack`: done with a delivery.
+    /// `ack`: acknowledge a delivery.
     Ack(LeaseRef),
-    /// `nack`: not done with a delivery.
+    /// `nack`: return a delivery without acknowledging it.
     Nack(Nack),
-    /// `extend`: keep a delivery for longer. Leaves no record.
+    /// `extend`: extend the lease of a delivery. Writes no record.
     Extend(Extend),
-    /// `redrive`: give out a dead letter again, with all its tries.
+    /// `redrive`: redeliver a dead letter with a fresh set of attempts.
     Redrive {
-        /// Which one.
+        /// The dead letter.
         delivery: DeliveryId,
     },
-    /// `purge`: end up to 4,096 open deliveries of an inbox: those that wait, then those that are held.
+    /// `purge`: end up to 4,096 open deliveries of an inbox: first the waiting ones, then the leased ones.
     Purge {
-        /// Whose inbox.
+        /// The agent whose inbox is purged, or a pool such as `can:review`.
         agent: AgentId,
     },
     /// `put`: write a memory entry.
     Put(PutEntry),
-    /// `delete`: end a memory entry with a tombstone.
+    /// `delete`: delete a memory entry by writing a tombstone.
     Delete(DeleteEntry),
-    /// `payload.erase`: blank a payload; the chain still verifies.
+    /// `payload.erase`: overwrite a payload with zeros; the hash chain still verifies.
     Erase(ErasePayload),
-    /// What time alone brings about: leases that lapse, messages that expire, deliveries that fall due.
+    /// Processes timeouts: expired leases, expired messages, deliveries that are due.
     Sweep,
-    /// `policy.set`: the rules of the space.
+    /// `policy.set`: replace the policy of the space.
     SetPolicy(Policy),
-    /// `lock.acquire`: take locks, all of them or none, and wait for them if asked to.
+    /// `lock.acquire`: acquire all of the named locks or none, and optionally wait for them.
     AcquireLocks(AcquireLocks),
-    /// `lock.renew`: hold locks for longer, counted from now. Leaves no record.
+    /// `lock.renew`: restart the time to live of held locks. Writes no record.
     RenewLocks(RenewLocks),
-    /// `lock.release`: give locks back.
+    /// `lock.release`: release locks.
     ReleaseLocks(Vec<FenceRef>),
-    /// `budget.set`: what a chain may spend.
+    /// `budget.set`: set the budget of a message chain.
     SetBudget(SetBudget),
-    /// `session.open`: begin a piece of common work.
+    /// `session.open`: open a session, a scope for joint work.
     OpenSession(OpenSession),
     /// `session.join`, `leave`, `pause`, `resume`, `complete`, `fail`.
     ChangeSession(ChangeSession),
-    /// `session.add`: a decision, an artifact, a finding, a blocker, a note.
+    /// `session.add`: add a decision, an artifact, a finding, a blocker or a note.
     AddToSession(AddToSession),
-    /// `task.create`: one task or a whole graph.
+    /// `task.create`: create one task or a graph of tasks.
     CreateTasks(CreateTasks),
-    /// `task.claim`: take tasks, and wait for more if asked to.
+    /// `task.claim`: lease tasks, and optionally wait for more.
     ClaimTasks(ClaimTasks),
-    /// `task.heartbeat`: keep a task for longer. Leaves no record unless it brings a partial result.
+    /// `task.heartbeat`: extend the lease of a task. Writes no record unless it carries a partial result.
     HeartbeatTask(HeartbeatTask),
-    /// `task.complete`: the end of a task with a result.
+    /// `task.complete`: complete a task with a result.
     CompleteTask(CompleteTask),
-    /// `task.fail`: a try came to nothing.
+    /// `task.fail`: report a failed attempt.
     FailTask(FailTask),
-    /// `task.release`: it was not tried at all; somebody else may, and this try does not count.
+    /// `task.release`: return a task without an attempt. The lease does not count as an attempt.
     ReleaseTask(TaskLeaseRef),
-    /// `task.cancel`: nobody needs it any more.
+    /// `task.cancel`: cancel a task.
     CancelTask(CancelTask),
-    /// `snapshot.make`: give the position before this commit a name.
+    /// `snapshot.make`: name the log position before this commit.
     MakeSnapshot(MakeSnapshot),
-    /// `snapshot.drop`: forget the name. History stays.
+    /// `snapshot.drop`: delete the name. The history stays.
     DropSnapshot {
-        /// Which one.
+        /// The snapshot to drop.
         name: SnapshotName,
     },
-    /// `rollback`: bring back what was there before, as new versions.
+    /// `rollback`: restore earlier versions of entries by writing them as new versions.
     Rollback(Rollback),
-    /// `subscribe`: the messages of some topics are for an agent as well, from now on.
+    /// `subscribe`: subscribe an agent to the topics that match a pattern.
     Subscribe(Subscribe),
-    /// `unsubscribe`: they are not any more.
+    /// `unsubscribe`: end a subscription.
     Unsubscribe {
-        /// Which agent.
+        /// The subscriber.
         agent: AgentId,
-        /// The pattern, as it subscribed.
+        /// The exact pattern of the subscription.
         pattern: Pattern,
     },
-    /// Brings earlier messages to a subscriber that asked for them. For the hub.
+    /// Delivers earlier messages to a subscriber that requested history. Issued by the hub.
     BringHistory(BringHistory),
-    /// `ack`, for several deliveries at once.
+    /// `ack` for several deliveries.
     AckMany(Vec<LeaseRef>),
-    /// `request`: send a message and wait for the answer.
+    /// `request`: send a message and wait for the reply.
     Request(Ask),
-    /// Wait, or wait again, for the answer to a request. Leaves no record.
+    /// Waits for the reply to an existing request. Writes no record.
     AwaitRequest {
-        /// Which one.
+        /// The request.
         request: MessageId,
-        /// Who is told.
+        /// The consumer that is notified.
         waiting: ConsumerId,
     },
-    /// `request.cancel`: want no answer any more.
+    /// `request.cancel`: stop waiting for a reply and withdraw the question.
     CancelRequest {
-        /// Which one.
+        /// The request to cancel.
         request: MessageId,
     },
-    /// `agent.heartbeat`: a sign of life. Leaves no record unless the agent says something new of itself.
+    /// `agent.heartbeat`: report that an agent is alive. Writes no record unless its status or health changed.
     Heartbeat(Heartbeat),
-    /// A look at the state at the head: alone in its commit, leaves no record.
+    /// Reads the state at the head. Must be the only operation of its commit; writes no record.
     Inspect(Inspect),
-    /// Wait until a task is over. Leaves no record.
+    /// Waits until a task has ended. Writes no record.
     AwaitTask(AwaitTask),
-    /// Signs of life in which nothing new was said, of several agents at once. Leaves no record.
+    /// Heartbeats of several agents whose status did not change. Writes no record.
     Heard {
-        /// Whose.
+        /// The agents that sent a heartbeat.
         agents: Vec<AgentNo>,
     },
-    /// `token.create`: let somebody in who shows the secret.
+    /// `token.create`: create an access token.
     CreateToken(CreateToken),
-    /// `token.revoke`: do so no more.
+    /// `token.revoke`: revoke an access token.
     RevokeToken {
-        /// Which one.
+        /// The token to revoke.
         token: TokenId,
     },
-    /// What an agent holds, after its connection broke: the same leases with the same tokens, and they run from now
-    /// again. Leaves no record.
+    /// Returns the leased deliveries of an agent after a lost connection, with unchanged lease tokens, and restarts their
+    /// leases. Writes no record.
     Resume {
-        /// Which agent.
+        /// The agent that reconnected.
         agent: AgentId,
-        /// How long the leases last from now on.
+        /// New duration of the leases, starting now.
         lease_ms: u64,
     },
-    /// `procedure.start`: begin a protocol of several steps.
+    /// `procedure.start`: start a procedure.
     StartProcedure(StartProcedure),
-    /// `procedure.step`: go on with one.
+    /// `procedure.step`: advance a procedure by one step.
     StepProcedure(StepProcedure),
-    /// `approval.request`: propose an action.
+    /// `approval.request`: propose an action for approval.
     RequestApproval(Box<RequestApproval>),
-    /// `approval.decide`: approve, reject or modify one.
+    /// `approval.decide`: approve, reject or modify a proposed action.
     DecideApproval(Box<DecideApproval>),
 }
 
-/// What a claim does when fewer deliveries are there than it may take.
+/// Behaviour of a claim when fewer deliveries are ready than it may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiting {
-    /// Take what is there.
+    /// Return immediately with what is ready.
     No,
-    /// If nothing is there, wait for the first hand-over, then stop.
+    /// If nothing is ready, wait for the first dispatch, then close the consumer.
     Once(ConsumerId),
-    /// Go on until closed, within its credit.
+    /// Receive deliveries until closed, within the granted credit.
     Standing(ConsumerId),
 }
 
 /// Registers an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterAgent {
-    /// Its id.
+    /// The agent's unique id.
     pub id: AgentId,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What it is in the group.
+    /// Role of the agent in the space.
     pub role: Role,
-    /// What it can do.
+    /// Capabilities by which messages and tasks are routed to it.
     pub capabilities: Vec<String>,
-    /// Which actions it answers.
+    /// Actions that it answers.
     pub supported_actions: Vec<String>,
-    /// The current epoch, to change the description without a new start.
+    /// The current epoch, to update the registration without starting a new epoch.
     pub epoch: Option<Epoch>,
-    /// How often it will give a sign of life; three missed, and it is offline. 0 = nobody looks.
+    /// Heartbeat interval; after three missed heartbeats the agent is offline. 0 disables the check.
     pub heartbeat_ms: u64,
 }
 
-/// A delivery and the lease under which it is held.
+/// A delivery together with the token of its lease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeaseRef {
-    /// Which delivery.
+    /// The leased delivery.
     pub delivery: DeliveryId,
-    /// The token of the lease.
+    /// The lease token.
     pub token: Token,
 }
 
-/// Gives a delivery back.
+/// Returns a leased delivery without acknowledging it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nack {
     /// The delivery and its lease.
     pub lease: LeaseRef,
-    /// What happens to it.
+    /// Further handling of the delivery.
     pub then: NackThen,
-    /// Why; kept with a dead letter.
+    /// Reason; stored with a dead letter.
     pub reason: String,
 }
 
-/// What happens to a delivery that is given back.
+/// Further handling of a delivery that was nacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NackThen {
-    /// Try again after a while; a dead letter after the last try.
+    /// Redeliver after a delay; dead-letter after the last attempt.
     Retry {
-        /// How long to wait.
+        /// Delay before the redelivery.
         delay_ms: u64,
     },
-    /// It was not tried at all: give it to somebody else and do not count this try.
+    /// Redeliver immediately and do not count this attempt: the message was not processed.
     Release,
-    /// Trying again would not help: a dead letter at once.
+    /// Dead-letter immediately: a retry would not help.
     Dead,
 }
 
-/// Prolongs a lease.
+/// Extends a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extend {
     /// The delivery and its lease.
     pub lease: LeaseRef,
-    /// How long from now.
+    /// New duration of the lease, starting now.
     pub lease_ms: u64,
 }
 
 /// Writes a memory entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PutEntry {
-    /// Which entry.
+    /// Key of the entry.
     pub key: Key,
-    /// What kind of thing it holds, as a word.
+    /// Type of the entry, one word chosen by the application.
     pub entry_type: String,
-    /// The content.
+    /// The new content.
     pub content: Payload,
-    /// What the bytes of the content are; `None` is JSON.
+    /// Media type of the content; `None` is JSON.
     pub content_type: Option<String>,
-    /// The version it must have now; 0 = it must not exist; `None` = whatever it is.
+    /// Expected current version (compare-and-set); 0 = the entry must not exist; `None` = unconditional.
     pub expect: Option<Version>,
-    /// The entries it was built on.
+    /// Entries that this content was derived from.
     pub depends_on: Vec<Key>,
-    /// The lock under which it is written: refused if somebody else was given it since.
+    /// Fencing token of a lock: the write is refused if the lock has been granted to another holder since.
     pub fence: Option<FenceRef>,
 }
 
-/// Ends a memory entry.
+/// Deletes a memory entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeleteEntry {
-    /// Which entry.
+    /// Key of the entry.
     pub key: Key,
-    /// The version it must have now; `None` = whatever it is.
+    /// Expected current version (compare-and-set); `None` = unconditional.
     pub expect: Option<Version>,
-    /// The lock under which it is ended: refused if somebody else was given it since.
+    /// Fencing token of a lock: the delete is refused if the lock has been granted to another holder since.
     pub fence: Option<FenceRef>,
 }
 
-/// Blanks one payload part of an earlier record.
+/// Erases one payload part of an earlier record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ErasePayload {
-    /// The record.
+    /// The record that holds the payload.
     pub seq: Seq,
-    /// Which part of it, counted from 0.
+    /// Index of the payload part, starting at 0.
     pub part: u32,
 }
 
-/// By what a message that bears a client's id is known if it is sent again.
+/// Fingerprint by which a resend of a message with a client id is recognised.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fingerprint {
-    /// Of the message as it is written; zeros if it bears no client's id.
+    /// Fingerprint of the stored message; zeros if it has no client id.
     pub written: [u8; 32],
-    /// Of the message as its sender said it, if the hub added something: what it adds may be found only the second time.
+    /// Fingerprint of the message as sent, if the hub added fields to it. A resend may get other additions than the original.
     pub said: Option<Box<[u8; 32]>>,
 }
 
@@ -468,13 +468,13 @@ impl Fingerprint {
         Self { written, said: None }
     }
 
-    /// The same message, to which the hub added something.
+    /// Keeps the fingerprint of the message as sent, before the hub added fields to it.
     #[must_use]
     pub fn of_what_was_said(self, said: Self) -> Self {
         Self { said: Some(said.said.unwrap_or_else(|| Box::new(said.written))), ..self }
     }
 
-    /// Whether the message that was written under this one was the same.
+    /// Whether `earlier`, the fingerprint of a stored message, belongs to the same message.
     #[must_use]
     pub fn is(&self, earlier: &[u8; 32]) -> bool {
         self.written == *earlier || self.said.as_deref() == Some(earlier)
@@ -482,14 +482,14 @@ impl Fingerprint {
 }
 
 impl Op {
-    /// A send; computes the fingerprint if the message bears a client's id.
+    /// Creates a `send` operation; computes the fingerprint if the message has a client id.
     #[must_use]
     pub fn send(message: Message) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_message);
         Self::Send { message: Arc::new(message), fingerprint }
     }
 
-    /// About how many rows the operation names.
+    /// Estimates how many rows the operation touches.
     fn weight(&self) -> usize {
         let named = match self {
             Self::AckMany(leases) => leases.len(),
@@ -503,7 +503,7 @@ impl Op {
         named.max(1)
     }
 
-    /// The leases of deliveries that this operation ends.
+    /// Returns the delivery leases that this operation ends.
     #[must_use]
     pub fn ended_leases(&self) -> &[LeaseRef] {
         match self {
@@ -514,7 +514,7 @@ impl Op {
         }
     }
 
-    /// The bytes that this operation brings, each with the name of its field.
+    /// Returns the payloads of this operation, each with the name of its field.
     pub fn payloads(&self) -> impl Iterator<Item = (&'static str, &Payload)> {
         fn one<'a>(name: &'static str, payload: &'a Payload) -> [Option<(&'static str, &'a Payload)>; 2] {
             [Some((name, payload)), None]
@@ -525,7 +525,7 @@ impl Op {
         ) -> [Option<(&'static str, &'a Payload)>; 2] {
             [payload.as_ref().map(|payload| (name, payload)), None]
         }
-        let brought = match self {
+        let payloads = match self {
             Self::Send { message, .. } => one("payload", &message.payload),
             Self::Request(ask) => one("payload", &ask.message.payload),
             Self::Put(put) => one("content", &put.content),
@@ -546,10 +546,10 @@ impl Op {
             },
             _ => [None, None],
         };
-        brought.into_iter().flatten()
+        payloads.into_iter().flatten()
     }
 
-    /// Bytes of the largest thing that it brings: the inputs of tasks count each by itself.
+    /// Returns the size of the largest payload in bytes. Each task input counts separately.
     pub(crate) fn bytes_max(&self) -> usize {
         match self {
             Self::CreateTasks(create) => {
@@ -564,7 +564,7 @@ impl Op {
         match self {
             Self::RegisterAgent(agent) => agent.check(),
             Self::Send { message, .. } => message.check(),
-            // Somebody who stays may give its first credit later.
+            // A standing consumer may grant its first credit later.
             Self::Claim { max: 0, lease_ms, waiting: Waiting::Standing(_), .. } => check_lease(*lease_ms),
             Self::Claim { max, lease_ms, .. } => {
                 check_claim("deliveries", *max)?;
@@ -622,28 +622,28 @@ impl Op {
     }
 }
 
-/// How many a claim may take.
-pub(crate) fn check_claim(what: &str, max: u32) -> Result<(), Refused> {
+/// Validates the size of a claim.
+pub(crate) fn check_claim(noun: &str, max: u32) -> Result<(), Refused> {
     if (1..=CLAIM_MAX).contains(&max) {
         return Ok(());
     }
-    Err(Refused::new(Code::LimitExceeded, format!("a claim of {max} {what}"))
+    Err(Refused::new(Code::LimitExceeded, format!("invalid claim size: {max} {noun}"))
         .limit(u64::from(CLAIM_MAX))
         .hint(format!("claim 1 to {CLAIM_MAX} at a time")))
 }
 
 fn check_leases(leases: &[LeaseRef]) -> Result<(), Refused> {
     match leases.len() {
-        0 => Err(Refused::new(Code::Invalid, "the operation names no delivery")
-            .hint("name at least one delivery with its lease token")),
+        0 => Err(Refused::new(Code::Invalid, "the operation lists no delivery")
+            .hint("list at least one delivery with its lease token")),
         1..=ACKS_MAX => Ok(()),
-        count => Err(Refused::new(Code::LimitExceeded, format!("the operation names {count} deliveries"))
+        count => Err(Refused::new(Code::LimitExceeded, format!("the operation lists {count} deliveries"))
             .limit(ACKS_MAX as u64)
-            .hint("ack them in several operations")),
+            .hint("split them over several ack operations")),
     }
 }
 
-/// Refuses a lease that is too short or too long.
+/// Validates the duration of a lease.
 ///
 /// # Errors
 /// `INVALID`.
@@ -651,12 +651,12 @@ pub fn check_lease(lease_ms: u64) -> Result<(), Refused> {
     if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease_ms) {
         return Ok(());
     }
-    Err(Refused::new(Code::Invalid, format!("a lease of {lease_ms} ms"))
-        .hint(format!("a lease lasts {LEASE_MS_MIN} to {LEASE_MS_MAX} ms")))
+    Err(Refused::new(Code::Invalid, format!("invalid lease duration: {lease_ms} ms"))
+        .hint(format!("use a lease of {LEASE_MS_MIN} to {LEASE_MS_MAX} ms")))
 }
 
 impl RegisterAgent {
-    /// An agent that is a worker and says no more of itself.
+    /// Registers a worker with default values for everything except its id.
     #[must_use]
     pub fn named(id: AgentId) -> Self {
         let name = id.to_string();
@@ -694,9 +694,9 @@ impl Nack {
         check_reason("reason", &self.reason)?;
         match self.then {
             NackThen::Retry { delay_ms } if delay_ms > NACK_DELAY_MS_MAX => {
-                Err(Refused::new(Code::Invalid, format!("a delay of {delay_ms} ms"))
+                Err(Refused::new(Code::Invalid, format!("invalid retry delay: {delay_ms} ms"))
                     .limit(NACK_DELAY_MS_MAX)
-                    .hint("wait at most a day"))
+                    .hint("use a delay of at most one day"))
             }
             NackThen::Retry { .. } | NackThen::Release | NackThen::Dead => Ok(()),
         }

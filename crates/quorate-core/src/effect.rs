@@ -1,4 +1,4 @@
-//! What a commit did. Effects are what the log holds: folding them rebuilds the state at any record.
+//! Records and effects. The log stores the effects of each commit; replaying them rebuilds the state at any record.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::session::AddKind;
 use crate::subscription::Letter;
 use crate::time::Timestamp;
 
-/// What a record is. The numbers are frozen: they are hashed.
+/// Kind of a record. The numbers are part of the hash input and must never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     /// The first record of a space.
     Genesis,
-    /// A commit by somebody.
+    /// A commit of a client or of the hub.
     Commit,
-    /// A commit by time.
+    /// A sweep: the effects of timeouts.
     Sweep,
     /// The first record after a restore from a backup.
     Restore,
 }
 
 impl RecordKind {
-    /// The frozen number.
+    /// Returns the stable number of the kind.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -41,7 +41,7 @@ impl RecordKind {
         }
     }
 
-    /// The word in exports.
+    /// Returns the name used in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl RecordKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         [Self::Genesis, Self::Commit, Self::Sweep, Self::Restore]
@@ -61,53 +61,53 @@ impl RecordKind {
     }
 }
 
-/// One row of the log, as it is stored.
+/// One record of the log, as stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Its position.
+    /// Sequence number.
     pub seq: Seq,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The format of the body.
+    /// Format version of the body.
     pub format: u8,
-    /// The number of its kind.
+    /// Number of the [`RecordKind`].
     pub kind: u8,
-    /// Who acted, as text.
+    /// Text form of the principal that acted.
     pub principal: String,
-    /// The chain up to here.
+    /// Head of the hash chain after this record.
     pub hash: [u8; 32],
-    /// The effects, encoded.
+    /// The encoded effects.
     pub body: Vec<u8>,
-    /// The salts of the payload parts, one after the other; zeros where erased.
+    /// Concatenated salts of the payload parts; zeros where erased.
     pub salts: Vec<u8>,
-    /// The payload parts, one after the other; zeros where erased.
+    /// Concatenated payload parts; zeros where erased.
     pub payload: Bytes,
 }
 
-/// A decoded body.
+/// The decoded body of a record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Body {
-    /// Length and digest of each payload part.
+    /// Length and salted digest of each payload part.
     pub parts: Vec<(u64, [u8; 32])>,
-    /// What happened, in order.
+    /// The effects, in order.
     pub effects: Vec<Effect>,
 }
 
-/// The last state of a delivery.
+/// The final state of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndState {
-    /// Done.
+    /// Acknowledged by its recipient.
     Acked,
-    /// Given up after the last try; can be redriven.
+    /// Dead-lettered, for example after the last attempt; can be redriven.
     Dead,
-    /// Its message expired first.
+    /// Its message expired.
     Expired,
-    /// Ended by an operator.
+    /// Purged from its inbox.
     Purged,
 }
 
 impl EndState {
-    /// The frozen number.
+    /// Returns the stable number of the state.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -118,7 +118,7 @@ impl EndState {
         }
     }
 
-    /// The state with this number.
+    /// Returns the state with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         [Self::Acked, Self::Dead, Self::Expired, Self::Purged]
@@ -126,7 +126,7 @@ impl EndState {
             .find(|state| state.number() == number)
     }
 
-    /// The word on the wire.
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -138,25 +138,25 @@ impl EndState {
     }
 }
 
-/// Why a leased delivery came back.
+/// Reason for which a delivery returned to its inbox or pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReturnCause {
-    /// Its holder gave it back.
+    /// Its holder nacked it.
     Nacked,
-    /// Its lease ran out.
+    /// Its lease expired.
     Lapsed,
-    /// Its holder was started again.
+    /// Its holder registered again under a new epoch, or was removed.
     EpochEnded,
-    /// Its holder never tried it.
+    /// Its holder released it without an attempt.
     Released,
-    /// Its recipient is offline; also of a delivery that nobody held yet.
+    /// Its recipient is offline. Also used for deliveries that were not leased.
     Offline,
-    /// The space goes on from a backup: whoever held it may have ended it, or lost it, in the history after that.
+    /// The space was restored from a backup. In the lost history its lease may have ended or expired.
     Restored,
 }
 
 impl ReturnCause {
-    /// The word in exports.
+    /// Returns the name used in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -170,247 +170,247 @@ impl ReturnCause {
     }
 }
 
-/// Where a delivery that came back goes.
+/// Further state of a delivery that was returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// To be given out again.
+    /// Ready for redelivery.
     Ready,
-    /// To be given out again, not before then.
+    /// Redelivered at this time at the earliest.
     Scheduled(Timestamp),
-    /// To the dead letters.
+    /// Dead-lettered.
     Dead,
-    /// Its message expired meanwhile.
+    /// Ended, because its message has expired.
     Expired,
-    /// To another agent, since its recipient cannot be reached. One that waits for its time goes on waiting for it.
+    /// Moved to another agent, because its recipient is unavailable. A scheduled delivery stays scheduled.
     Redirected(AgentNo),
 }
 
 /// One delivery of a new message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewDelivery {
-    /// The recipient; from a pool also who holds it, if it is leased in the very insert.
+    /// The recipient; for a pool, also the agent that the delivery is leased to on creation.
     pub to: Recipient,
-    /// Leased in the very insert: token and length in milliseconds.
+    /// The lease, if the delivery is leased on creation: token and duration in milliseconds.
     pub lease: Option<(Token, u64)>,
 }
 
-/// Where a delivery comes from: which message, and for whom. An effect says it of each delivery that it names, so that whoever
-/// reads one record knows whom it concerns: of a delivery that has ended nothing else does.
+/// The message and the recipient of a delivery. Effects repeat it for each delivery, so that a single record can be
+/// interpreted without other state: nothing else keeps this of an ended delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
-    /// The recipient; from a pool also who held it, if anybody did.
+    /// The recipient; for a pool, also the agent that held the lease, if any.
     pub to: Recipient,
-    /// The record that holds the message.
+    /// The record that contains the message.
     pub seq: Seq,
-    /// Which message of that record.
+    /// Index of the message within that record.
     pub n: u32,
 }
 
 impl Origin {
-    /// Where the message lies.
+    /// Returns the position of the message: its record, and its index within that record.
     #[must_use]
     pub fn place(self) -> (Seq, u32) {
         (self.seq, self.n)
     }
 }
 
-/// A delivery under a lease.
+/// A leased delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Holding {
-    /// Which one.
+    /// Number of the delivery.
     pub delivery: DeliveryNo,
-    /// The lease.
+    /// The lease token.
     pub token: Token,
-    /// Whose it is, before it was taken.
+    /// Message and recipient, as of before the lease.
     pub origin: Origin,
 }
 
-/// An earlier version that a new one brings back.
+/// An earlier version of an entry that a rollback restores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Restored {
-    /// The record that holds the content.
+    /// The record that contains the content.
     pub seq: Seq,
-    /// Which version of the entry it was.
+    /// Number of the earlier version.
     pub version: Version,
 }
 
-/// One thing that happened.
+/// One state change of a commit.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// The space began.
+    /// A space was created.
     SpaceCreated {
-        /// Its name.
+        /// Name of the space.
         name: SpaceName,
-        /// Its identity.
+        /// Id of the space.
         id: SpaceId,
-        /// Its first generation.
+        /// The first generation.
         generation: Generation,
     },
-    /// The space goes on from a backup.
+    /// The space was restored from a backup.
     Restored {
         /// The new generation.
         generation: Generation,
     },
-    /// An agent is known, with its epoch.
+    /// An agent was registered, or its registration changed.
     AgentRegistered {
-        /// Its number.
+        /// Number of the agent.
         number: AgentNo,
-        /// What it said of itself, and its epoch.
+        /// The registration, with its epoch.
         agent: Agent,
     },
-    /// An agent is gone.
+    /// An agent was removed.
     AgentRemoved {
-        /// Its number.
+        /// Number of the agent.
         number: AgentNo,
     },
-    /// A message and its deliveries, numbered from `first`.
+    /// A message was sent; its deliveries are numbered from `first`.
     Sent {
-        /// The message. Its payload is a part of the record.
+        /// The message. Its payload is stored as a payload part of the record.
         message: Arc<Message>,
-        /// Which part.
+        /// Index of that payload part.
         part: u32,
         /// The number of the first delivery.
         first: DeliveryNo,
         /// The deliveries.
         deliveries: Vec<NewDelivery>,
     },
-    /// Deliveries were taken.
+    /// Deliveries were leased to their recipient.
     Leased {
-        /// How long the leases last.
+        /// Duration of the leases.
         lease_ms: u64,
-        /// Which deliveries, each with its token.
+        /// The deliveries with their lease tokens.
         deliveries: Vec<Holding>,
     },
-    /// A delivery is done with.
+    /// A delivery was acknowledged.
     Acked {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
-        /// The lease under which it was.
+        /// Token of the lease that ended.
         token: Token,
-        /// Whose it was.
+        /// Message and recipient.
         origin: Origin,
     },
-    /// A leased delivery came back.
+    /// A delivery was returned to its inbox or pool.
     Returned {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
-        /// The lease under which it was.
+        /// Token of the lease that ended; 0 if it was not leased.
         token: Token,
-        /// Why.
+        /// Cause of the return.
         cause: ReturnCause,
-        /// What its holder said.
+        /// Reason given by the holder; may be empty.
         reason: String,
-        /// Where it goes.
+        /// Further state of the delivery.
         next: Next,
-        /// Whose it was until then.
+        /// Message and recipient, as of before the return.
         origin: Origin,
     },
-    /// A waiting delivery is past its message's time.
+    /// A waiting delivery expired together with its message.
     Expired {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
-        /// Whose it was.
+        /// Message and recipient.
         origin: Origin,
     },
-    /// A dead letter is given out again.
+    /// A dead letter was redriven.
     Redriven {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
         /// The recipient.
         to: Recipient,
-        /// The record that holds the message.
+        /// The record that contains the message.
         seq: Seq,
-        /// Which message of that record.
+        /// Index of the message within that record.
         n: u32,
-        /// Its priority.
+        /// Priority of the message.
         priority: Priority,
-        /// Its tries.
+        /// Maximum number of attempts.
         attempts_max: u16,
-        /// When its message expires, if ever.
+        /// Expiry time of the message, if any.
         expires_at: Option<Timestamp>,
-        /// The session that its message belongs to.
+        /// The session that the message belongs to.
         session: Option<SessionNo>,
     },
-    /// A delivery was ended by an operator.
+    /// A delivery was purged.
     Purged {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
-        /// Whose it was.
+        /// Message and recipient.
         origin: Origin,
     },
     /// A memory entry was written.
     Written {
-        /// Which entry.
+        /// Key of the entry.
         key: Key,
-        /// Its version now.
+        /// The new version.
         version: Version,
-        /// What kind of thing it holds.
+        /// Type of the entry.
         entry_type: String,
-        /// What the bytes are; `None` is JSON.
+        /// Media type of the content; `None` is JSON.
         content_type: Option<String>,
-        /// Which part of the record holds the content.
+        /// Index of the payload part that contains the content.
         part: u32,
-        /// What it was built on; version 0 = not there at the time.
+        /// Entries that it was derived from, with their versions; version 0 = did not exist.
         depends_on: Vec<(Key, Version)>,
-        /// An earlier version that it brings back: then the content lies there.
+        /// The earlier version that it restores. Then `part` is an index into that version's record.
         restores: Option<Restored>,
     },
-    /// A memory entry was ended.
+    /// A memory entry was deleted.
     Deleted {
-        /// Which entry.
+        /// Key of the entry.
         key: Key,
         /// The version of the tombstone.
         version: Version,
     },
-    /// A payload part of an earlier record was blanked.
+    /// A payload part of an earlier record was erased.
     Erased {
-        /// The record.
+        /// The record that contains the payload.
         seq: Seq,
-        /// Which part of it.
+        /// Index of the payload part.
         part: u32,
     },
-    /// Something happened to an item.
+    /// An item changed.
     Changed {
-        /// What.
+        /// Kind of the change.
         verb: Verb,
-        /// Its state now.
+        /// The new state of the item.
         item: Item,
     },
-    /// Somebody's wait was called off: it could never have ended.
+    /// A wait was aborted to break a deadlock.
     WaitAborted {
-        /// Who waited for what, in a circle; the first is the one whose wait was called off.
+        /// The cycle of the wait-for graph: each agent and the resource that it waited for. The first wait was aborted.
         cycle: Vec<(AgentNo, String)>,
     },
-    /// Something was added to a session.
+    /// Content was added to a session.
     SessionAdded {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// What it is.
+        /// Kind of the addition.
         kind: AddKind,
-        /// The how many-th of its kind it is, counted from 1.
+        /// Number of the addition within its kind, starting at 1.
         n: u64,
-        /// Which part of the record holds it.
+        /// Index of the payload part that contains it.
         part: u32,
-        /// What the bytes are; `None` is JSON.
+        /// Media type of the content; `None` is JSON.
         content_type: Option<String>,
-        /// Why; may be empty.
+        /// Rationale; may be empty.
         rationale: String,
     },
-    /// Deliveries are done with.
+    /// Several deliveries were acknowledged.
     AckedMany {
-        /// Which ones, each with the lease under which it was.
+        /// The deliveries with the tokens of the ended leases.
         deliveries: Vec<Holding>,
     },
-    /// Deliveries were taken from pools.
+    /// Deliveries from pools were leased to an agent.
     Taken {
-        /// By whom.
+        /// The agent that holds the leases.
         agent: AgentNo,
-        /// How long the leases last.
+        /// Duration of the leases.
         lease_ms: u64,
-        /// Which deliveries, each with its token.
+        /// The deliveries with their lease tokens.
         deliveries: Vec<Holding>,
     },
-    /// Earlier messages are delivered to a new subscriber as well, numbered from `first`.
+    /// Earlier messages were delivered to a new subscriber; the deliveries are numbered from `first`.
     Brought {
         /// The subscriber.
         agent: AgentNo,
@@ -419,24 +419,24 @@ pub enum Effect {
         /// The messages.
         letters: Vec<Letter>,
     },
-    /// A waiting delivery is a dead letter, because the policy does not let its message through any more.
+    /// A waiting delivery was dead-lettered, because the policy no longer allows its message.
     Barred {
-        /// Which one.
+        /// Number of the delivery.
         delivery: DeliveryNo,
-        /// Whose it was.
+        /// Message and recipient.
         origin: Origin,
     },
-    /// An agent can be reached or not, or says something else of itself.
+    /// The presence of an agent changed: its status, health or availability.
     AgentStatus {
-        /// Its number.
+        /// Number of the agent.
         number: AgentNo,
-        /// How it is now.
+        /// The new presence.
         presence: Presence,
     },
 }
 
 impl Effect {
-    /// The effects of a record, each with the number of messages that the record holds before it: a part of message ids.
+    /// Pairs each effect of a record with the number of messages before it, which is the index used in message ids.
     pub fn with_message_numbers(effects: &[Self]) -> impl Iterator<Item = (u32, &Self)> {
         let mut next = 0;
         effects.iter().map(move |effect| {
@@ -446,7 +446,7 @@ impl Effect {
         })
     }
 
-    /// How this effect ended that delivery, and under which lease, if it did.
+    /// Returns the final state and the lease token, if this effect ended the delivery.
     #[must_use]
     pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, Token)> {
         match self {
@@ -468,7 +468,7 @@ impl Effect {
         }
     }
 
-    /// The deliveries that this effect ended, each as [`Effect::ended`] says.
+    /// Returns the deliveries that this effect ended, each with its final state and lease token.
     pub fn ends(&self) -> impl Iterator<Item = (DeliveryNo, EndState, Token)> {
         let (one, many): (_, &[Holding]) = match self {
             Self::Acked { delivery, .. }
@@ -483,7 +483,7 @@ impl Effect {
         one.into_iter().chain(many.iter().map(|held| (held.delivery, EndState::Acked, held.token)))
     }
 
-    /// The deliveries that this effect is about, each with whose it is. Not those that it makes.
+    /// Returns the existing deliveries that this effect concerns, with message and recipient. New deliveries are not included.
     pub fn origins(&self) -> impl Iterator<Item = (DeliveryNo, Origin)> {
         let one = match self {
             Self::Acked { delivery, origin, .. }
@@ -505,7 +505,7 @@ impl Effect {
         one.into_iter().chain(many.iter().map(|held| (held.delivery, held.origin)))
     }
 
-    /// The words in exports, but for those of [`crate::Verb`].
+    /// Names used in exports, except those of [`crate::Verb`].
     pub const NAMES: &'static [&'static str] = &[
         "space.created",
         "space.restored",
@@ -530,7 +530,7 @@ impl Effect {
         "agent.status",
     ];
 
-    /// The word in exports.
+    /// Returns the name used in exports.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Replay: folding the records of a space rebuilds the state as it was after any of them.
+//! Full replay: applying the records of a space in order rebuilds its complete state as of any record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,43 +18,43 @@ use crate::working::{Open, Replayed, Working};
 pub struct EntryVersion {
     /// The version, its record, and whether it is a tombstone.
     pub head: EntryHead,
-    /// When it was written.
+    /// Time of the write.
     pub at: Timestamp,
-    /// Who wrote it.
+    /// Text form of the principal that wrote it.
     pub author: String,
-    /// What kind of thing it holds.
+    /// Type of the entry.
     pub entry_type: String,
-    /// What the bytes are; `None` is JSON.
+    /// Media type of the content; `None` is JSON.
     pub content_type: Option<String>,
-    /// Which record holds the content, and which part of it; `None` for a tombstone.
+    /// Record and payload part that contain the content; `None` for a tombstone.
     pub place: Option<(Seq, u32)>,
-    /// What it was built on.
+    /// Entries that it was derived from, with their versions.
     pub depends_on: Vec<(Key, Version)>,
-    /// The earlier version that it brought back, if it was a rollback.
+    /// The earlier version that it restored, if it was written by a rollback.
     pub restores: Option<Version>,
 }
 
-/// Everything that is known in a space after a record.
+/// The complete state of a space as of a record.
 #[derive(Debug)]
 pub struct World {
-    /// Agents and open deliveries.
+    /// The working state: agents, open deliveries, open items.
     pub working: Working,
     /// Every entry with its history, oldest version first.
     pub entries: BTreeMap<Key, Vec<EntryVersion>>,
-    /// How deliveries ended.
+    /// Ended deliveries.
     pub ended: BTreeMap<DeliveryNo, Ended>,
     /// The dead letters.
     pub dead: BTreeMap<DeliveryNo, Dead>,
-    /// Payload parts that were blanked.
+    /// Erased payload parts, by record and index.
     pub erased: BTreeSet<(Seq, u32)>,
-    /// The items that have a row.
+    /// The items that are stored.
     pub items: BTreeMap<ItemKey, Item>,
-    /// Where each of them was created.
+    /// The position at which each item was created.
     pub creations: Creations,
 }
 
 impl World {
-    /// A space before its first record.
+    /// Creates the state of a space before its first record.
     #[must_use]
     pub fn new(id: SpaceId) -> Self {
         Self {
@@ -68,10 +68,10 @@ impl World {
         }
     }
 
-    /// Takes in the next record. Its hash is taken as it is: checking the chain is the business of `verify`.
+    /// Applies the next record. Its hash is not checked: `verify` checks the hash chain.
     ///
     /// # Errors
-    /// When the body is not readable.
+    /// If the body cannot be decoded.
     pub fn apply(&mut self, record: &Record) -> Result<(), Unreadable> {
         let Replayed { effects, ended } = self.working.replay(record, Mono::default())?;
         let mut ended = ended.into_iter();
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// The version of an entry that an effect made, if it made one.
+    /// Returns the version of an entry that an effect created, if any.
     fn version_of(&self, effect: &Effect, record: &Record) -> Option<EntryVersion> {
         let (seq, generation) = (record.seq, self.working.head.generation);
         let mut made = EntryVersion {
@@ -175,7 +175,7 @@ impl World {
 }
 
 impl Dead {
-    /// The dead letter that an open delivery becomes.
+    /// Creates the dead letter of an open delivery.
     #[must_use]
     pub fn of(open: &Open) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Looks at the state at the head: what only the writer knows, such as who waits and when a lease ends.
+//! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
 use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq, TaskId};
 use crate::presence::Status;
@@ -7,55 +7,55 @@ use crate::request::Request;
 use crate::time::Timestamp;
 use crate::working::Open;
 
-/// What to look at.
+/// A query on the state at the head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Inspect {
-    /// Deliveries by number, and the request that a message made, if it waits.
+    /// Deliveries by number, and the open request of a message, if any.
     Deliveries {
-        /// The message whose request is meant: its record, and which message of that.
+        /// Position of the request's message: its record, and its index within that record.
         message: Option<(Seq, u32)>,
-        /// The first.
+        /// Number of the first delivery.
         first: DeliveryNo,
-        /// How many.
+        /// Number of deliveries.
         count: u32,
     },
     /// The open deliveries of one inbox, by number.
     Inbox {
-        /// Whose.
+        /// The agent.
         agent: AgentId,
-        /// Only later ones than this.
+        /// Cursor: only deliveries after this number.
         after: DeliveryNo,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
-    /// Agents with their load, by number. Removed ones are not shown.
+    /// Agents with their load, by number. Removed agents are left out.
     Agents {
-        /// Which ones.
+        /// Selection of agents.
         filter: AgentFilter,
-        /// Only later ones than this.
+        /// Cursor: only agents after this number.
         after: AgentNo,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
 }
 
-/// Which agents. What is not said does not matter.
+/// A filter on agents. Omitted fields match every agent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AgentFilter {
-    /// The one with this id.
+    /// Id of the agent.
     pub id: Option<AgentId>,
-    /// Those that can do this.
+    /// A capability that the agent has.
     pub capability: Option<String>,
-    /// Those that answer this action.
+    /// An action that the agent supports.
     pub action: Option<String>,
-    /// Those with this role.
+    /// Role of the agent.
     pub role: Option<Role>,
-    /// Those that are doing this, as they said or as their load shows.
+    /// Status, as reported by the agent or derived from its load.
     pub status: Option<Status>,
 }
 
 impl AgentFilter {
-    /// Whether an agent is meant, but for what it is doing.
+    /// Whether an agent matches every field except `status`.
     pub(crate) fn means(&self, agent: &Agent) -> bool {
         !agent.removed
             && self.id.as_ref().is_none_or(|id| *id == agent.id)
@@ -65,76 +65,76 @@ impl AgentFilter {
     }
 }
 
-/// What was seen.
+/// The result of an [`Inspect`] query.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Inspected {
-    /// Of [`Inspect::Deliveries`]; `None` for what is not open.
+    /// Result of [`Inspect::Deliveries`].
     Deliveries {
-        /// The deliveries, in their order.
+        /// The deliveries, in order; `None` for one that is not open.
         deliveries: Vec<Option<DeliveryLook>>,
-        /// The request that the message made, and when its wait ends.
+        /// The open request of the message, and its deadline.
         request: Option<(Request, Timestamp)>,
     },
-    /// Of [`Inspect::Inbox`].
+    /// Result of [`Inspect::Inbox`].
     Inbox(Vec<DeliveryLook>),
-    /// Of [`Inspect::Agents`].
+    /// Result of [`Inspect::Agents`].
     Agents(Vec<AgentLook>),
 }
 
-/// An open delivery.
+/// An open delivery with its runtime state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeliveryLook {
-    /// Its number.
+    /// Number of the delivery.
     pub number: DeliveryNo,
-    /// Where it is.
+    /// Its current state.
     pub open: Open,
-    /// Whom it is for: an agent, or a pool such as `can:review`.
+    /// The recipient: an agent, or a pool such as `can:review`.
     pub to: String,
-    /// The agent that it is for, or that took it from a pool.
+    /// The recipient agent, or the agent that leased it from a pool.
     pub agent: Option<AgentId>,
-    /// Whether that agent cannot be reached.
+    /// Whether that agent is unavailable.
     pub is_away: bool,
-    /// Claims and streams that wait for that agent's deliveries.
+    /// Number of claims and streams that wait for deliveries of that agent.
     pub listening: usize,
-    /// How many go out before it, if it is ready and was looked at alone.
+    /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.
     pub ahead: Option<usize>,
-    /// Since when it is held, if that is known, and until when.
+    /// Start of the lease, if known since the hub's start, and its deadline.
     pub held: Option<(Option<Timestamp>, Timestamp)>,
 }
 
 impl DeliveryLook {
-    /// Who has it, or whom it is for.
+    /// Returns the agent that holds the delivery, or its recipient.
     #[must_use]
     pub fn who(&self) -> &str {
         self.agent.as_ref().map_or(&self.to, AgentId::as_str)
     }
 }
 
-/// An agent and what it has to do.
+/// An agent and its load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentLook {
-    /// Its number.
+    /// Number of the agent.
     pub number: AgentNo,
-    /// As it registered itself, and its presence.
+    /// The registration and presence.
     pub agent: Agent,
-    /// What it is doing: what it said, or, if it said nothing, what its load shows.
+    /// The reported status, or, if that is `idle`, the status derived from the load.
     pub status: Status,
-    /// Deliveries in its inbox that have not ended.
+    /// Number of open deliveries in its inbox.
     pub open: usize,
-    /// Deliveries that it holds.
+    /// Number of deliveries leased to it.
     pub leased: usize,
-    /// Claims and streams that wait for its deliveries.
+    /// Number of claims and streams that wait for its deliveries.
     pub listening: usize,
-    /// Requests that it waits for the answers to.
+    /// Number of its requests that wait for a reply.
     pub asking: usize,
-    /// The delivery that it has held for longest.
+    /// The leased delivery with the lowest number.
     pub current: Option<DeliveryNo>,
-    /// How many tasks it holds.
+    /// Number of tasks leased to it.
     pub tasks: usize,
-    /// Its current task: of those that it holds, the one that was made first.
+    /// The oldest task that is leased to it.
     pub current_task: Option<TaskId>,
-    /// Its last sign of life since the hub's start.
+    /// Time of the last activity since the hub's start.
     pub heard_at: Timestamp,
-    /// When it is taken for offline if no sign of life comes.
+    /// Time at which it goes offline without further activity.
     pub offline_at: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! What a decision may look up besides the working state: rows that are too many to hold in memory.
+//! Lookups that a decision may do outside the working state: stored rows that do not fit into memory.
 
 use crate::commit::{Principal, Receipt};
 use crate::effect::{EndState, Record};
@@ -9,136 +9,136 @@ use crate::message::Priority;
 use crate::recipient::Recipient;
 use crate::time::Timestamp;
 
-/// How a delivery ended.
+/// The end of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// Its last state.
+    /// The final state.
     pub state: EndState,
-    /// The lease under which it ended; 0 if it was not held, or ended by an operator.
+    /// Token of the lease under which it ended; 0 if it was not leased, or was purged.
     pub token: Token,
     /// The record that ended it.
     pub seq: Seq,
 }
 
-/// A dead letter: enough to give it out again.
+/// A dead letter, with everything that a redrive needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dead {
     /// The recipient.
     pub to: Recipient,
-    /// The record that holds the message.
+    /// The record that contains the message.
     pub seq: Seq,
-    /// Which message of that record.
+    /// Index of the message within that record.
     pub n: u32,
-    /// Its priority.
+    /// Priority of the message.
     pub priority: Priority,
-    /// Tries that a redrive grants anew.
+    /// Number of attempts that a redrive grants.
     pub attempts_max: u16,
-    /// When the message expires, if ever.
+    /// Expiry time of the message, if any.
     pub expires_at: Option<Timestamp>,
     /// The session that the message belongs to.
     pub session: Option<SessionNo>,
 }
 
-/// A message that bears a client's id.
+/// An earlier message with a client id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SentBefore {
-    /// The record that holds it.
+    /// The record that contains it.
     pub seq: Seq,
-    /// Which message of that record.
+    /// Index of the message within that record.
     pub n: u32,
-    /// Which payload part of that record it brought.
+    /// Index of its payload part within that record.
     pub part: u32,
-    /// Who sent it, as in the record.
+    /// Text form of the principal that sent it.
     pub principal: String,
-    /// The fingerprint of the message as it was sent; zeros once its payload was erased, since it would confirm a guess.
+    /// Fingerprint of the message. Zeros once its payload was erased, because it could be used to confirm a guess.
     pub fingerprint: [u8; 32],
-    /// Its first delivery.
+    /// Number of its first delivery.
     pub first: DeliveryNo,
-    /// How many deliveries it has.
+    /// Number of deliveries.
     pub count: u32,
 }
 
-/// The answer that an idempotency key already has.
+/// The receipt that is stored under an idempotency key.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answered {
-    /// The fingerprint of what was asked for.
+    /// Fingerprint of the original request.
     pub fingerprint: [u8; 32],
-    /// The answer.
+    /// The stored receipt.
     pub receipt: Receipt,
 }
 
-/// A record whose payload part may be erased.
+/// The record of a payload part that is to be erased.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EraseTarget {
-    /// How many parts the record has.
+    /// Number of payload parts of the record.
     pub parts: u32,
-    /// Whether the part in question was erased already.
+    /// Whether the payload part is already erased.
     pub erased: bool,
-    /// Bytes of the record, which are read and written to erase a part of it.
+    /// Size of the record, which is read and rewritten by an erasure.
     pub record_bytes: usize,
 }
 
-/// Entries of a prefix that changed.
+/// The changed entries of a prefix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scan {
-    /// Their newest versions, tombstones included, by key.
+    /// Their newest versions, including tombstones, sorted by key.
     pub changed: Vec<(Key, EntryHead)>,
-    /// Entries that were looked at.
+    /// Number of entries scanned.
     pub scanned: usize,
 }
 
-/// Which version of an entry.
+/// Selects a version of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VersionAt {
-    /// This very one.
+    /// Exactly this version.
     Version(Version),
-    /// The newest one after this record.
+    /// The version that was current as of this record.
     Seq(Seq),
 }
 
-/// A look-up could not be answered: the storage failed, not the domain.
+/// A failed lookup: an error of the storage, not a refusal by the domain.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to look up {what}")]
 pub struct LookupFailed {
-    /// What was looked up.
+    /// Object of the lookup.
     pub what: &'static str,
-    /// Why it failed.
+    /// The storage error.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Look-ups at the head of one space. They see everything written before in the same batch.
+/// Lookups at the head of one space. They see all earlier commits of the same batch.
 pub trait Rows {
-    /// The answer that this principal already has under this key.
+    /// Returns the receipt that is stored for this principal and idempotency key.
     ///
     /// # Errors
-    /// When the storage fails; likewise below.
+    /// If the storage fails. The same applies to all methods below.
     fn answered(&self, principal: &Principal, key: &IdempotencyKey)
     -> Result<Option<Answered>, LookupFailed>;
-    /// The newest version of an entry.
+    /// Returns the newest version of an entry, including tombstones.
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed>;
-    /// How a delivery ended, if it did, and how many bytes of its record were read to find out.
+    /// Returns the end of a delivery, if it has ended, and the number of record bytes that were read.
     fn ended(&self, delivery: DeliveryNo) -> Result<(Option<Ended>, usize), LookupFailed>;
-    /// A dead letter.
+    /// Returns a dead letter.
     fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed>;
-    /// The message that bears a client's id.
+    /// Returns the earlier message with this client id.
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed>;
-    /// A payload part of an earlier record.
+    /// Returns the erasure target of a payload part of an earlier record.
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
-    /// A version of an entry, tombstones included.
+    /// Returns a version of an entry, including tombstones.
     fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed>;
-    /// The entries of a prefix that were written after a record. `None` if the prefix has more than `max` entries. Walks all
-    /// of them, so it is not for the head.
+    /// Returns the entries of a prefix that were written after a record; `None` if the prefix has more than `max` entries.
+    /// Scans all entries of the prefix, so it must not be called at the head.
     fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed>;
-    /// The newest versions of the entries of a prefix that were written after a record, tombstones included, by key, from
-    /// memory alone. `None` if memory does not reach back to that record.
+    /// Returns the newest versions, including tombstones, of the entries of a prefix that were written after a record,
+    /// sorted by key. Reads only memory: `None` if memory does not reach back to that record.
     fn recent_changes(&self, prefix: &str, seq: Seq) -> Option<Vec<(Key, EntryHead)>>;
-    /// Whether a payload part was erased.
+    /// Whether a payload part is erased.
     fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupFailed>;
-    /// The newest record at a time.
+    /// Returns the newest record as of a time.
     fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed>;
-    /// An earlier record.
+    /// Returns an earlier record.
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed>;
-    /// An item as it was stored.
+    /// Returns an item as stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed>;
 }

@@ -1,4 +1,4 @@
-//! What a caller is answered: the receipt of a commit, and what those who wait are told.
+//! The receipt of a commit, the results of its operations, and the events for waiting consumers.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use crate::task::{TaskHanded, TaskLoss};
 use crate::time::Timestamp;
 use crate::token::TokenDigest;
 
-/// The answer to a commit that took effect.
+/// The answer to an accepted commit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Receipt {
-    /// Its record; `None` if nothing durable changed.
+    /// Sequence number of its record; `None` if nothing durable changed.
     pub seq: Option<Seq>,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
     /// One result for each operation.
     pub results: Vec<OpResult>,
 }
 
 impl Receipt {
-    /// The record in which it happened: its own, or, if it only says again what was done before, the one in which that was.
+    /// Returns the record that holds the effect: the commit's own, or, for an idempotent replay, the original one.
     #[must_use]
     pub fn happened_in(&self) -> Option<Seq> {
         let mut named = self.results.iter().map(|result| match result {
@@ -41,8 +41,9 @@ impl Receipt {
         first.filter(|seq| named.all(|other| other == Some(*seq))).or(self.seq)
     }
 
-    /// Whether its key is used up. A claim that took nothing may be repeated under its key until it takes something, also
-    /// if its record holds what was due besides: somebody who is back, somebody else who was served.
+    /// Whether the commit consumes its idempotency key. A claim that returned nothing may be retried under the same key
+    /// until it returns something, even if it wrote a record for side effects: an agent that came online, a dispatch to
+    /// another consumer.
     #[must_use]
     pub fn uses_key(&self) -> bool {
         let took_nothing = |result: &OpResult| match result {
@@ -55,200 +56,200 @@ impl Receipt {
     }
 }
 
-/// What somebody is told who waits for something other than deliveries.
+/// A notification for a consumer that waits for something other than deliveries.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Told {
-    /// What it waited for will not come, and why.
+    /// The wait ended without a result.
     Refused(Refused),
-    /// It holds the locks it waited for.
+    /// The requested locks were granted.
     Locked(Locked),
-    /// A task, leased.
+    /// A task was leased to the consumer.
     TaskHanded(Box<TaskHanded>),
-    /// A task that it holds is not its own any more: whatever it does with it would be refused.
+    /// The lease of a task has ended; operations under its token are refused from now on.
     TaskLost {
-        /// Which task.
+        /// The lost task.
         task: TaskId,
-        /// The lease that is over.
+        /// Token of the ended lease.
         token: Token,
-        /// Why.
+        /// Reason for the loss.
         loss: TaskLoss,
     },
-    /// An answer to its request.
+    /// A reply to the consumer's request.
     Answered {
-        /// The id of the answer.
+        /// Id of the reply.
         id: MessageId,
-        /// When it was given.
+        /// Time of the reply.
         at: Timestamp,
-        /// The answer.
+        /// The reply.
         message: Arc<Message>,
-        /// Whether no more can come.
+        /// Whether no further reply can arrive.
         is_last: bool,
     },
-    /// The task that it waited for is over.
+    /// The awaited task has ended.
     TaskOver(TaskId),
 }
 
-/// Locks that somebody holds.
+/// Locks that were granted to an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Locked {
-    /// Each with its fence, by name.
+    /// The locks with their fencing tokens, sorted by name.
     pub locks: Vec<FenceRef>,
-    /// How long each hold lasts, also after each renewal.
+    /// Time to live of each grant; also applies to renewals.
     pub ttl_ms: u64,
 }
 
 /// The result of one operation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OpResult {
-    /// Nothing to say.
+    /// Success without further data.
     Done,
-    /// The agent and its epoch now.
+    /// The agent is registered.
     Registered {
-        /// The epoch to act under.
+        /// The current epoch, to be sent with further commits.
         epoch: Epoch,
     },
-    /// It was raised as a conduct flag: it is on disk, and there is nothing else to tell.
+    /// A conduct flag was stored. Nothing else is disclosed to the sender.
     Received,
-    /// The message is on its way.
+    /// The message was accepted.
     Sent {
-        /// Its id.
+        /// Id of the message.
         id: MessageId,
-        /// Its first delivery.
+        /// Number of its first delivery.
         first: DeliveryNo,
-        /// How many deliveries it has.
+        /// Number of deliveries.
         count: u32,
     },
-    /// What a claim took at once.
+    /// Deliveries that a claim leased immediately.
     Claimed(Vec<Handed>),
-    /// The delivery is done with, since this record.
+    /// The delivery is acknowledged.
     Acked {
-        /// The record that ended it.
+        /// The record that ended it; an earlier one for an idempotent replay.
         seq: Seq,
     },
-    /// How many deliveries a purge ended.
+    /// Deliveries were purged.
     Purged {
-        /// How many.
+        /// Number of purged deliveries.
         count: u32,
     },
-    /// The version of the entry now.
+    /// The entry was written or deleted.
     Written {
-        /// The version.
+        /// The new version.
         version: Version,
     },
-    /// The locks are held.
+    /// The locks were granted.
     Locked(Locked),
-    /// Not all locks can be had now: the caller waits in line.
+    /// The result is not available yet: the caller waits for locks or for the end of a task.
     InLine,
     /// The session is open.
     SessionOpened {
-        /// Its id.
+        /// Id of the session.
         id: SessionId,
     },
     /// Something was added to a session.
     SessionAdded {
-        /// The how many-th of its kind it is, counted from 1.
+        /// Number of the addition within its kind, starting at 1.
         n: u64,
     },
-    /// The tasks are made, numbered from `first` on. One without an id of its own is `tsk_GENERATION-SEQ-N`.
+    /// The tasks were created, numbered from `first`. A task without a client-assigned id is `tsk_GENERATION-SEQ-N`.
     TasksCreated {
         /// The generation of the record.
         generation: Generation,
-        /// The record that made them.
+        /// The record that created them.
         seq: Seq,
-        /// Which tasks of that record: the first.
+        /// Index of the first task within that record.
         first: u32,
-        /// How many.
+        /// Number of tasks.
         count: u32,
     },
-    /// What a claim of tasks took at once.
+    /// Tasks that a claim leased immediately.
     TasksClaimed(Vec<TaskHanded>),
-    /// What was said of a task was accepted, by this record.
+    /// A completion, failure or cancellation of a task was accepted.
     TaskAccepted {
-        /// The record.
+        /// The record that contains it; an earlier one for an idempotent replay.
         seq: Seq,
-        /// The token under which; 0 if there was no lease.
+        /// Token of the lease; 0 if there was none.
         token: Token,
     },
-    /// The position has a name.
+    /// The snapshot was created.
     SnapshotMade {
-        /// The last record that it holds.
+        /// The last record that it includes.
         seq: Seq,
     },
-    /// What was there before is there again.
+    /// The rollback was applied.
     RolledBack {
-        /// The record to which it went back.
+        /// The record whose state was restored.
         to: Seq,
-        /// Entries that were written.
+        /// Number of entries written.
         written: u32,
-        /// Entries that were deleted.
+        /// Number of entries deleted.
         deleted: u32,
     },
-    /// The agent subscribes.
+    /// The subscription is active.
     Subscribed {
-        /// The record since which messages come by themselves.
+        /// The record since which new messages are delivered.
         since: Seq,
-        /// Which earlier ones are still to be brought.
+        /// Requested history that is still to be delivered.
         wanted: Option<History>,
     },
-    /// The deliveries are done with.
+    /// The deliveries are acknowledged.
     AckedMany {
-        /// Those that were acked before, by their place in the list, and the record that did.
+        /// Deliveries that were acknowledged before: their index in the operation, and the record that ended them.
         earlier: Vec<(u32, Seq)>,
     },
-    /// The question is on its way, and whoever asked waits.
+    /// The request was sent and waits for replies.
     Requested {
-        /// The id of the question and of the request.
+        /// Id of the request and of its message.
         id: MessageId,
-        /// Its first delivery.
+        /// Number of its first delivery.
         first: DeliveryNo,
-        /// How many were asked.
+        /// Number of recipients.
         count: u32,
-        /// Not so if it was asked before and is over: then the result can be read.
+        /// Whether the request is still open. False for a repeated request that has ended: its result can be read.
         is_open: bool,
     },
-    /// The message answers a request: it went to whoever waits, and into no inbox.
+    /// The message was matched to a request as its reply. It goes to the waiting requester and into no inbox.
     Replied {
-        /// Its id.
+        /// Id of the reply.
         id: MessageId,
-        /// Nobody waited any more: it is on record, and that is all.
+        /// Whether the request had ended before. A late reply is stored but not delivered.
         late: bool,
     },
-    /// What was seen at the head.
+    /// Result of an inspection at the head.
     Inspected(Box<Inspected>),
-    /// The token is good from now on.
+    /// The access token is valid from now on.
     TokenCreated {
-        /// Its id.
+        /// Id of the token.
         id: TokenId,
-        /// What its secret is known by. A commit that is repeated under its key may have brought another secret, which
-        /// is good for nothing.
+        /// Digest of the secret that was stored. A retry under the same idempotency key may have sent another secret,
+        /// which is not valid.
         digest: TokenDigest,
     },
-    /// The procedure began, at version 1.
+    /// The procedure was started, at version 1.
     ProcedureStarted {
-        /// Its id.
+        /// Id of the procedure.
         id: ProcedureId,
     },
-    /// The procedure went on.
+    /// The procedure advanced by one step.
     ProcedureStepped {
-        /// Its version now.
+        /// Its new version.
         version: Version,
     },
-    /// The action is proposed.
+    /// The approval was requested.
     ApprovalRequested {
-        /// The id of the approval.
+        /// Id of the approval.
         id: ApprovalId,
-        /// The digest of the canonical action.
+        /// Digest of the canonical action.
         digest: ActionDigest,
-        /// Until when somebody may decide.
+        /// Deadline of the decision.
         expires_at: Timestamp,
     },
-    /// The approval is decided.
+    /// The approval was decided.
     ApprovalDecided {
-        /// By this record.
+        /// The record that contains the decision.
         seq: Seq,
-        /// Where it is now: `approved`, `rejected` or `modified`.
+        /// The new state: `approved`, `rejected` or `modified`.
         state: &'static str,
-        /// The digest of what may happen; of what was proposed, if it was rejected.
+        /// Digest of the approved action; of the proposed action if it was rejected.
         digest: ActionDigest,
     },
 }
