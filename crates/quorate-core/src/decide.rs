@@ -1,7 +1,7 @@
-//! The decision: what a commit does at the head of its space, or why it does nothing.
+//! Decides a commit at the head of its space: computes its effects, or refuses it.
 //!
-//! Pure. A commit is decided whole before anything is written: operations run in order on the working state, each sees
-//! the ones before it, and a refusal puts everything back.
+//! Pure, without I/O other than lookups. A commit is decided completely before anything is written: its operations run in
+//! order on the working state, each sees the effects of those before it, and a refusal undoes all of them.
 
 mod agents;
 mod approvals;
@@ -51,74 +51,74 @@ use meter::Meter;
 
 pub use rollback_plan::RollbackPlan;
 
-/// A delivery as it is handed over.
+/// A delivery as it is sent to the consumer that leased it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Handed {
-    /// Which delivery.
+    /// Number of the delivery.
     pub delivery: DeliveryNo,
-    /// The lease under which it is held now.
+    /// Token of the current lease.
     pub token: Token,
-    /// The how many-th try this is, counted from 1.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// How long the lease lasts.
+    /// Duration of the lease.
     pub lease_ms: u64,
-    /// The record that holds the message.
+    /// The record that contains the message.
     pub seq: Seq,
-    /// Which message of that record.
+    /// Index of the message within that record.
     pub n: u32,
-    /// The message and when it was sent, if this very commit sent it; else it is read from the log.
+    /// The message and its time, if it was sent by the same commit; otherwise it has to be read from the log.
     pub message: Option<(Timestamp, Arc<Message>)>,
 }
 
-/// A delivery that ended, as it was before.
+/// A delivery that ended, with its last open state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndedOpen {
-    /// Which one.
+    /// Number of the delivery.
     pub delivery: DeliveryNo,
-    /// How it ended.
+    /// The final state.
     pub state: EndState,
-    /// What it was.
+    /// The state before it ended.
     pub open: Open,
 }
 
-/// What a commit did.
+/// The outcome of an accepted commit.
 #[derive(Debug)]
 pub struct Decided {
-    /// The answer to the caller.
+    /// The receipt for the caller.
     pub receipt: Receipt,
-    /// The record to write; `None` if nothing durable changed or the answer is a repeated one.
+    /// The record to write; `None` if nothing durable changed, or for an idempotent replay.
     pub record: Option<Record>,
-    /// What happened, in order; the record's body says the same.
+    /// The effects, in order; the body of the record contains the same.
     pub effects: Vec<Effect>,
-    /// Deliveries that ended, as they were, in the order of the effects.
+    /// Ended deliveries with their last open state, in the order of the effects.
     pub ended: Vec<EndedOpen>,
-    /// Deliveries for consumers that were waiting.
+    /// Deliveries dispatched to waiting consumers.
     pub handed: Vec<(ConsumerId, Handed)>,
-    /// Consumers that wait no longer, because their agent was started again or removed.
+    /// Consumers that were closed because their agent registered again, went offline or was removed.
     pub dismissed: Vec<ConsumerId>,
-    /// What others who wait are told.
+    /// Notifications for consumers that wait for something other than deliveries.
     pub told: Vec<(ConsumerId, Told)>,
-    /// Deliveries whose lease is longer now than it was: no record, but a restart must know.
+    /// Deliveries whose lease duration grew. Not part of the record, but stored for a restart.
     pub prolonged: Vec<DeliveryNo>,
-    /// Whether it was decided now, and not under the same key before.
+    /// Whether the commit was decided now; false for an idempotent replay.
     pub is_new: bool,
 }
 
-/// Why a commit did nothing.
+/// Reason for which a commit was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum No {
-    /// The domain says no.
+    /// A rule of the domain refused the commit.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The storage failed while it was asked.
+    /// A lookup in the storage failed.
     #[error(transparent)]
     Failed(#[from] LookupFailed),
 }
 
-/// Decides a commit at the head. On success the working state is the one after it; on refusal the one before.
+/// Decides a commit at the head. On success the working state includes the commit; on an error it is unchanged.
 ///
 /// # Errors
-/// The refusal, or a failed look-up.
+/// The refusal, or a failed lookup.
 pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now) -> Result<Decided, No> {
     let now = Now { wall: now.wall.max(working.head.at), ..now };
     working.begin(now);
@@ -126,11 +126,11 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
     let outcome = draft.run();
     let spent = draft.rows.spent();
     let decided = match outcome {
-        Ok(Outcome::Repeated(receipt)) => Ok(Decided::without_effect(receipt)),
+        Ok(Outcome::Replayed(receipt)) => Ok(Decided::without_effect(receipt)),
         Ok(Outcome::New(results)) => Ok(draft.conclude(results)),
-        Err(no) => {
+        Err(error) => {
             working.undo();
-            Err(no)
+            Err(error)
         }
     };
     let record = decided.as_ref().ok().and_then(|decided| decided.record.as_ref());
@@ -139,7 +139,7 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
     decided
 }
 
-/// The first record of a space: it says who the space is.
+/// Creates the first record of a space, which contains its name and id.
 #[must_use]
 pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Record, Effect) {
     let effect = Effect::SpaceCreated { name, id: working.id, generation: Generation(0) };
@@ -150,12 +150,12 @@ pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Recor
     (record, effect)
 }
 
-/// The first record after a restore: from here on numbers are above all that the lost history may have given out, and
-/// whatever was held when the backup was made comes back. The lost history may have given it to somebody else, so nobody
-/// may end it under what it was told before.
+/// Creates the first record after a restore. It starts a new generation, so that all numbers exceed those that the lost
+/// history may have used. It also ends every lease, lock and task lease of the backup: the lost history may have granted
+/// them to others, so the tokens in the backup must no longer be accepted.
 ///
 /// # Errors
-/// A failed look-up.
+/// A failed lookup.
 pub fn restored(
     working: &mut Working,
     rows: &dyn Rows,
@@ -173,7 +173,7 @@ pub fn restored(
     Ok(draft.conclude_as(RecordKind::Restore, Vec::new()))
 }
 
-/// Makes the next record and moves the head to it.
+/// Creates the next record and moves the head to it.
 fn append(
     working: &mut Working,
     kind: RecordKind,
@@ -213,8 +213,8 @@ impl Decided {
         }
     }
 
-    /// Whether its answer is kept under its key, also if it changed nothing: what changes nothing now may change something
-    /// when it is said again.
+    /// Whether the receipt is stored under the idempotency key. This includes commits without an effect: a retry might have
+    /// one, because the state may have changed.
     #[must_use]
     pub fn uses_key(&self) -> bool {
         self.is_new && self.receipt.uses_key()
@@ -223,45 +223,45 @@ impl Decided {
 
 enum Outcome {
     New(Vec<OpResult>),
-    Repeated(Receipt),
+    Replayed(Receipt),
 }
 
-/// A commit in the making: the state it changes and what it did so far.
+/// A commit that is being decided: the state that it changes, and its effects so far.
 struct Draft<'a> {
     working: &'a mut Working,
     rows: Meter<'a>,
     commit: &'a Commit,
     now: Now,
-    /// The position of the record to be.
+    /// Sequence number of the record that this commit will become.
     seq: Seq,
-    /// The agent that acts; `None` for the hub, or before an agent registers itself.
+    /// The acting agent; `None` for other principals, or before an agent registers itself.
     actor: Option<AgentNo>,
     effects: Vec<Effect>,
     parts: Vec<Payload>,
-    /// Messages of this commit so far.
+    /// Number of messages of this commit so far.
     messages: u32,
-    /// Deliveries of this commit so far.
+    /// Number of deliveries of this commit so far.
     deliveries: usize,
     ended: Vec<EndedOpen>,
     handed: Vec<(ConsumerId, Handed)>,
     dismissed: Vec<ConsumerId>,
     told: Vec<(ConsumerId, Told)>,
     prolonged: Vec<DeliveryNo>,
-    /// What this commit did to rows that look-ups do not see yet.
+    /// Entries written by this commit, which lookups do not see yet.
     entries: BTreeMap<Key, EntryHead>,
     sent_here: BTreeMap<ClientId, ([u8; 32], OpResult)>,
     erased_here: Vec<(Seq, u32)>,
-    /// Locks that came free, or for which somebody waits no longer: looked at before the commit ends.
+    /// Locks that were released or lost a waiter. They are granted to the next waiters before the commit ends.
     stirred_locks: BTreeSet<LockName>,
-    /// Tasks of this commit so far.
+    /// Number of tasks of this commit so far.
     tasks: u32,
-    /// Leases that this commit ends again; an earlier record ended them.
+    /// Leases in this commit that an earlier record has already ended.
     repeated: Vec<Stale>,
-    /// Whether this commit ends the lease of a task for the first time.
+    /// Whether this commit ends the lease of a task that was still active.
     ends_task: bool,
-    /// The operation that is being decided.
+    /// Index of the operation that is being decided.
     op: usize,
-    /// Items that are not at hand any more since this commit; `None` for those that have no row either.
+    /// Items that this commit removed from memory; `None` if they are not stored as a row either.
     items_over: HashMap<ItemKey, Option<Item>>,
 }
 
@@ -300,7 +300,7 @@ impl<'a> Draft<'a> {
         if let Some((key, fingerprint)) = &self.commit.key
             && let Some(answered) = self.rows.answered(&self.commit.principal, key)?
         {
-            return repeat(answered, fingerprint).map_err(No::Refused);
+            return replay(answered, fingerprint).map_err(No::Refused);
         }
         self.find_actor()?;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -318,21 +318,21 @@ impl<'a> Draft<'a> {
             match result {
                 Ok(result) => results.push(result),
                 Err(No::Failed(failed)) => return Err(No::Failed(failed)),
-                Err(No::Refused(mut no)) => {
+                Err(No::Refused(mut refusal)) => {
                     let is_stale =
-                        matches!(no.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
-                    let stale = std::mem::take(&mut no.facts.stale);
-                    let first = refused.get_or_insert_with(|| no.clone().at_op(index));
-                    // A refusal names every stale item, so that the caller can mend them all at once. Other refusals
-                    // end the commit here: what follows may depend on what did not happen.
+                        matches!(refusal.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
+                    let stale = std::mem::take(&mut refusal.facts.stale);
+                    let first = refused.get_or_insert_with(|| refusal.clone().at_op(index));
+                    // A refusal lists every stale item, so that the caller can fix all of them in one round trip. Other
+                    // refusals end the commit here: later operations may depend on the refused one.
                     if !is_stale {
                         break;
                     }
-                    // An operation on several items names its own.
+                    // An operation on several items lists its stale items itself.
                     if stale.is_empty() {
                         let (item, token) = item_of(op);
-                        let ended_by = no.facts.ended_by;
-                        first.facts.stale.push(Stale { op: index, item, code: no.code, token, ended_by });
+                        let ended_by = refusal.facts.ended_by;
+                        first.facts.stale.push(Stale { op: index, item, code: refusal.code, token, ended_by });
                     }
                     first.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }
@@ -351,7 +351,7 @@ impl<'a> Draft<'a> {
     }
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
-        // The policy looks at every payload here, whatever it belongs to.
+        // The size limit of the policy applies to every payload, whatever the operation.
         self.working.policy().check_size(op.bytes_max())?;
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
@@ -408,26 +408,26 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Carries out an effect and writes it down: the state and the log cannot differ.
+    /// Applies an effect to the working state and records it, so that state and log cannot diverge.
     fn emit(&mut self, effect: Effect) {
         self.rows.add_effect(&effect);
         self.working.apply(&effect, self.seq, &mut self.messages, self.now);
         self.effects.push(effect);
     }
 
-    /// How a delivery ended in this very commit, if it did.
+    /// Returns the end of a delivery, if this commit ended it.
     fn ended_here(&self, delivery: DeliveryNo) -> Option<&EndedOpen> {
         self.rows.add_steps(self.ended.len());
         self.ended.iter().rev().find(|ended| ended.delivery == delivery)
     }
 
-    /// Keeps what an ending delivery was, for its row in the dead letters and for a repeated ack.
+    /// Ends a delivery. Keeps its last open state for the dead letter row and for repeated acks.
     fn end(&mut self, delivery: DeliveryNo, state: EndState, effect: Effect) {
         let open = self.working.open(delivery).copied();
         self.emit(effect);
         if let Some(open) = open {
             self.ended.push(EndedOpen { delivery, state, open });
-            // The end of a lease makes room for the next one.
+            // The ended lease frees capacity for the next one.
             if let Some(agent) = open.to.agent_no() {
                 self.working.stir_all(agent);
             }
@@ -474,15 +474,15 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn repeat(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
+fn replay(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
     if answered.fingerprint == *fingerprint {
-        return Ok(Outcome::Repeated(answered.receipt));
+        return Ok(Outcome::Replayed(answered.receipt));
     }
     Err(Refused::new(Code::Duplicate, "this idempotency key was used for another commit")
-        .hint("use a new key for a new commit; repeat a commit only with the very same content"))
+        .hint("use a new key for each commit; retry a commit only with identical content"))
 }
 
-/// How a refusal names what an operation is about.
+/// Returns the name of the operation's object, and its lease token, for a refusal.
 fn item_of(op: &Op) -> (String, Option<Token>) {
     let delivery = |lease: &LeaseRef| (lease.delivery.to_string(), Some(lease.token));
     let task = |lease: &TaskLeaseRef| (lease.task.to_string(), Some(lease.token));

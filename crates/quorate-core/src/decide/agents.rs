@@ -1,4 +1,4 @@
-//! Agents: who acts, registration, removal.
+//! Agents: identity of the actor, registration, removal.
 
 use crate::commit::{Op, OpResult, Principal, RegisterAgent};
 use crate::decide::{Draft, No};
@@ -9,12 +9,12 @@ use crate::refused::{Code, Refused};
 use crate::registry::Agent;
 
 impl Draft<'_> {
-    /// Finds out who acts, and refuses zombies: a commit of an earlier start changes nothing.
+    /// Resolves the acting agent. Refuses a commit of an earlier epoch, so that a stale process cannot change anything.
     pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
         let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
         self.actor = self.working.agents().number(id);
         let Some(agent) = self.actor.and_then(|number| self.working.agents().get(number)) else {
-            // An agent comes into being by registering itself.
+            // An unknown agent may only register itself.
             let registers =
                 matches!(self.commit.ops.first(), Some(Op::RegisterAgent(agent)) if agent.id == *id);
             return if registers { Ok(()) } else { Err(unknown_agent(id)) };
@@ -25,12 +25,12 @@ impl Draft<'_> {
         }
     }
 
-    /// The agent itself, or whoever may act for any agent.
+    /// Refuses an agent that acts for another agent. Other principals may act for any agent.
     pub(super) fn require_own(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if actor != agent => {
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {what} {agent}"))
-                    .hint("an agent acts for itself only"))
+                    .hint("an agent can act only for itself"))
             }
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
@@ -54,7 +54,7 @@ impl Draft<'_> {
         };
         let number = known.unwrap_or_else(|| self.working.agents().next_number());
         if number.0 as usize > AGENTS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has as many agents as it may have")
+            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of agents")
                 .limit(AGENTS_MAX as u64)
                 .passes()
                 .into());
@@ -65,7 +65,7 @@ impl Draft<'_> {
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded)?;
         }
-        let same_start = current.as_ref().filter(|agent| agent.epoch == epoch);
+        let same_epoch = current.as_ref().filter(|agent| agent.epoch == epoch);
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -75,9 +75,9 @@ impl Draft<'_> {
             epoch,
             removed: false,
             heartbeat_ms: new.heartbeat_ms,
-            presence: same_start.map(|agent| agent.presence.clone()).unwrap_or_default(),
+            presence: same_epoch.map(|agent| agent.presence.clone()).unwrap_or_default(),
         };
-        // Saying again what is known changes nothing and leaves no record.
+        // An identical registration changes nothing and writes no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
             self.working.stir_all(number);
@@ -96,7 +96,7 @@ impl Draft<'_> {
         if open > 0 {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
                 .hint(format!(
-                    "let it finish them, or end them: quorate agent purge {agent}, the operation purge"
+                    "let it finish them, or purge them with `quorate agent purge {agent}` or the operation `purge`"
                 ))
                 .into());
         }
@@ -104,7 +104,7 @@ impl Draft<'_> {
         if named > 0 {
             return Err(Refused::new(
                 Code::Conflict,
-                format!("{named} open tasks are for agent {agent} alone"),
+                format!("{named} open tasks are assigned to agent {agent}"),
             )
             .hint("let it finish them, or cancel them first")
             .into());
@@ -117,7 +117,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// The agent is gone, or was started again: whatever it held comes back, and it waits for nothing any more.
+    /// Ends all leases, locks and waits of an agent: it was removed, went offline, or registered again.
     pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) -> Result<(), No> {
         self.dismissed.extend(self.working.dismiss_consumers(agent));
         for delivery in self.working.inbox(agent).leased.clone() {
@@ -136,9 +136,9 @@ fn unknown_agent(id: &AgentId) -> Refused {
 
 fn stale_epoch(agent: &Agent, epoch: Epoch) -> Refused {
     let detail =
-        format!("agent {} was started again: epoch {epoch} is over, it is at {}", agent.id, agent.epoch);
+        format!("stale epoch {epoch}: agent {} has registered again and is at epoch {}", agent.id, agent.epoch);
     let mut refused = Refused::new(Code::StaleEpoch, detail)
-        .hint("this start of the agent is over; stop it, or register again to start a new epoch");
+        .hint("stop this instance of the agent, or register it again to get a new epoch");
     refused.facts.current_epoch = Some(agent.epoch.0);
     refused
 }

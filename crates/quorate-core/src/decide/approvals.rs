@@ -1,5 +1,5 @@
-//! Approvals: asked for by whoever works, decided by somebody else, once, for the very bytes that were looked at. Who may
-//! decide at all is in `rights.rs`. What follows from a decision is part of its commit.
+//! Approvals: requested by one principal and decided once by another, for exactly the bytes that were reviewed. The
+//! permission to decide is checked in `permissions.rs`. The follow-up messages of a decision are part of its commit.
 
 use std::sync::Arc;
 
@@ -26,24 +26,24 @@ use crate::why::clock;
 
 impl Draft<'_> {
     pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, No> {
-        let agent = self.asker(ask)?;
+        let agent = self.requester(ask)?;
         let then = self.follow_ups(ask, agent)?;
         let digest = ActionDigest::of(&ask.document.bytes);
         if let Some(id) = &ask.id
             && let Some(known) = self.approval(id)?
         {
-            return Ok(self.requested_again(ask, agent, &then, &known)?);
+            return Ok(self.repeated_request(ask, agent, &then, &known)?);
         }
         self.check_session(ask.session.as_deref())?;
         self.check_reasons(ask.confidence, ask.rationale.as_deref())?;
         if self.working.items().approvals.len() >= APPROVALS_PENDING_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                "the space has as many pending approvals as it may have",
+                "the space has reached its maximum number of pending approvals",
             )
             .limit(APPROVALS_PENDING_MAX as u64)
             .passes()
-            .hint("decide those that wait, or ask with shorter timeouts")
+            .hint("decide pending approvals, or request them with shorter timeouts")
             .into());
         }
         let made = || ApprovalId::made_by_hub(self.working.head.generation, self.seq, self.requested_here());
@@ -100,21 +100,21 @@ impl Draft<'_> {
                 (Verb::ApprovalModified, ApprovalState::Modified { decision, patch, action, digest })
             }
         };
-        let over = Approval { state, ..approval };
-        let digest = over.approved().map_or(over.digest, |(_, digest)| digest);
-        let state = over.state.as_str();
-        self.change(verb, Item::Approval(Box::new(over.clone())));
-        self.follow_up(&over)?;
+        let ended = Approval { state, ..approval };
+        let digest = ended.approved().map_or(ended.digest, |(_, digest)| digest);
+        let state = ended.state.as_str();
+        self.change(verb, Item::Approval(Box::new(ended.clone())));
+        self.follow_up(&ended)?;
         Ok(OpResult::ApprovalDecided { seq: self.seq, state, digest })
     }
 
-    /// Nobody decided in time.
+    /// Expires an approval that was not decided in time.
     pub(super) fn expire_approval(&mut self, key: &ItemKey) -> Result<(), No> {
         let Some(approval) = self.working.items().approvals.get(&key.id).cloned() else { return Ok(()) };
         let state = ApprovalState::Expired { seq: self.seq, at: self.now.wall };
-        let over = Approval { state, ..approval };
-        self.change(Verb::ApprovalExpired, Item::Approval(Box::new(over.clone())));
-        self.follow_up(&over)
+        let ended = Approval { state, ..approval };
+        self.change(Verb::ApprovalExpired, Item::Approval(Box::new(ended.clone())));
+        self.follow_up(&ended)
     }
 
     fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, No> {
@@ -124,8 +124,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The agent that asks: the one that acts, or the one for which somebody else does.
-    fn asker(&self, ask: &RequestApproval) -> Result<Option<AgentNo>, Refused> {
+    /// Returns the requesting agent: the actor, or the agent that another principal acts for.
+    fn requester(&self, ask: &RequestApproval) -> Result<Option<AgentNo>, Refused> {
         let agent = match (&self.commit.principal, &ask.agent) {
             (Principal::Agent(actor), None) => Some(actor),
             (_, named) => named.as_ref(),
@@ -135,29 +135,29 @@ impl Draft<'_> {
         self.known(agent).map(Some)
     }
 
-    /// Who gets the approved action: agents that are known and that the asker may reach itself.
-    fn follow_ups(&self, ask: &RequestApproval, asker: Option<AgentNo>) -> Result<Vec<Then>, Refused> {
+    /// Resolves the recipients of the approved action. They must be registered, and the requester must be allowed to reach them.
+    fn follow_ups(&self, ask: &RequestApproval, requester: Option<AgentNo>) -> Result<Vec<Then>, Refused> {
         let follow_up = |(to, action): &(AgentId, String)| {
             let number = self.known(to)?;
-            self.check_follow_up(asker, number)?;
+            self.check_follow_up(requester, number)?;
             Ok(Then { to: number, action: action.clone() })
         };
         ask.then.iter().map(follow_up).collect()
     }
 
-    fn check_follow_up(&self, asker: Option<AgentNo>, to: AgentNo) -> Result<(), Refused> {
+    fn check_follow_up(&self, requester: Option<AgentNo>, to: AgentNo) -> Result<(), Refused> {
         let map = self.map();
-        let from = asker.and_then(|agent| map.agents.get(agent)).map(|agent| &agent.id);
+        let from = requester.and_then(|agent| map.agents.get(agent)).map(|agent| &agent.id);
         if map.may_reach(from, to) {
             return Ok(());
         }
         let name = |agent: Option<AgentNo>| {
             agent.and_then(|agent| map.agents.get(agent)).map_or("", |agent| agent.id.as_str())
         };
-        Err(out_of_reach(&format!("agent {}", name(asker)), &format!("agent {}", name(Some(to)))))
+        Err(out_of_reach(&format!("agent {}", name(requester)), &format!("agent {}", name(Some(to)))))
     }
 
-    /// Never whoever asked: not the same principal, nor the same person with another token.
+    /// Refuses a decision by the requester: the same principal, or the same person with another access token.
     fn require_another(&self, approval: &Approval) -> Result<(), Refused> {
         let by = self.commit.principal.to_text();
         let person = |text: &str| text.split_once(':').map(|(_, name)| name.to_owned());
@@ -170,12 +170,12 @@ impl Draft<'_> {
         if !same {
             return Ok(());
         }
-        let detail = format!("{} asked for approval {}", approval.asked_by, approval.id);
-        Err(Refused::new(Code::Forbidden, detail).hint("somebody else has to decide it"))
+        let detail = format!("approval {} was requested by {}", approval.id, approval.asked_by);
+        Err(Refused::new(Code::Forbidden, detail).hint("another principal has to decide it"))
     }
 
-    /// The same id again: the same answer if the same was asked for by the same principal.
-    fn requested_again(
+    /// Handles a repeated id: returns the same result if the principal and the content are the same.
+    fn repeated_request(
         &self,
         ask: &RequestApproval,
         agent: Option<AgentNo>,
@@ -200,37 +200,37 @@ impl Draft<'_> {
         }
         let detail = format!("the approval id {} was used for another request", known.id);
         Err(Refused::new(Code::Duplicate, detail)
-            .hint("give each request an id of its own; repeat an id only with the very same content"))
+            .hint("use a new id for each request; retry an id only with identical content"))
     }
 
-    /// What follows from the end of an approval, in the same commit: whoever asked is told, and an approved action goes
-    /// to whom it shall go. If it cannot go there, it is not approved.
-    fn follow_up(&mut self, over: &Approval) -> Result<(), No> {
-        let document = match over.approved() {
-            Some((part, _)) => Some(self.approved_bytes(over, part)?),
+    /// Sends the messages that follow from the end of an approval, in the same commit: a notification to the requester, and
+    /// the approved action to its recipients. If the action cannot be delivered, the decision is refused.
+    fn follow_up(&mut self, ended: &Approval) -> Result<(), No> {
+        let document = match ended.approved() {
+            Some((part, _)) => Some(self.approved_bytes(ended, part)?),
             None => None,
         };
-        let words = in_words(over, document.as_deref(), |agent| self.agent_id(agent));
+        let body = ended_json(ended, document.as_deref(), |agent| self.agent_id(agent));
         if document.is_some() {
-            for then in &over.then {
-                self.check_recipient(over, then.to)?;
-                self.tell(over, then.to, &then.action, MessageType::Command, &words);
+            for then in &ended.then {
+                self.check_recipient(ended, then.to)?;
+                self.send_follow_up(ended, then.to, &then.action, MessageType::Command, &body);
             }
         }
-        // Somebody who was removed or whose inbox is full is not told: the decision stands in any case.
-        for agent in over.agent.map_or(Vec::new(), |agent| self.to_be_told(Escalate::To(agent))) {
-            if Some(agent) == over.agent {
-                self.tell(over, agent, "approval.decided", MessageType::Event, &words);
+        // A requester that was removed, or whose inbox is full, is not notified. The decision is valid regardless.
+        for agent in ended.agent.map_or(Vec::new(), |agent| self.to_be_told(Escalate::To(agent))) {
+            if Some(agent) == ended.agent {
+                self.send_follow_up(ended, agent, "approval.decided", MessageType::Event, &body);
             }
         }
         Ok(())
     }
 
-    fn approved_bytes(&self, over: &Approval, part: crate::task::PartRef) -> Result<Bytes, No> {
+    fn approved_bytes(&self, ended: &Approval, part: crate::task::PartRef) -> Result<Bytes, No> {
         let stored = self.stored_part(part)?.filter(|payload| !payload.is_erased());
         let erased = || {
-            Refused::new(Code::Conflict, format!("the action of approval {} was erased", over.id))
-                .hint("what nobody can read any more cannot be approved: reject it, or ask again")
+            Refused::new(Code::Conflict, format!("the action of approval {} was erased", ended.id))
+                .hint("an erased action cannot be approved: reject it, or request approval again")
         };
         Ok(stored.ok_or_else(erased)?.bytes)
     }
@@ -239,40 +239,40 @@ impl Draft<'_> {
         self.working.agents().get(agent).map_or(String::new(), |agent| agent.id.to_string())
     }
 
-    fn check_recipient(&self, over: &Approval, to: AgentNo) -> Result<(), Refused> {
+    fn check_recipient(&self, ended: &Approval, to: AgentNo) -> Result<(), Refused> {
         let agent = self.working.agents().get(to).filter(|agent| !agent.removed);
         let Some(agent) = agent else {
-            let detail = format!("agent {} was removed, so the action could not go there", self.agent_id(to));
+            let detail = format!("the action cannot be delivered: agent {} was removed", self.agent_id(to));
             return Err(Refused::new(Code::UnknownRecipient, detail)
-                .hint("reject it, and let it be asked for again with another recipient"));
+                .hint("reject it, and request approval again with another recipient"));
         };
-        self.check_follow_up(over.agent, to)?;
+        self.check_follow_up(ended.agent, to)?;
         if self.working.inbox(to).open >= INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, format!("the inbox of agent {} is full", agent.id))
                 .limit(INBOX_MAX as u64)
-                .hint("wait until some of it is worked off; nothing was decided"));
+                .hint("retry after the agent has processed some deliveries; nothing was decided"));
         }
         if self.deliveries >= DELIVERIES_PER_COMMIT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the commit makes too many deliveries")
+            return Err(Refused::new(Code::LimitExceeded, "the commit creates too many deliveries")
                 .limit(DELIVERIES_PER_COMMIT_MAX as u64)
-                .hint("decide in a commit of its own"));
+                .hint("decide the approval in a separate commit"));
         }
         Ok(())
     }
 
-    fn tell(&mut self, over: &Approval, to: AgentNo, action: &str, kind: MessageType, words: &str) {
+    fn send_follow_up(&mut self, ended: &Approval, to: AgentNo, action: &str, kind: MessageType, body: &str) {
         let Some(agent) = self.working.agents().get(to) else { return };
-        let payload = Payload::seal(Bytes::from(words.to_owned()), self.salt());
+        let payload = Payload::seal(Bytes::from(body.to_owned()), self.salt());
         let mut message = Message::new(Destination::Agent(agent.id.clone()), action, payload);
         message.kind = kind;
-        message.priority = over.priority;
-        message.correlation_id = Some(over.id.to_string());
-        message.session_id.clone_from(&over.session);
+        message.priority = ended.priority;
+        message.correlation_id = Some(ended.id.to_string());
+        message.session_id.clone_from(&ended.session);
         self.deliveries += 1;
         self.post(&Arc::new(message), vec![Recipient::agent(to)]);
     }
 
-    /// How many approvals this commit asked for so far.
+    /// Returns the number of approvals that this commit has requested so far.
     fn requested_here(&self) -> u32 {
         let asked =
             |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::ApprovalRequested, .. });
@@ -280,28 +280,28 @@ impl Draft<'_> {
     }
 }
 
-/// What is said of the end of an approval, as JSON: with the approved bytes, if there are any.
-fn in_words(over: &Approval, document: Option<&[u8]>, name: impl Fn(AgentNo) -> String) -> String {
+/// Renders the end of an approval as JSON, with the approved action, if any.
+fn ended_json(ended: &Approval, document: Option<&[u8]>, name: impl Fn(AgentNo) -> String) -> String {
     let mut text = String::from("{\"approval\":");
-    quote(over.id.as_str(), &mut text);
+    quote(ended.id.as_str(), &mut text);
     text.push_str(",\"state\":");
-    quote(over.state.as_str(), &mut text);
-    let digest = over.approved().map_or(over.digest, |(_, digest)| digest);
+    quote(ended.state.as_str(), &mut text);
+    let digest = ended.approved().map_or(ended.digest, |(_, digest)| digest);
     text.push_str(&format!(",\"digest\":\"{digest}\""));
-    if let Some(agent) = over.agent {
+    if let Some(agent) = ended.agent {
         text.push_str(",\"agent\":");
         quote(&name(agent), &mut text);
     }
-    if let Some(Decision { by, reason, .. }) = over.state.decision() {
+    if let Some(Decision { by, reason, .. }) = ended.state.decision() {
         text.push_str(",\"decidedBy\":");
         quote(by, &mut text);
         if !reason.is_empty() {
             text.push_str(",\"reason\":");
             quote(reason, &mut text);
         }
-    } else if !over.default.is_empty() {
+    } else if !ended.default.is_empty() {
         text.push_str(",\"default\":");
-        quote(&over.default, &mut text);
+        quote(&ended.default, &mut text);
     }
     // Canonical JSON is text.
     if let Some(document) = document.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
@@ -314,7 +314,7 @@ fn in_words(over: &Approval, document: Option<&[u8]>, name: impl Fn(AgentNo) -> 
 
 fn no_approval(id: &ApprovalId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no approval {id}"))
-        .hint("check the id; list what is pending")
+        .hint("check the id; list the pending approvals")
 }
 
 fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
@@ -327,23 +327,23 @@ fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
             let (state, at) = (approval.state.as_str(), clock(decision.at, now));
             let detail = format!("approval {} was {state} by {} at {at}", approval.id, decision.by);
             Err(Refused::new(Code::Conflict, detail)
-                .hint("what is decided never changes; let it be asked for again if it should"))
+                .hint("a decision is final; request approval again"))
         }
     }
 }
 
 fn expired(approval: &Approval) -> Refused {
-    Refused::new(Code::Expired, format!("approval {} has expired: nobody decided in time", approval.id))
-        .hint("let it be asked for again; nothing was approved and nothing rejected")
+    Refused::new(Code::Expired, format!("approval {} has expired: it was not decided in time", approval.id))
+        .hint("request approval again; nothing was approved or rejected")
 }
 
 fn other_bytes(approval: &Approval, named: ActionDigest) -> Refused {
     let Approval { id, digest, .. } = approval;
-    Refused::new(Code::Conflict, format!("approval {id} is about {digest}, not about {named}"))
-        .hint("look at what is pending, and name the digest of what you saw")
+    Refused::new(Code::Conflict, format!("approval {id} has digest {digest}, not {named}"))
+        .hint("read the pending approval, and send the digest that it contains")
 }
 
 fn no_change() -> Refused {
     Refused::new(Code::Invalid, "the modification changes nothing")
-        .hint("approve it as it is, or change something")
+        .hint("approve it unmodified, or send a modification that changes it")
 }

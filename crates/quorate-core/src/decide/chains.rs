@@ -1,4 +1,4 @@
-//! Chains of messages: how long they get, whether they go round in a circle, and what they may spend.
+//! Message chains: hop limit, loop detection and budgets.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::refused::{Code, Refused};
 use crate::task::Escalate;
 
 impl Draft<'_> {
-    /// Refuses a message that comes too late in its chain, or that its chain has seen too often.
+    /// Refuses a message that exceeds the hop limit, or that was sent too often in its chain.
     pub(super) fn check_chain(&self, message: &Message) -> Result<(), Refused> {
         message.check_hops()?;
         let Some(chain) = message.chain() else { return Ok(()) };
@@ -27,15 +27,15 @@ impl Draft<'_> {
         }
         let from = message.from.as_ref().map_or("the hub", AgentId::as_str);
         let detail = format!(
-            "{from} sent this {:?} to the same recipient {SAME_MAX} times already in the chain {chain}",
+            "{from} has already sent this {:?} to the same recipient {SAME_MAX} times in chain {chain}",
             message.action
         );
         Err(Refused::new(Code::LoopRefused, detail)
             .limit(u64::from(SAME_MAX))
-            .hint("the chain goes round in a circle: stop it, ask a person, or say something new"))
+            .hint("the chain is a loop: stop it, ask a person, or send different content"))
     }
 
-    /// Takes one message from the budget that a message names. If that leaves little of it, says so.
+    /// Charges one message to the budget that the message names. Returns the budget if it is low and no warning was sent yet.
     pub(super) fn spend(&mut self, message: &Message) -> Result<Option<Budget>, No> {
         let Some(named) = &message.budget else { return Ok(None) };
         let id = BudgetId::new(named)?;
@@ -44,10 +44,10 @@ impl Draft<'_> {
             let max = budget.messages_max;
             return Err(Refused::new(
                 Code::BudgetExceeded,
-                format!("budget {id} has spent its {max} messages"),
+                format!("budget {id} is exhausted: all {max} messages are spent"),
             )
             .limit(max)
-            .hint("finish with what is there, or let the owner of the budget raise it")
+            .hint("finish with the results so far, or have the owner raise the budget")
             .into());
         }
         budget.messages_used += 1;
@@ -58,7 +58,7 @@ impl Draft<'_> {
         Ok(warns.then_some(budget))
     }
 
-    /// Tells whoever made a budget that little is left of it; if that was the hub, or is gone, the coordinators.
+    /// Warns the owner of a budget that it is low. Warns the coordinators if the owner is the hub or was removed.
     pub(super) fn warn(&mut self, budget: &Budget, message: &Message) {
         let recipients = self.to_be_told(budget.owner.map_or(Escalate::Coordinators, Escalate::To));
         let ids = recipients.iter().filter_map(|number| self.working.agents().get(*number));
@@ -97,15 +97,15 @@ impl Draft<'_> {
         {
             let detail = format!("agent {actor} may not change budget {}", set.id);
             return Err(Refused::new(Code::Forbidden, detail)
-                .hint("only whoever made a budget, or the hub, may change it")
+                .hint("only the owner of a budget, or the hub, may change it")
                 .into());
         }
         let SetBudget { messages_max, tokens_max, money_max, .. } = *set;
         let same = (budget.messages_max, budget.tokens_max, budget.money_max)
             == (messages_max, tokens_max, money_max);
-        // Saying again what is known changes nothing and leaves no record.
+        // An identical budget changes nothing and writes no record.
         if before.is_none() || !same {
-            // A budget that was raised warns again.
+            // A changed budget warns again.
             budget = Budget { messages_max, tokens_max, money_max, warned: false, ..budget };
             self.change(Verb::BudgetSet, Item::Budget(budget));
         }
@@ -122,5 +122,5 @@ impl Draft<'_> {
 
 fn no_budget(id: &BudgetId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no budget {id}"))
-        .hint("make it with budget.set first, or leave it out")
+        .hint("create it with `budget.set`, or omit the budget")
 }

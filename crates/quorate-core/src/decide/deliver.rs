@@ -1,4 +1,4 @@
-//! Handing deliveries out: claims, credit, and what time alone brings about.
+//! Dispatch of deliveries: claims, credit, sweeps, redrive and purge.
 
 use crate::commit::{OpResult, Waiting};
 use crate::decide::{Draft, Handed, No};
@@ -41,17 +41,17 @@ impl Draft<'_> {
         once: bool,
     ) -> Result<(), Refused> {
         if self.working.inbox(agent).consumers() >= CONSUMERS_PER_AGENT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many claims wait for this inbox")
+            return Err(Refused::new(Code::LimitExceeded, "too many consumers wait for this inbox")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
                 .passes()
-                .hint("let fewer consumers wait, each for more deliveries"));
+                .hint("use fewer consumers, each with more credit"));
         }
         let turn = self.working.next_turn();
         self.working.set_consumer(id, Some(Consumer { id, agent, credit, lease_ms, once, turn }));
         Ok(())
     }
 
-    /// More credit for a consumer. One that is gone is not an error: the agent was started again meanwhile.
+    /// Grants credit to a consumer. A closed consumer is not an error: its agent may have registered again.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
         if self.grant_tasks(id, credit) {
             return OpResult::Done;
@@ -65,8 +65,7 @@ impl Draft<'_> {
         OpResult::Done
     }
 
-    /// Takes up to `max` deliveries for an agent and leases them: from its inbox and the pools that it may take from, in
-    /// one order.
+    /// Leases up to `max` deliveries to an agent, from its inbox and from the pools that it serves, in one common order.
     fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Result<Vec<Handed>, No> {
         let room = IN_FLIGHT_MAX.saturating_sub(self.working.inbox(agent).leased.len());
         let max = (max as usize).min(room);
@@ -90,7 +89,7 @@ impl Draft<'_> {
         Ok(handed)
     }
 
-    /// Adds the lease to the previous effect where it is of the same take, so that a batch is one effect.
+    /// Appends the lease to the previous effect if both belong to the same batch, so that a batch is one effect.
     fn emit_leased(&mut self, agent: AgentNo, delivery: DeliveryNo, token: Token, lease_ms: u64) {
         let Some(origin) = self.working.open(delivery).map(Open::origin) else { return };
         let deliveries = vec![Holding { delivery, token, origin }];
@@ -112,7 +111,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The delivery that goes out next; ends those that expired while they waited, or that the policy has barred since.
+    /// Returns the next delivery for an agent. Ends deliveries that have expired, or that the policy no longer allows.
     fn choose(&mut self, agent: AgentNo) -> Result<Option<DeliveryNo>, No> {
         loop {
             let inbox = self.working.inbox(agent);
@@ -137,13 +136,13 @@ impl Draft<'_> {
         }
     }
 
-    /// Hands out what became ready during this commit to those who wait for it.
+    /// Dispatches deliveries that became ready during this commit to waiting consumers.
     pub(super) fn hand_out_stirred(&mut self) -> Result<(), No> {
         for home in self.working.take_stirred() {
             while self.working.inbox_at(home).has_ready()
                 && let Some(consumer) = self.next_in_line(home)
             {
-                // What comes from a pool is spread over those who wait for it.
+                // Deliveries of a pool are spread over its consumers, one at a time.
                 let alone = self.working.inbox(consumer.agent).pools().is_empty();
                 let most = if alone { consumer.credit } else { 1 };
                 let taken = self.take(consumer.agent, most, consumer.lease_ms)?;
@@ -158,7 +157,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Who is served next from here.
+    /// Returns the consumer that gets the next delivery of an inbox or pool.
     pub(super) fn next_in_line(&self, home: Home) -> Option<Consumer> {
         match home {
             Home::Agent(agent) => {
@@ -169,7 +168,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The consumer waits no longer. Whoever listened until now was there until now.
+    /// Closes a consumer and all its waits. The wait counts as activity of its agent until now.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         let of_inbox = self.working.consumer(id).map(|consumer| consumer.agent);
         let of_tasks = || self.working.tasks().line().get(id).map(|claimer| claimer.agent);
@@ -186,7 +185,7 @@ impl Draft<'_> {
         OpResult::Done
     }
 
-    /// What time alone brings about. Bounded: what is left over is found by the next sweep, at once.
+    /// Processes timeouts. Bounded: the next sweep runs immediately if there is more to do.
     pub(super) fn sweep(&mut self) -> Result<OpResult, No> {
         for delivery in self.working.lapsed(self.now.mono, SWEEP_MAX) {
             self.give_back(delivery, ReturnCause::Lapsed, String::new(), None);
@@ -235,7 +234,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// A dead letter as this commit left it.
+    /// Returns a dead letter, including the effects of this commit.
     fn dead_letter(&self, number: DeliveryNo) -> Result<Option<Dead>, No> {
         if self.working.open(number).is_some() {
             return Ok(None);
@@ -246,7 +245,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Ends what is open in an inbox or, for whoever runs the hub, in the pools of a capability.
+    /// Purges the open deliveries of an inbox, or of the pools of a capability.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let numbers = match agent.as_str().parse() {
             Ok(Destination::Can(capability)) => {
@@ -267,14 +266,14 @@ impl Draft<'_> {
         Ok(OpResult::Purged { count })
     }
 
-    /// A waiting delivery is past its time.
+    /// Expires a waiting delivery.
     pub(super) fn expire(&mut self, delivery: DeliveryNo) {
         if let Some(origin) = self.working.open(delivery).map(Open::origin) {
             self.end(delivery, EndState::Expired, Effect::Expired { delivery, origin });
         }
     }
 
-    /// An open delivery is not wanted any more.
+    /// Purges an open delivery.
     pub(super) fn purge_one(&mut self, delivery: DeliveryNo) {
         if let Some(origin) = self.working.open(delivery).map(Open::origin) {
             self.end(delivery, EndState::Purged, Effect::Purged { delivery, origin });
@@ -283,8 +282,8 @@ impl Draft<'_> {
 }
 
 impl Working {
-    /// What is open in one place: what waits, what is scheduled, what a session holds, what is leased. Looks at all that
-    /// is scheduled, held or leased: not for hot paths.
+    /// Returns the open deliveries of an inbox or pool: ready, scheduled, held by a paused session, leased. Scans all
+    /// scheduled, held and leased deliveries: not for hot paths.
     fn open_of(&self, home: Home) -> impl Iterator<Item = DeliveryNo> {
         let is_here = move |number: &DeliveryNo| self.open(*number).map(|open| open.to.home()) == Some(home);
         let leased: Vec<_> = match home {

@@ -1,4 +1,4 @@
-//! Looking at the head. Changes nothing.
+//! Read-only inspection of the state at the head.
 
 use crate::commit::OpResult;
 use crate::decide::{Draft, No};
@@ -11,21 +11,21 @@ use crate::registry::Agent;
 use crate::time::{Mono, Timestamp};
 
 impl Draft<'_> {
-    pub(super) fn inspect(&self, what: &Inspect) -> Result<OpResult, No> {
-        let seen = match what {
+    pub(super) fn inspect(&self, query: &Inspect) -> Result<OpResult, No> {
+        let result = match query {
             Inspect::Deliveries { message, first, count } => {
-                self.look_at_deliveries(*message, *first, *count)
+                self.inspect_deliveries(*message, *first, *count)
             }
-            Inspect::Inbox { agent, after, limit } => self.look_into_inbox(agent, *after, *limit)?,
-            Inspect::Agents { filter, after, limit } => self.look_at_agents(filter, *after, *limit),
+            Inspect::Inbox { agent, after, limit } => self.inspect_inbox(agent, *after, *limit)?,
+            Inspect::Agents { filter, after, limit } => self.inspect_agents(filter, *after, *limit),
         };
-        Ok(OpResult::Inspected(Box::new(seen)))
+        Ok(OpResult::Inspected(Box::new(result)))
     }
 
-    fn look_at_deliveries(&self, message: Option<(Seq, u32)>, first: DeliveryNo, count: u32) -> Inspected {
+    fn inspect_deliveries(&self, message: Option<(Seq, u32)>, first: DeliveryNo, count: u32) -> Inspected {
         let count = (count as usize).min(VIEW_MAX);
         let numbers = (first.0..).map(DeliveryNo).take(count);
-        let mut deliveries: Vec<_> = numbers.map(|number| self.look_at(number)).collect();
+        let mut deliveries: Vec<_> = numbers.map(|number| self.inspect_delivery(number)).collect();
         if let [Some(one)] = &mut deliveries[..] {
             one.ahead = self.working.inbox_at(one.open.to.home()).ahead_of(one.open.priority, first);
         }
@@ -37,7 +37,7 @@ impl Draft<'_> {
         Inspected::Deliveries { deliveries, request }
     }
 
-    fn look_at(&self, number: DeliveryNo) -> Option<DeliveryLook> {
+    fn inspect_delivery(&self, number: DeliveryNo) -> Option<DeliveryLook> {
         let open = *self.working.open(number)?;
         let holder = open.to.agent_no();
         let agent = holder.and_then(|agent| self.working.agents().get(agent));
@@ -54,7 +54,7 @@ impl Draft<'_> {
         })
     }
 
-    fn look_into_inbox(&self, agent: &AgentId, after: DeliveryNo, limit: usize) -> Result<Inspected, No> {
+    fn inspect_inbox(&self, agent: &AgentId, after: DeliveryNo, limit: usize) -> Result<Inspected, No> {
         let number = self.known(agent)?;
         let inbox = self.working.inbox(number);
         let of_agent = |delivery: &DeliveryNo| {
@@ -64,21 +64,21 @@ impl Draft<'_> {
         let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(elsewhere);
         let mut numbers: Vec<_> = all.filter(|delivery| *delivery > after).collect();
         numbers.sort_unstable();
-        let shown = numbers.into_iter().take(limit.min(VIEW_MAX));
-        Ok(Inspected::Inbox(shown.filter_map(|delivery| self.look_at(delivery)).collect()))
+        let page = numbers.into_iter().take(limit.min(VIEW_MAX));
+        Ok(Inspected::Inbox(page.filter_map(|delivery| self.inspect_delivery(delivery)).collect()))
     }
 
-    fn look_at_agents(&self, filter: &AgentFilter, after: AgentNo, limit: usize) -> Inspected {
+    fn inspect_agents(&self, filter: &AgentFilter, after: AgentNo, limit: usize) -> Inspected {
         let agents = self.working.agents();
         let one = filter.id.as_ref().map(|id| agents.number(id));
-        let wanted = |number: &AgentNo| *number > after && one.is_none_or(|one| one == Some(*number));
-        let meant = agents.iter().filter(|(number, agent)| wanted(number) && filter.means(agent));
-        let looks = meant.map(|(number, agent)| self.look_at_agent(number, agent));
-        let looks = looks.filter(|look| filter.status.is_none_or(|status| status == look.status));
-        Inspected::Agents(looks.take(limit.min(VIEW_MAX)).collect())
+        let is_selected = |number: &AgentNo| *number > after && one.is_none_or(|one| one == Some(*number));
+        let matching = agents.iter().filter(|(number, agent)| is_selected(number) && filter.means(agent));
+        let agents_found = matching.map(|(number, agent)| self.inspect_agent(number, agent));
+        let agents_found = agents_found.filter(|found| filter.status.is_none_or(|status| status == found.status));
+        Inspected::Agents(agents_found.take(limit.min(VIEW_MAX)).collect())
     }
 
-    fn look_at_agent(&self, number: AgentNo, agent: &Agent) -> AgentLook {
+    fn inspect_agent(&self, number: AgentNo, agent: &Agent) -> AgentLook {
         let inbox = self.working.inbox(number);
         let asking = self.working.items().requests.count_of(number);
         let waits = self.working.locks().waits_of(number)
@@ -89,7 +89,7 @@ impl Draft<'_> {
         let status = match agent.presence.status {
             Status::Idle if !inbox.leased.is_empty() || !tasks.is_empty() => Status::Working,
             Status::Idle if asking > 0 || waits > 0 => Status::Waiting,
-            said => said,
+            reported => reported,
         };
         let (heard_at, offline_at) = self.working.last_heard(number);
         AgentLook {
@@ -110,7 +110,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What the wall clock says at a reading of the monotonic one, if it does not jump in between.
+    /// Converts a monotonic reading to wall-clock time, assuming that the wall clock does not jump in between.
     fn wall_at(&self, at: Mono) -> Timestamp {
         let (now, wall) = (self.now.mono.0, self.now.wall.0);
         Timestamp(if at.0 >= now { wall.saturating_add(at.0 - now) } else { wall.saturating_sub(now - at.0) })

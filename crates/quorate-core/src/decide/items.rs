@@ -1,4 +1,4 @@
-//! Changing items, and the alarms that time sets off.
+//! Item changes, and the timers of items.
 
 use crate::decide::{Draft, No};
 use crate::effect::Effect;
@@ -6,7 +6,7 @@ use crate::item::{Item, ItemKey, ItemKind, Keep, Verb};
 use crate::limits::SWEEP_MAX;
 
 impl Draft<'_> {
-    /// An item as this commit left it, at hand or stored.
+    /// Returns an item from memory or storage, including the effects of this commit.
     pub(super) fn item(&self, key: &ItemKey) -> Result<Option<Item>, No> {
         if let Some(item) = self.working.items().get(key) {
             return Ok(Some(item));
@@ -17,10 +17,10 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives an item its new state.
+    /// Sets the new state of an item.
     pub(super) fn change(&mut self, verb: Verb, item: Item) {
         match item.keep() {
-            // It may have been over, and is open again.
+            // It may have been closed earlier in this commit, and is open again.
             Keep::AtHand if self.items_over.is_empty() => {}
             Keep::AtHand => drop(self.items_over.remove(&item.key())),
             Keep::Stored => drop(self.items_over.insert(item.key(), Some(item.clone()))),
@@ -29,7 +29,7 @@ impl Draft<'_> {
         self.emit(Effect::Changed { verb, item });
     }
 
-    /// Lets every alarm that went off do its work. Bounded: what is left over is found by the next sweep, at once.
+    /// Processes due timers of items. Bounded: the next sweep runs immediately if there is more to do.
     pub(super) fn sweep_items(&mut self) -> Result<(), No> {
         for (key, part) in self.working.items().went_off(self.now, SWEEP_MAX) {
             match key.kind {

@@ -1,4 +1,4 @@
-//! What the holder of a delivery may do with it: ack, nack, extend. A stale token is refused and changes nothing.
+//! Operations of the lease holder of a delivery: ack, nack, extend. A stale lease token is refused and changes nothing.
 
 use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
 use crate::decide::{Draft, EndedOpen, Handed, No};
@@ -7,11 +7,11 @@ use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
 use crate::refused::{Code, Refused, Stale};
 use crate::working::Open;
 
-/// One of many that are acked.
+/// Outcome for one delivery of an `AckMany` operation.
 enum AckedOne {
-    /// It ends here.
+    /// Ended by this commit.
     Now(Holding),
-    /// This record ended it.
+    /// Ended by this earlier record.
     Earlier(Seq),
 }
 
@@ -27,7 +27,7 @@ impl Draft<'_> {
         Ok(OpResult::Acked { seq: self.seq })
     }
 
-    /// Ends many deliveries in one effect. Every stale one is named.
+    /// Acknowledges several deliveries in one effect. A refusal lists every stale lease.
     pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, No> {
         let mut deliveries = Vec::with_capacity(leases.len());
         let mut earlier = Vec::new();
@@ -49,7 +49,7 @@ impl Draft<'_> {
             return Err(refused.into());
         }
         if !deliveries.is_empty() {
-            // Carried out already, one by one: each sees the ones before it.
+            // Already applied one by one, so that each ack sees those before it.
             let effect = Effect::AckedMany { deliveries };
             self.rows.add_effect(&effect);
             self.effects.push(effect);
@@ -57,7 +57,7 @@ impl Draft<'_> {
         Ok(OpResult::AckedMany { earlier })
     }
 
-    /// Ends a delivery, or says which record did.
+    /// Ends a delivery, or returns the record that already ended it.
     fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, No> {
         let number = self.working.eras().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
@@ -66,14 +66,14 @@ impl Draft<'_> {
         let open = self.held(lease, number)?;
         self.working.acked(number);
         self.ended.push(EndedOpen { delivery: number, state: EndState::Acked, open });
-        // The end of a lease makes room for the next one.
+        // The ended lease frees capacity for the next one.
         if let Some(agent) = open.to.agent_no() {
             self.working.stir_all(agent);
         }
         Ok(AckedOne::Now(Holding { delivery: number, token: lease.token, origin: open.origin() }))
     }
 
-    /// A repeated ack with the same token gets the same answer: the record that ended the delivery.
+    /// Handles a repeated ack: with the same token it gets the same answer, the record that ended the delivery.
     fn repeat_ack(&mut self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, No> {
         if let Some(ended) = self.ended_here(number) {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
@@ -92,7 +92,7 @@ impl Draft<'_> {
 
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(nack.lease.delivery)?;
-        self.held_or_ended(nack.lease, number)?;
+        self.require_lease(nack.lease, number)?;
         let cause = match nack.then {
             NackThen::Release => ReturnCause::Released,
             NackThen::Retry { .. } | NackThen::Dead => ReturnCause::Nacked,
@@ -103,27 +103,27 @@ impl Draft<'_> {
 
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, No> {
         let number = self.working.eras().resolve(extend.lease.delivery)?;
-        self.held_or_ended(extend.lease, number)?;
-        self.prolong(number, extend.lease_ms);
+        self.require_lease(extend.lease, number)?;
+        self.extend_lease(number, extend.lease_ms);
         Ok(OpResult::Done)
     }
 
-    /// What an agent holds, as it was handed over, oldest first. Its leases run from now again.
+    /// Returns the leased deliveries of an agent, lowest number first, and restarts their leases.
     pub(super) fn resume(&mut self, agent: &AgentId, lease_ms: u64) -> Result<OpResult, Refused> {
-        self.require_own(agent, "take up the deliveries of")?;
+        self.require_own(agent, "resume the deliveries of")?;
         let number = self.known(agent)?;
         let mut held = Vec::new();
         for delivery in self.working.inbox(number).leased.clone() {
             let Some(open) = self.working.open(delivery).copied() else { continue };
             let Some(token) = open.token() else { continue };
-            self.prolong(delivery, lease_ms);
+            self.extend_lease(delivery, lease_ms);
             let (seq, n, attempt) = (open.seq, open.n(), open.attempt);
             held.push(Handed { delivery, token, attempt, lease_ms, seq, n, message: None });
         }
         Ok(OpResult::Claimed(held))
     }
 
-    fn prolong(&mut self, number: DeliveryNo, lease_ms: u64) {
+    fn extend_lease(&mut self, number: DeliveryNo, lease_ms: u64) {
         let length = self.working.lease_ms(number).unwrap_or(0);
         self.working.prolong(number, lease_ms, self.now);
         if lease_ms > length {
@@ -131,7 +131,7 @@ impl Draft<'_> {
         }
     }
 
-    fn held_or_ended(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), No> {
+    fn require_lease(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), No> {
         if self.working.open(number).is_some() {
             return Ok(self.held(lease, number).map(drop)?);
         }
@@ -145,30 +145,30 @@ impl Draft<'_> {
             .into())
     }
 
-    /// The delivery, if the caller is its recipient and holds it under this very token.
+    /// Returns the delivery, if the caller is its recipient and holds its current lease token.
     fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Open, Refused> {
         let open = *self.working.open(number).ok_or_else(|| not_found(lease.delivery))?;
         if let Principal::Agent(actor) = &self.commit.principal
             && self.actor != open.to.agent_no()
         {
-            // From a pool it may have gone to somebody else meanwhile.
+            // A delivery of a pool may have been leased to another agent since.
             if open.to.pool_no().is_some() {
-                return Err(stale_lease(lease, "with somebody else, or waiting for somebody"));
+                return Err(stale_lease(lease, "leased to another agent, or waiting in its pool"));
             }
             return Err(Refused::new(
                 Code::Forbidden,
                 format!("agent {actor} is not the recipient of {}", lease.delivery),
             )
-            .hint("only the recipient of a delivery may end it"));
+            .hint("only the recipient of a delivery may settle it"));
         }
         match open.token() {
             Some(token) if token == lease.token => Ok(open),
             Some(_) => Err(stale_lease(lease, "leased again")),
-            None => Err(stale_lease(lease, "waiting to be given out again")),
+            None => Err(stale_lease(lease, "waiting for redelivery")),
         }
     }
 
-    /// Gives a held delivery back: to be tried again, or to the dead letters after the last try.
+    /// Returns a delivery to its inbox or pool for redelivery, or dead-letters it after the last attempt.
     pub(super) fn give_back(
         &mut self,
         delivery: DeliveryNo,
@@ -218,11 +218,11 @@ impl Draft<'_> {
 
 fn stale_lease(lease: LeaseRef, state: &str) -> Refused {
     let LeaseRef { delivery, token } = lease;
-    Refused::new(Code::StaleLease, format!("lease {token} of {delivery} is over: the delivery is {state}"))
-        .hint("drop this piece of work; if it is not done it is given out again with a new token")
+    Refused::new(Code::StaleLease, format!("lease {token} of {delivery} has ended: the delivery is {state}"))
+        .hint("discard this work; if it is not done, it is redelivered under a new lease token")
 }
 
 pub(super) fn not_found(delivery: DeliveryId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no delivery {delivery}"))
-        .hint("give the id as the claim told it")
+        .hint("use the delivery id that the claim returned")
 }

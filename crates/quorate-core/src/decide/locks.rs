@@ -1,4 +1,4 @@
-//! Locks: taken all together or not at all, given on when they come free, and checked by whoever names a fence.
+//! Locks: acquired all or none, granted to the next waiter when released, and validated by fencing tokens.
 
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ impl Draft<'_> {
             since: self.wait_since(),
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
-            let detail = format!("agent {} holds as many locks as it may hold", ask.agent);
+            let detail = format!("agent {} has reached its maximum number of locks", ask.agent);
             return Err(Refused::new(Code::LimitExceeded, detail)
                 .limit(LOCKS_PER_AGENT_MAX as u64)
                 .passes()
@@ -41,7 +41,7 @@ impl Draft<'_> {
             .find(|lock| !lock.has_room() || self.working.locks().is_wanted(&lock.name, waiter.priority));
         match (busy, ask.waiting) {
             (None, _) => Ok(OpResult::Locked(self.grant_locks(&waiter, locks))),
-            (Some(busy), Waiting::No) => Err(not_in_time(busy).into()),
+            (Some(busy), Waiting::No) => Err(not_available(busy).into()),
             (Some(_), Waiting::Once(id) | Waiting::Standing(id)) => {
                 self.wait_for_locks(id, waiter)?;
                 Ok(OpResult::InLine)
@@ -52,23 +52,23 @@ impl Draft<'_> {
     fn wait_for_locks(&mut self, id: ConsumerId, waiter: Waiter) -> Result<(), Refused> {
         self.wait_no_longer(id);
         if self.working.locks().waits_of(waiter.agent) >= LOCK_WAITS_PER_AGENT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the agent waits for locks in too many places")
+            return Err(Refused::new(Code::LimitExceeded, "the agent has too many pending lock requests")
                 .limit(LOCK_WAITS_PER_AGENT_MAX as u64)
                 .passes()
-                .hint("let fewer of its threads wait at the same time"));
+                .hint("wait for locks in fewer places concurrently"));
         }
         for name in &waiter.names {
             if self.working.locks().queue_length(name) >= LOCK_QUEUE_MAX {
-                return Err(Refused::new(Code::QueueFull, format!("too many wait for the lock {name}"))
+                return Err(Refused::new(Code::QueueFull, format!("the wait queue of the lock {name} is full"))
                     .limit(LOCK_QUEUE_MAX as u64)
-                    .hint("ask again later; you hold nothing and are not in line"));
+                    .hint("retry later; no lock was acquired, and the request is not queued"));
             }
         }
         self.working.set_waiter(id, Some(waiter), self.now);
         Ok(())
     }
 
-    /// Whoever this was waits for no lock any more; those behind may go on.
+    /// Removes a waiter from the lock queues. The waiters behind it may be granted their locks.
     pub(super) fn wait_no_longer(&mut self, id: ConsumerId) {
         if let Some(waiter) = self.working.locks().waiter(id) {
             self.stirred_locks.extend(waiter.names.iter().cloned());
@@ -76,7 +76,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives locks that have room.
+    /// Grants locks that have free capacity.
     fn grant_locks(&mut self, waiter: &Waiter, locks: Vec<Lock>) -> Locked {
         let generation = self.working.head.generation;
         let epoch = self.working.agents().get(waiter.agent).map(|agent| agent.epoch).unwrap_or_default();
@@ -111,15 +111,15 @@ impl Draft<'_> {
 
     pub(super) fn release_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, No> {
         for (lock, fence) in self.held_locks(locks)? {
-            // The same one may be named twice: look again at what is left of it.
+            // A grant may be listed twice: read the lock again.
             let lock = self.working.locks().get(&lock.name).filter(|lock| lock.grant(fence).is_some());
             let Some(lock) = lock.cloned() else { continue };
-            self.end_hold(lock, fence, Verb::LockReleased);
+            self.end_grant(lock, fence, Verb::LockReleased);
         }
         Ok(OpResult::Done)
     }
 
-    /// The locks, if the caller holds each of them under the fence it names. A refusal names all that it does not.
+    /// Returns the locks, if the caller holds all of them under the given fencing tokens. A refusal lists every stale one.
     fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, No> {
         let mut held = Vec::with_capacity(locks.len());
         let mut lost: Option<Refused> = None;
@@ -128,7 +128,7 @@ impl Draft<'_> {
             let Some(grant) = lock.grant(one.fence) else {
                 match &mut lost {
                     Some(first) => {
-                        first.detail.push_str(&format!(", and so is that of {}", named(&one.lock)))
+                        first.detail.push_str(&format!("; the same applies to {}", named(&one.lock)))
                     }
                     None => lost = Some(stale_fence(&lock, one.fence)),
                 }
@@ -150,7 +150,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Refuses what is done under a lock that somebody else was given since.
+    /// Refuses an operation whose fencing token is stale: the lock has been granted to another holder since.
     pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), No> {
         let Some(named) = fence else { return Ok(()) };
         let lock = self.lock(&named.lock)?.ok_or_else(|| not_found(&named.lock))?;
@@ -160,14 +160,14 @@ impl Draft<'_> {
         Err(stale_fence(&lock, named.fence).into())
     }
 
-    /// The time of a hold is over.
+    /// Expires one grant of a lock.
     pub(super) fn expire_lock(&mut self, key: &ItemKey, part: u64) {
         if let Some(Item::Lock(lock)) = self.working.items().get(key) {
-            self.end_hold(lock, Fence(part), Verb::LockExpired);
+            self.end_grant(lock, Fence(part), Verb::LockExpired);
         }
     }
 
-    /// An agent is gone: what it held comes back, and it waits for nothing any more.
+    /// Ends all lock grants and lock waits of an agent.
     pub(super) fn return_locks_of(&mut self, agent: AgentNo) {
         let waiting = self.working.locks().waiters().filter(|(_, waiter)| waiter.agent == agent);
         let mut waiting: Vec<_> = waiting.map(|(id, _)| id).collect();
@@ -187,25 +187,25 @@ impl Draft<'_> {
                 .collect();
             for fence in fences {
                 if let Some(lock) = self.working.locks().get(&name).cloned() {
-                    self.end_hold(lock, fence, Verb::LockReturned);
+                    self.end_grant(lock, fence, Verb::LockReturned);
                 }
             }
         }
     }
 
-    fn end_hold(&mut self, mut lock: Lock, fence: Fence, verb: Verb) {
+    fn end_grant(&mut self, mut lock: Lock, fence: Fence, verb: Verb) {
         lock.grants.retain(|grant| grant.fence != fence);
         self.stirred_locks.insert(lock.name.clone());
         self.change(verb, Item::Lock(lock));
     }
 
-    /// Gives locks that came free during this commit to those who wait for them.
+    /// Grants locks that were released during this commit to the next waiters.
     pub(super) fn serve_stirred_locks(&mut self) -> Result<(), No> {
         while let Some(name) = self.stirred_locks.pop_first() {
             let Some(id) = self.working.locks().first(&name) else { continue };
             let Some(waiter) = self.working.locks().waiter(id).cloned() else { continue };
             let Some(locks) = self.all_with_room(id, &waiter)? else { continue };
-            // The next in line at each of them may fit beside.
+            // The next waiter may fit as well, if a lock has capacity left.
             self.wait_no_longer(id);
             let locked = self.grant_locks(&waiter, locks);
             self.told.push((id, Told::Locked(locked)));
@@ -213,7 +213,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// All locks that somebody waits for, if it is first in line at each and each has room.
+    /// Returns all locks of a waiter, if it is first in every queue and every lock has free capacity.
     fn all_with_room(&self, id: ConsumerId, waiter: &Waiter) -> Result<Option<Vec<Lock>>, No> {
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
@@ -235,7 +235,7 @@ impl Draft<'_> {
         Ok(Some(locks))
     }
 
-    /// A lock as this commit left it.
+    /// Returns a lock, including the effects of this commit.
     fn lock(&self, name: &LockName) -> Result<Option<Lock>, No> {
         if let Some(lock) = self.working.locks().get(name) {
             return Ok(Some(lock.clone()));
@@ -246,7 +246,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A lock with the capacity that was asked for; only one that is free and not waited for may change it.
+    /// Returns a lock with the requested capacity. The capacity can only change while the lock is free and has no waiters.
     fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, No> {
         let Some(mut lock) = self.lock(name)? else {
             return Ok(Lock::new(name.clone(), capacity.unwrap_or(1)));
@@ -254,10 +254,10 @@ impl Draft<'_> {
         match capacity {
             Some(capacity) if capacity != lock.capacity => {
                 if !lock.is_free() || self.working.locks().queue_length(name) > 0 {
-                    let detail = format!("the lock {name} is in use with the capacity {}", lock.capacity);
+                    let detail = format!("the lock {name} is in use with capacity {}", lock.capacity);
                     return Err(Refused::new(Code::Conflict, detail)
                         .limit(u64::from(lock.capacity))
-                        .hint("leave the capacity out, or wait until the lock is free to change it")
+                        .hint("omit the capacity, or change it when the lock is free")
                         .into());
                 }
                 lock.capacity = capacity;
@@ -267,7 +267,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The delivery, if the agent holds it: what is not true says nothing about who waits for what.
+    /// Returns the delivery, if it is leased to the agent. A false claim must not influence deadlock detection.
     pub(super) fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
         let number = self.working.eras().resolve(delivery).ok()?;
         let open = self.working.open(number)?;
@@ -280,26 +280,26 @@ fn named(what: impl Display) -> String {
 }
 
 fn not_found(name: &LockName) -> Refused {
-    Refused::new(Code::NotFound, format!("nobody ever held {}", named(name)))
-        .hint("check its name; a lock begins with the first who acquires it")
+    Refused::new(Code::NotFound, format!("{} does not exist", named(name)))
+        .hint("check the name; a lock is created when it is first acquired")
 }
 
-fn not_in_time(lock: &Lock) -> Refused {
-    let detail = format!("{} was not free in time", named(&lock.name));
-    Refused::new(Code::Timeout, detail).hint("ask again, or wait for it longer; you hold none of the locks")
+fn not_available(lock: &Lock) -> Refused {
+    let detail = format!("{} is not available", named(&lock.name));
+    Refused::new(Code::Timeout, detail).hint("retry, or wait longer; none of the locks was acquired")
 }
 
 fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
     let detail = if fence > lock.last_fence {
-        format!("{} never gave out fence {fence}", named(&lock.name))
+        format!("{} never issued fence {fence}", named(&lock.name))
     } else if fence == lock.last_fence {
-        // Nobody was given a higher one here: the hold itself has ended, or a restore ended it.
-        format!("fence {fence} of {} is over", named(&lock.name))
+        // There is no newer grant: this one was released or expired, or a restore ended it.
+        format!("fence {fence} of {} is stale", named(&lock.name))
     } else {
-        format!("fence {fence} of {} is over; the newest is {}", named(&lock.name), lock.last_fence)
+        format!("fence {fence} of {} is stale; the newest is {}", named(&lock.name), lock.last_fence)
     };
     let mut refused = Refused::new(Code::StaleFence, detail).hint(
-        "somebody else may hold the lock: drop this piece of work, or acquire the lock again and redo it",
+        "another agent may hold the lock: discard this work, or acquire the lock again and redo it",
     );
     refused.facts.current_fence = Some(lock.last_fence.0);
     refused

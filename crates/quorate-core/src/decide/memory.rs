@@ -1,4 +1,4 @@
-//! Context memory: compare and set, tombstones, erasure.
+//! Shared memory: compare-and-set writes, tombstones, erasure.
 
 use crate::commit::{DeleteEntry, ErasePayload, OpResult, PutEntry};
 use crate::decide::{Draft, No};
@@ -39,7 +39,7 @@ impl Draft<'_> {
         expect_version(&delete.key, head.as_ref(), delete.expect)?;
         if EntryHead::expected(head.as_ref()) == 0 {
             return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key))
-                .hint("nothing is to be done: it was deleted, or never written")
+                .hint("nothing to do: it was deleted, or never written")
                 .into());
         }
         let version = self.write_entry(&delete.key, head, true)?;
@@ -52,7 +52,7 @@ impl Draft<'_> {
         let target = self.rows.erase_target(seq, part)?;
         let Some(target) = target.filter(|target| part < target.parts) else {
             let refused = Refused::new(Code::NotFound, format!("record {seq} has no payload part {part}"))
-                .hint("parts are counted from 0, over all messages and entries of the record");
+                .hint("parts are numbered from 0, across all messages and entries of the record");
             return Err(refused.into());
         };
         if !target.erased && !self.erased_here.contains(&(seq, part)) {
@@ -62,7 +62,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// The newest version of an entry, as this commit left it.
+    /// Returns the newest version of an entry, including the effects of this commit.
     pub(super) fn entry(&self, key: &Key) -> Result<Option<EntryHead>, No> {
         match self.entries.get(key) {
             Some(head) => Ok(Some(*head)),
@@ -99,7 +99,7 @@ pub(super) fn expect_version(
                 if current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") };
             Err(Refused::new(Code::VersionConflict, format!("entry {key} {now}, not at version {expected}"))
                 .current_version(current)
-                .hint("read it again, redo the change on what it says now, and write with that version"))
+                .hint("read the entry again, apply the change to the current content, and write with that version"))
         }
         _ => Ok(()),
     }

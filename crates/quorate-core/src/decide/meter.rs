@@ -1,8 +1,8 @@
-//! What a commit costs the writer, counted while it is decided.
+//! Work accounting: the cost of a commit for the writer, measured while it is decided.
 //!
-//! The writer serves every space, so a single commit must not hold it for long. Each row read or written is one unit, and so is
-//! each kilobyte. A commit that would need more than [`COMMIT_WORK_MAX`] is refused as soon as it gets there. The
-//! store charges the space by the units spent, also for a refusal.
+//! The writer serves every space, so a single commit must not block it for long. Each row that is read or written costs one
+//! unit, and so does each kilobyte. A commit that exceeds [`COMMIT_WORK_MAX`] is refused immediately. The store charges the
+//! units to the space, even if the commit is refused.
 
 use std::cell::Cell;
 
@@ -22,12 +22,12 @@ const UNIT_BYTES: usize = 1024;
 /// Steps in memory that count as one unit.
 const UNIT_STEPS: usize = 32;
 
-/// The units that so many bytes are.
+/// Converts bytes to units of work.
 pub(super) fn units_of(bytes: usize) -> u64 {
     (bytes / UNIT_BYTES) as u64
 }
 
-/// Look-ups that are counted, and refused beyond the bound of a commit.
+/// Lookups with work accounting, which fail once the limit of the commit is exceeded.
 pub(super) struct Meter<'a> {
     rows: &'a dyn Rows,
     spent: Cell<u64>,
@@ -35,37 +35,37 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Counts what a commit spends, up to its bound.
+    /// Creates a meter with the limit of a commit.
     pub(super) fn new(rows: &'a dyn Rows) -> Self {
         Self { rows, spent: Cell::new(0), max: COMMIT_WORK_MAX }
     }
 
-    /// For work that is not done on the writer, and is bounded elsewhere.
+    /// Creates a meter without a limit, for work outside the writer that is bounded elsewhere.
     pub(super) fn unbounded(rows: &'a dyn Rows) -> Self {
         Self { max: u64::MAX, ..Self::new(rows) }
     }
 
-    /// The units spent so far.
+    /// Returns the units spent so far.
     pub(super) fn spent(&self) -> u64 {
         self.spent.get()
     }
 
-    /// Counts units; [`Meter::check`] finds out whether they were too many.
+    /// Adds units of work; the limit is checked separately.
     pub(super) fn add(&self, units: u64) {
         self.spent.set(self.spent.get().saturating_add(units));
     }
 
-    /// Counts bytes that are read, decoded or written.
+    /// Adds the cost of bytes that are read, decoded or written.
     pub(super) fn add_bytes(&self, bytes: usize) {
         self.add(units_of(bytes));
     }
 
-    /// Counts steps through something in memory.
+    /// Adds the cost of an iteration in memory.
     pub(super) fn add_steps(&self, steps: usize) {
         self.add((steps / UNIT_STEPS) as u64);
     }
 
-    /// Counts what an effect writes.
+    /// Adds the cost of the rows that an effect writes.
     pub(super) fn add_effect(&self, effect: &Effect) {
         let listed = |count: usize| (count / UNIT_STEPS) as u64;
         self.add(match effect {
@@ -83,7 +83,7 @@ impl<'a> Meter<'a> {
         });
     }
 
-    /// Refuses a commit that spent too much.
+    /// Refuses a commit that exceeded its limit.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`.
@@ -97,7 +97,7 @@ impl<'a> Meter<'a> {
         )
         .limit(COMMIT_WORK_MAX)
         .hint(
-            "split it into several commits; every row and every kilobyte that is read or written is a unit",
+            "split it into several commits; each row and each kilobyte that is read or written costs one unit",
         ))
     }
 
@@ -133,7 +133,7 @@ impl<'a> Meter<'a> {
         Ok(self.look_up()?.sent_before(id)?)
     }
 
-    /// A payload part that may be erased; to erase it the whole record is read and written.
+    /// Looks up an erasure target. The cost includes the whole record, because it is read and rewritten.
     pub(super) fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, No> {
         let found = self.look_up()?.erase_target(seq, part)?;
         self.add_bytes(found.map_or(0, |target| target.record_bytes));
@@ -158,7 +158,7 @@ impl<'a> Meter<'a> {
         Ok(self.look_up()?.is_erased(seq, part)?)
     }
 
-    /// The newest record at a time, found by bisection.
+    /// Looks up the newest record as of a time, by binary search.
     pub(super) fn seq_at(&self, time: Timestamp) -> Result<Seq, No> {
         self.add(16);
         Ok(self.look_up()?.seq_at(time)?)

@@ -1,4 +1,4 @@
-//! The rules of the space: setting them, and asking them where something goes out again.
+//! Policy of the space: replacing it, and checking it when deliveries, dead letters and tasks are routed.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::working::Open;
 impl Draft<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
         let before = Arc::clone(self.working.in_force());
-        // Saying again what is known changes nothing and leaves no record.
+        // An identical policy changes nothing and writes no record.
         if before.rules == *policy {
             return Ok(OpResult::Done);
         }
@@ -33,12 +33,12 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// What is asked to find out who gets a message.
+    /// Returns the routing data: agents, subscriptions and policy.
     pub(super) fn map(&self) -> Map<'_> {
         Map { agents: self.working.agents(), topics: self.working.topics(), policy: self.working.policy() }
     }
 
-    /// Whether the policy has barred a waiting delivery from an agent since its message was sent.
+    /// Whether the policy, as changed since the message was sent, denies a waiting delivery to an agent.
     pub(super) fn is_barred(&self, open: &Open, agent: AgentNo) -> Result<bool, No> {
         let InForce { rules, supervised_since } = &**self.working.in_force();
         if rules.preset == Preset::Mesh || open.seq > *supervised_since {
@@ -48,7 +48,7 @@ impl Draft<'_> {
         Ok(!self.map().may_reach(from.as_ref(), agent))
     }
 
-    /// Refuses to give out a dead letter again that its sender could not send now.
+    /// Refuses a redrive if the sender would not be allowed to send the message now.
     pub(super) fn check_redrive(&self, dead: &Dead) -> Result<(), No> {
         let rules = self.working.policy();
         if rules.preset == Preset::Mesh {
@@ -71,20 +71,20 @@ impl Draft<'_> {
         if allowed { Ok(()) } else { Err(out_of_reach("the sender of the dead letter", &to).into()) }
     }
 
-    /// Refuses a task by which an agent would give work to one whom it may not reach.
+    /// Refuses a task whose assignee or escalation target is out of the creator's reach.
     pub(super) fn check_task_reach(&self, new: &NewTask) -> Result<(), Refused> {
         let map = self.map();
-        let Principal::Agent(maker) = &self.commit.principal else { return Ok(()) };
-        if !map.is_confined(Some(maker)) {
+        let Principal::Agent(creator) = &self.commit.principal else { return Ok(()) };
+        if !map.is_confined(Some(creator)) {
             return Ok(());
         }
-        let out_of = |to: String| Err(out_of_reach(&format!("agent {maker}"), &to));
-        let told = match &new.escalate_to {
+        let out_of = |to: String| Err(out_of_reach(&format!("agent {creator}"), &to));
+        let escalation = match &new.escalate_to {
             EscalateTo::Agent(agent) => Some(agent),
             EscalateTo::Nobody | EscalateTo::Coordinators => None,
         };
-        for named in new.agent.iter().chain(told) {
-            if map.agents.number(named).is_some_and(|number| !map.may_reach(Some(maker), number)) {
+        for named in new.agent.iter().chain(escalation) {
+            if map.agents.number(named).is_some_and(|number| !map.may_reach(Some(creator), number)) {
                 return out_of(format!("agent {named}"));
             }
         }
@@ -94,7 +94,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Refuses the end of a piece of work that does not say what the policy asks for. The hub need not say why.
+    /// Refuses a result without the confidence or rationale that the policy requires. Applies to agents only.
     pub(super) fn check_reasons(
         &self,
         confidence: Option<f64>,
@@ -106,7 +106,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Who sent a message; `None` is the hub.
+    /// Returns the sender of a message; `None` is the hub.
     fn sender(&self, seq: Seq, n: u32) -> Result<Option<AgentId>, No> {
         let of = |effects: &[Effect]| {
             let sent = effects.iter().filter_map(|effect| match effect {

@@ -1,4 +1,4 @@
-//! Who is there: signs of life, going offline and coming back, and what becomes of messages for those who are away.
+//! Presence: heartbeats, offline detection, and handling of messages for unavailable agents.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::refused::{Code, Refused};
 use crate::rows::LookupFailed;
 use crate::working::Open;
 
-/// Agents that a refusal names.
-const NAMED: usize = 16;
+/// Maximum number of agents that a refusal lists.
+const LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
-        self.require_own(&heartbeat.agent, "give a sign of life of")?;
+        self.require_own(&heartbeat.agent, "send heartbeats for")?;
         let number = self.known(&heartbeat.agent)?;
         let Some(now) = self.presence(number) else { return Ok(OpResult::Done) };
-        // A health that is only described in other words is no news.
+        // A different detail text within the same health is not a change.
         let same = now.health.as_str() == heartbeat.health.as_str();
         let health: Health = if same { now.health.clone() } else { heartbeat.health.clone() };
         let presence = Presence { status: heartbeat.status, health, available: true };
@@ -35,7 +35,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Signs of life that the hub was given without any news.
+    /// Records heartbeats that carry no status change.
     pub(super) fn heard(&mut self, agents: &[AgentNo]) -> OpResult {
         for number in agents {
             if self.working.agents().get(*number).is_some_and(|agent| !agent.removed) {
@@ -46,14 +46,14 @@ impl Draft<'_> {
         OpResult::Done
     }
 
-    /// Whoever acts is there: if it was thought to be away, it is back.
+    /// Marks an agent as online again, because it acted.
     pub(super) fn bring_back(&mut self, number: AgentNo) {
         if let Some(presence) = self.presence(number).filter(Presence::is_away) {
             self.emit(Effect::AgentStatus { number, presence: presence.back() });
         }
     }
 
-    /// A request to it was not answered in time: it is away until its next sign of life.
+    /// Marks an agent as unavailable until its next activity, because it did not reply to a request in time.
     pub(super) fn mark_unavailable(&mut self, number: AgentNo) {
         let removed = self.working.agents().get(number).is_none_or(|agent| agent.removed);
         if let Some(presence) = self.presence(number).filter(|presence| presence.available && !removed) {
@@ -66,7 +66,7 @@ impl Draft<'_> {
         self.working.agents().get(number).map(|agent| agent.presence.clone())
     }
 
-    /// Those who were silent for too long go offline, and what they held comes back. Bounded, like every sweep.
+    /// Takes agents offline that missed their heartbeats, and ends their leases. Bounded, like every sweep.
     pub(super) fn sweep_presence(&mut self) -> Result<(), No> {
         for number in self.working.fell_silent(self.now.mono, SWEEP_MAX) {
             let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// What waits for somebody offline and does not want to: goes to somebody else, or ends.
+    /// Redirects or dead-letters a delivery whose recipient is offline and that must not be queued.
     fn displace(&mut self, delivery: DeliveryNo) -> Result<(), No> {
         let Some(open) = self.working.open(delivery).copied() else { return Ok(()) };
         let Home::Agent(agent) = open.to.home() else { return Ok(()) };
@@ -123,7 +123,7 @@ impl Draft<'_> {
         self.working.stir(Home::Agent(to));
     }
 
-    /// A message of this commit or of the log.
+    /// Returns a message of this commit or of the log.
     fn message_at(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, No> {
         let sent = |effect: &Effect| match effect {
             Effect::Sent { message, .. } => Some(Arc::clone(message)),
@@ -139,7 +139,7 @@ impl Draft<'_> {
         Ok(body.effects.iter().filter_map(sent).nth(n as usize))
     }
 
-    /// The recipients in their order, with those who are away replaced or refused, as the sender said.
+    /// Applies `ifUnavailable` to recipients that are unavailable: replaces them, or refuses the message. Keeps the order.
     pub(super) fn reachable(
         &self,
         message: &Message,
@@ -148,7 +148,7 @@ impl Draft<'_> {
         if message.otherwise() == IfUnavailable::Queue {
             return Ok(recipients);
         }
-        let mut nobody = Vec::new();
+        let mut unreachable = Vec::new();
         for index in 0..recipients.len() {
             let Some(number) = recipients[index].agent_no().filter(|number| self.is_away(*number)) else {
                 continue;
@@ -159,25 +159,25 @@ impl Draft<'_> {
             };
             match to {
                 Some(to) => recipients[index] = to.into(),
-                None => nobody.push(self.name(number)),
+                None => unreachable.push(self.name(number)),
             }
         }
-        if nobody.is_empty() {
+        if unreachable.is_empty() {
             return Ok(recipients);
         }
-        let more = if nobody.len() > NAMED { " and others" } else { "" };
-        nobody.truncate(NAMED);
-        let names = nobody.join(", ");
-        let instead = match message.if_unavailable {
-            IfUnavailable::Redirect => ", and nobody else can do it",
+        let more = if unreachable.len() > LISTED_MAX { " and others" } else { "" };
+        unreachable.truncate(LISTED_MAX);
+        let names = unreachable.join(", ");
+        let no_alternative = match message.if_unavailable {
+            IfUnavailable::Redirect => ", and there is no alternative recipient",
             IfUnavailable::Fail | IfUnavailable::Queue => "",
         };
-        Err(Refused::new(Code::Unavailable, format!("agent {names}{more} cannot be reached now{instead}"))
-            .hint("try again later, or let it wait with ifUnavailable `queue`; nothing was sent to anybody"))
+        Err(Refused::new(Code::Unavailable, format!("agent {names}{more} is unavailable{no_alternative}"))
+            .hint("retry later, or set ifUnavailable to `queue`; nothing was sent"))
     }
 
-    /// Who may do it instead of somebody who is away: whoever answers the action or shares a capability, and of those
-    /// the one with the least to do.
+    /// Returns an alternative for an unavailable recipient: an agent that supports the action or shares a capability, with
+    /// the fewest open deliveries.
     fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let agents = self.working.agents();
         let map = self.map();
@@ -202,7 +202,7 @@ impl Draft<'_> {
         self.working.agents().get(number).is_some_and(|agent| agent.presence.is_away())
     }
 
-    /// What people know an agent by.
+    /// Returns the id of an agent as text.
     pub(super) fn name(&self, number: AgentNo) -> String {
         self.working.agents().get(number).map_or_else(String::new, |agent| agent.id.to_string())
     }

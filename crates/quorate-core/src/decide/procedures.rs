@@ -1,4 +1,4 @@
-//! Procedures: started by anybody who may work, stepped by their driver, one version after the other.
+//! Procedures: started by any principal with the permission, and advanced by their driver one version at a time.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Draft<'_> {
         if let Some(id) = &start.id
             && let Some(procedure) = self.procedure(id)?
         {
-            return self.started_again(start, driver.as_ref(), &procedure);
+            return self.repeated_start(start, driver.as_ref(), &procedure);
         }
         if self.working.items().procedures.len() >= PROCEDURES_OPEN_MAX {
             return Err(too_many().into());
@@ -34,7 +34,7 @@ impl Draft<'_> {
         let made = || ProcedureId::made_by_hub(self.working.head.generation, self.seq, self.started_here());
         let id = start.id.clone().unwrap_or_else(made);
         if let Some(driver) = driver.as_ref().filter(|driver| !self.acts_as(driver)) {
-            self.tell_driver(driver, &id, &start.kind)?;
+            self.notify_driver(driver, &id, &start.kind)?;
         }
         let procedure = Procedure {
             id: id.clone(),
@@ -61,8 +61,8 @@ impl Draft<'_> {
         matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
     }
 
-    /// Tells an agent that somebody else made it a driver: a message, in the very commit of the start.
-    fn tell_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), No> {
+    /// Notifies an agent that another principal made it the driver. The message is part of the same commit.
+    fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), No> {
         let recipients = vec![Recipient::agent(self.known(driver)?)];
         self.check_room(&recipients)?;
         let mut text = String::from("{\"procedure\":");
@@ -87,13 +87,13 @@ impl Draft<'_> {
             return Err(stale(&procedure, step.expect).into());
         }
         if procedure.status.is_over() {
-            return Err(over(&procedure).into());
+            return Err(already_ended(&procedure).into());
         }
         let version = self.next_version(&procedure)?;
         let now = self.now.wall;
         let stays = procedure.phase == step.phase && !step.status.is_over();
         let verb = verb_of(step.status);
-        // Of several steps in one record only the last can be read afterwards.
+        // Of several steps in one record, only the last one can be read later.
         let before = if procedure.seq == self.seq { procedure.before } else { Some(procedure.seq) };
         let stepped = Procedure {
             version,
@@ -118,7 +118,7 @@ impl Draft<'_> {
         }
     }
 
-    /// An agent drives what it starts, unless it names another one.
+    /// Returns the driver: the named agent, or else the agent that starts the procedure.
     fn driver_of(&self, start: &StartProcedure) -> Result<Option<AgentId>, Refused> {
         let driver = match (&start.driver, &self.commit.principal) {
             (Some(named), _) => Some(named),
@@ -128,20 +128,20 @@ impl Draft<'_> {
         driver.map(|agent| self.known(agent).map(|_| agent.clone())).transpose()
     }
 
-    /// Only its driver goes on with it, or whoever runs the hub.
+    /// Refuses agents other than the driver.
     fn require_driver(&self, procedure: &Procedure) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if procedure.driver.as_ref() != Some(actor) => {
-                let driver = procedure.driver.as_ref().map_or("whoever runs the hub", AgentId::as_str);
+                let driver = procedure.driver.as_ref().map_or("the hub", AgentId::as_str);
                 let detail =
-                    format!("agent {actor} does not drive procedure {}: {driver} does", procedure.id);
-                Err(Refused::new(Code::Forbidden, detail).hint("only its driver may step a procedure"))
+                    format!("agent {actor} is not the driver of procedure {}: {driver} is", procedure.id);
+                Err(Refused::new(Code::Forbidden, detail).hint("only the driver may step a procedure"))
             }
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
-    /// The next version. The first one after a restore jumps over what the lost history may have used.
+    /// Returns the next version. The first one after a restore skips the versions that the lost history may have used.
     fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
         let generation = self.working.head.generation;
         let before = self.working.eras().of_seq(procedure.seq);
@@ -154,8 +154,8 @@ impl Draft<'_> {
         Ok(Version(version))
     }
 
-    /// The same id again: the same answer if it was started in the same way by the same principal.
-    fn started_again(
+    /// Handles a repeated id: returns the same result if the principal and the content are the same.
+    fn repeated_start(
         &self,
         start: &StartProcedure,
         driver: Option<&AgentId>,
@@ -170,11 +170,11 @@ impl Draft<'_> {
         }
         let detail = format!("the procedure id {} was used for another procedure", procedure.id);
         Err(Refused::new(Code::Duplicate, detail)
-            .hint("give each procedure an id of its own; repeat an id only with the very same content")
+            .hint("use a new id for each procedure; retry an id only with identical content")
             .into())
     }
 
-    /// A payload part of this record or an earlier one; `None` if it is not there, or this commit erased it.
+    /// Returns a payload part of this record or an earlier one; `None` if it does not exist, or this commit erased it.
     pub(super) fn stored_part(&self, part: PartRef) -> Result<Option<Payload>, No> {
         if part.seq == self.seq {
             return Ok(self.parts.get(part.part as usize).cloned());
@@ -186,7 +186,7 @@ impl Draft<'_> {
         Ok(record.and_then(|record| codec::part(&record, part.part).ok().flatten()))
     }
 
-    /// How many procedures this commit started so far.
+    /// Returns the number of procedures that this commit has started so far.
     fn started_here(&self) -> u32 {
         let started =
             |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::ProcedureStarted, .. });
@@ -212,11 +212,11 @@ fn stale(procedure: &Procedure, expected: Version) -> Refused {
     let detail = format!("procedure {id} is at version {version}, not at version {expected}");
     Refused::new(Code::VersionConflict, detail)
         .current_version(version.0)
-        .hint("somebody went on with it: read its state again, and decide the next step on that")
+        .hint("another step was taken: read the state again, and derive the next step from it")
 }
 
-fn over(procedure: &Procedure) -> Refused {
+fn already_ended(procedure: &Procedure) -> Refused {
     let detail =
-        format!("procedure {} is {} and never changes again", procedure.id, procedure.status.as_str());
-    Refused::new(Code::Conflict, detail).hint("start a new one; what this one holds stays readable")
+        format!("procedure {} is {} and can no longer change", procedure.id, procedure.status.as_str());
+    Refused::new(Code::Conflict, detail).hint("start a new procedure; this one stays readable")
 }

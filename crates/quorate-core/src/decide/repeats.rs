@@ -1,8 +1,8 @@
-//! Ending a lease that an earlier record ended under the same token.
+//! Repeated ends of a lease: an operation ends a lease that an earlier record ended under the same token.
 //!
-//! A caller that lost the answer to its commit may send it again. Without an idempotency key the hub recognises only a
-//! commit that does nothing but end leases: it gets the same answer and has no second effect. Any other commit would
-//! apply its remaining operations a second time for one lease, so it is refused and told which record ended the lease.
+//! A caller that lost the answer to its commit may retry it. Without an idempotency key, only a commit that does nothing but
+//! end leases is recognised as a retry: it gets the same answer and has no second effect. Any other commit would apply its
+//! remaining operations a second time for one lease, so it is refused, and the refusal names the record that ended it.
 
 use crate::decide::{Draft, No};
 use crate::ids::{Seq, Token};
@@ -11,7 +11,7 @@ use crate::refused::{Code, Refused, Stale};
 use crate::task::PartRef;
 
 impl Draft<'_> {
-    /// Accepts the end of a lease that `ended_by` ended before, if the commit only ends leases.
+    /// Accepts the repeated end of a lease that the record `ended_by` ended, if the commit only ends leases.
     pub(super) fn repeat_end(
         &mut self,
         item: impl ToString,
@@ -30,8 +30,8 @@ impl Draft<'_> {
         Ok(ended_by)
     }
 
-    /// The refusal of a commit that ends the lease of a task for the first time and another lease again: the result of
-    /// the task would be a second effect of that other lease.
+    /// Returns the refusal of a commit that ends an active task lease together with a lease that has already ended. The
+    /// result of the task would be a second effect of the ended lease.
     pub(super) fn mixed_repeats(&mut self) -> Option<Refused> {
         let stale = std::mem::take(&mut self.repeated);
         let first = stale.first().filter(|_| self.ends_task)?;
@@ -41,7 +41,7 @@ impl Draft<'_> {
         Some(refused)
     }
 
-    /// Whether a payload is byte for byte the one that was stored. One that was erased since is not.
+    /// Whether a payload is identical to the stored one. An erased payload is identical to none.
     pub(super) fn is_same_part(&self, stored: Option<PartRef>, given: Option<&Payload>) -> Result<bool, No> {
         match (stored, given) {
             (None, None) => Ok(true),
@@ -54,12 +54,12 @@ impl Draft<'_> {
     }
 }
 
-/// The lease ended with success before, and this commit is not a repetition of the one that ended it.
+/// Returns the refusal for a lease that already ended successfully, in a commit that is not a retry.
 pub(super) fn already_ended(item: &str, token: Token, ended_by: Seq) -> Refused {
     Refused::new(Code::StaleLease, format!("lease {token} of {item} ended in record {ended_by}"))
         .hint(
-            "if that record is your own commit, it was applied and its answer was lost: do not apply it again; \
-             repeat a commit only under its idempotency key",
+            "if that record is your own commit, it was applied and only its answer was lost: do not apply it again; \
+             retry commits only with an idempotency key",
         )
         .ended_by(ended_by)
 }

@@ -1,4 +1,4 @@
-//! Requests: asking, answering, and the ways in which a wait ends without an answer.
+//! Request/reply: sending requests, matching replies, and requests that end without a reply.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::request::{Ask, Asked, Reply, Request, RequestState};
 use crate::rows::LookupFailed;
 use crate::working::{Listener, Open};
 
-/// A message that answers one of the questions of a request.
+/// A message that was matched to a request as the reply of one recipient.
 pub(super) struct Answer {
     request: Request,
     index: usize,
@@ -28,20 +28,20 @@ impl Draft<'_> {
         self.check_sender(&ask.message)?;
         if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.wait_again(id, ask.waiting);
+            let is_open = self.add_listener(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
-        self.check_repeated(ask)?;
+        self.check_loop(ask)?;
         self.working.policy().check_shape(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.reachable(&ask.message, recipients)?;
         self.check_room(&recipients)?;
-        let from = self.check_asker(ask, recipients.len())?;
+        let from = self.check_requester(ask, recipients.len())?;
         let low = self.spend(&ask.message)?;
         let id = self.next_message_id();
         let mut message = (*ask.message).clone();
-        let length_ms = self.length_of(ask, recipients.len());
+        let length_ms = self.timeout_of(ask, recipients.len());
         message.expires_at = Some(self.now.wall.plus_ms(length_ms));
         let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
         let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
@@ -61,7 +61,7 @@ impl Draft<'_> {
         };
         self.change_request(Verb::RequestMade, request);
         if let Some(waiter) = ask.waiting {
-            let listener = Listener { ids: vec![waiter], within: self.cause_in_hand(from, &ask.message) };
+            let listener = Listener { ids: vec![waiter], within: self.causing_delivery(from, &ask.message) };
             self.working.set_listener(id, Some(listener), self.now);
         }
         if let Some(budget) = low {
@@ -72,8 +72,8 @@ impl Draft<'_> {
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
-    /// Refuses a question that its chain has seen too often. One that was not answered may be asked again.
-    fn check_repeated(&self, ask: &Ask) -> Result<(), No> {
+    /// Checks the message for loops. A request that timed out or failed may be repeated, so only the hop limit applies to it.
+    fn check_loop(&self, ask: &Ask) -> Result<(), No> {
         let Some(earlier) = ask.again else { return Ok(self.check_chain(&ask.message)?) };
         match self.own_request(earlier)?.state {
             RequestState::TimedOut | RequestState::Failed { .. } => Ok(ask.message.check_hops()?),
@@ -83,8 +83,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The delivery in an agent's hands that brought the message that caused this one.
-    fn cause_in_hand(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
+    /// Returns the delivery leased to an agent whose message caused this one.
+    fn causing_delivery(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
         let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
         let leased = self.working.inbox(agent).leased.iter().copied();
         let brings = |number: &DeliveryNo| {
@@ -97,21 +97,21 @@ impl Draft<'_> {
         self.change(verb, Item::Request(request));
     }
 
-    /// Those who wait for the answers to a request wait no longer.
-    fn take_listener(&mut self, id: MessageId) -> Vec<ConsumerId> {
-        let waiters = self.listening(id);
+    /// Removes and returns all listeners of a request.
+    fn take_listeners(&mut self, id: MessageId) -> Vec<ConsumerId> {
+        let waiters = self.listeners_of(id);
         if !waiters.is_empty() {
             self.working.set_listener(id, None, self.now);
         }
         waiters
     }
 
-    /// Those who wait for the answers to a request.
-    fn listening(&self, id: MessageId) -> Vec<ConsumerId> {
+    /// Returns the listeners of a request.
+    fn listeners_of(&self, id: MessageId) -> Vec<ConsumerId> {
         self.working.items().requests.listener(id).map_or_else(Vec::new, |listener| listener.ids.clone())
     }
 
-    /// One of them waits no longer.
+    /// Removes one listener of a request.
     pub(super) fn hang_up(&mut self, id: MessageId, waiter: ConsumerId) {
         let Some(mut listener) = self.working.items().requests.listener(id).cloned() else { return };
         listener.ids.retain(|other| *other != waiter);
@@ -119,45 +119,44 @@ impl Draft<'_> {
         self.working.set_listener(id, left, self.now);
     }
 
-    fn tell_all(&mut self, waiters: Vec<ConsumerId>, told: &Told) {
-        self.told.extend(waiters.into_iter().map(|waiter| (waiter, told.clone())));
+    fn notify_all(&mut self, waiters: Vec<ConsumerId>, event: &Told) {
+        self.told.extend(waiters.into_iter().map(|waiter| (waiter, event.clone())));
     }
 
-    /// Who asks, if they may ask this many.
-    fn check_asker(&self, ask: &Ask, recipients: usize) -> Result<AgentNo, Refused> {
+    /// Returns the requesting agent, if it may send another request to this many recipients.
+    fn check_requester(&self, ask: &Ask, recipients: usize) -> Result<AgentNo, Refused> {
         if recipients == 0 {
-            return Err(Refused::new(Code::Unavailable, "there is nobody to ask")
-                .hint("nobody takes what is sent there now; nothing was sent"));
+            return Err(Refused::new(Code::Unavailable, "the request has no recipient")
+                .hint("no agent receives messages for this destination; nothing was sent"));
         }
         if recipients > REQUEST_ASKED_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the request asks {recipients} agents"))
+            return Err(Refused::new(Code::LimitExceeded, format!("the request has {recipients} recipients"))
                 .limit(REQUEST_ASKED_MAX as u64)
-                .hint("ask fewer at once, or send it as an event and let them answer by messages"));
+                .hint("send it to fewer recipients, or send an event and let them answer with messages"));
         }
-        let nobody = || Refused::new(Code::Invalid, "the hub itself cannot be answered");
-        let from = self.known(ask.message.from.as_ref().ok_or_else(nobody)?)?;
+        let no_sender = || Refused::new(Code::Invalid, "a request needs a sender: the hub itself cannot receive replies");
+        let from = self.known(ask.message.from.as_ref().ok_or_else(no_sender)?)?;
         if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                format!("agent {} waits for too many answers", self.name(from)),
+                format!("agent {} has too many open requests", self.name(from)),
             )
             .limit(REQUESTS_OPEN_MAX as u64)
             .passes()
-            .hint("wait for some of them, or cancel some"));
+            .hint("wait for replies, or cancel some requests"));
         }
         Ok(from)
     }
 
-    /// How long the wait is: not longer than the question itself is wanted.
-    fn length_of(&self, ask: &Ask, recipients: usize) -> u64 {
+    /// Returns the timeout of a request, limited by the expiry of its message.
+    fn timeout_of(&self, ask: &Ask, recipients: usize) -> u64 {
         let length_ms = ask.length_ms(recipients);
         let wanted = ask.message.expires_at.map_or(u64::MAX, |at| at.0.saturating_sub(self.now.wall.0));
         length_ms.min(wanted)
     }
 
-    /// The same question again: whoever asks waits on the request that there is, beside those who do already. Says whether it
-    /// is open.
-    fn wait_again(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+    /// Adds a listener to an existing request, in addition to those that already wait. Returns whether the request is open.
+    fn add_listener(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let requests = &self.working.items().requests;
         let is_open = requests.of_message(id.seq, id.n).is_some();
         if let (true, Some(waiter)) = (is_open, waiting) {
@@ -166,7 +165,7 @@ impl Draft<'_> {
             listener.ids.push(waiter);
             if listener.ids.len() > REQUEST_LISTENERS_MAX {
                 let oldest = listener.ids.remove(0);
-                self.told.push((oldest, Told::Refused(crowded_out(id))));
+                self.told.push((oldest, Told::Refused(too_many_listeners(id))));
             }
             self.working.set_listener(id, Some(listener), self.now);
         }
@@ -176,7 +175,7 @@ impl Draft<'_> {
     pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, No> {
         let request = self.own_request(id)?;
         let (first, count) = (request.first, request.asked.len() as u32);
-        let is_open = self.wait_again(id, Some(waiting));
+        let is_open = self.add_listener(id, Some(waiting));
         Ok(OpResult::Requested { id, first, count, is_open })
     }
 
@@ -184,31 +183,31 @@ impl Draft<'_> {
         let request = self.own_request(id)?;
         match &request.state {
             RequestState::Waiting => self.withdraw(request),
-            // Said once or twice, it is the same.
+            // Cancelling is idempotent.
             RequestState::Cancelled => {}
-            over => {
+            ended => {
                 let refused =
-                    Refused::new(Code::Conflict, format!("request {id} is over: {}", over.as_str()))
-                        .hint("read its result");
+                    Refused::new(Code::Conflict, format!("request {id} has already ended: {}", ended.as_str()))
+                        .hint("read its result instead");
                 return Err(refused.into());
             }
         }
         Ok(OpResult::Done)
     }
 
-    /// A request of whoever acts.
+    /// Returns a request, if it belongs to the acting agent. Other principals may access every request.
     fn own_request(&self, id: MessageId) -> Result<Request, No> {
         let missing = || {
             Refused::new(Code::NotFound, format!("there is no request {id}"))
-                .hint("a message that nobody waits for is not a request; look at it with `why`")
+                .hint("a message without a requester is not a request; inspect it with `why`")
         };
         let key = ItemKey::new(ItemKind::Request, id.to_string());
         let Some(Item::Request(request)) = self.item(&key)? else { return Err(missing().into()) };
         if let Principal::Agent(actor) = &self.commit.principal
             && self.actor != Some(request.from)
         {
-            return Err(Refused::new(Code::Forbidden, format!("agent {actor} did not make request {id}"))
-                .hint("only whoever asked may wait for the answer or cancel it")
+            return Err(Refused::new(Code::Forbidden, format!("agent {actor} did not send request {id}"))
+                .hint("only the requester may wait for the reply or cancel the request")
                 .into());
         }
         Ok(request)
@@ -216,76 +215,76 @@ impl Draft<'_> {
 
     fn withdraw(&mut self, request: Request) {
         let id = request.id;
-        self.call_back(Verb::RequestCancelled, request, RequestState::Cancelled, || {
+        self.end_and_purge(Verb::RequestCancelled, request, RequestState::Cancelled, || {
             Refused::new(Code::Cancelled, format!("request {id} was cancelled"))
         });
     }
 
-    /// They wait for each other: whoever asked is told, and what nobody took yet is withdrawn.
+    /// Fails a request to break a deadlock: notifies the requester and purges the deliveries that are not leased.
     pub(super) fn fail_stuck(&mut self, request: Request, refused: Refused) {
         let state = RequestState::Failed { code: refused.code, reason: refused.detail.clone() };
-        self.call_back(Verb::RequestFailed, request, state, || refused);
+        self.end_and_purge(Verb::RequestFailed, request, state, || refused);
     }
 
-    /// Nobody wants the answer any more: what nobody took yet is withdrawn.
-    fn call_back(
+    /// Ends a request and purges its deliveries that are not leased.
+    fn end_and_purge(
         &mut self,
         verb: Verb,
         request: Request,
         state: RequestState,
         why: impl FnOnce() -> Refused,
     ) {
-        let waiting = self.untaken(&request);
+        let waiting = self.unleased(&request);
         self.end_request(verb, request, state, why);
         for delivery in waiting {
             self.purge_one(delivery);
         }
     }
 
-    /// An agent was started again, or is gone: this start of it hears no answers any more.
+    /// Dismisses all reply listeners of an agent, because it registered again, went offline or was removed.
     pub(super) fn dismiss_listeners(&mut self, agent: AgentNo) {
         let open: Vec<_> = self.working.items().requests.of_asker(agent).map(|request| request.id).collect();
         for id in open {
-            let listener = self.take_listener(id);
+            let listener = self.take_listeners(id);
             self.dismissed.extend(listener);
         }
     }
 
-    /// An agent is removed: nobody is left who could hear the answers.
+    /// Cancels all open requests of an agent that is being removed.
     pub(super) fn cancel_requests_of(&mut self, agent: AgentNo) {
         let open: Vec<_> = self.working.items().requests.of_asker(agent).cloned().collect();
         open.into_iter().for_each(|request| self.withdraw(request));
     }
 
-    /// The time for answers is over. Whoever was asked alone and said nothing is away until its next sign of life.
+    /// Times out a request. A sole recipient that did not reply is marked as unavailable until its next activity.
     pub(super) fn time_out(&mut self, key: &ItemKey) {
         let Some(Item::Request(request)) = self.working.items().get(key) else { return };
-        for delivery in self.untaken(&request) {
+        for delivery in self.unleased(&request) {
             self.expire(delivery);
         }
-        let silent: Vec<_> = request.missing().collect();
-        let names: Vec<_> = silent.iter().map(|to| self.recipient_name(*to)).collect();
+        let unanswered: Vec<_> = request.missing().collect();
+        let names: Vec<_> = unanswered.iter().map(|to| self.recipient_name(*to)).collect();
         let (id, length_ms, alone) = (request.id, request.length_ms, request.asked.len() == 1);
         self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
             let names = names.join(", ");
             Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {length_ms} ms"))
-                .hint("it may still be worked on; ask `why` where it is, or ask again with more time")
+                .hint("the recipient may still work on it: check with `why`, or retry with a longer timeout")
         });
-        if let (true, [to]) = (alone, &silent[..])
+        if let (true, [to]) = (alone, &unanswered[..])
             && let Home::Agent(agent) = to.home()
         {
             self.mark_unavailable(agent);
         }
     }
 
-    /// Deliveries of a question that wait to be taken.
-    fn untaken(&self, request: &Request) -> Vec<DeliveryNo> {
+    /// Returns the deliveries of a request that are not leased.
+    fn unleased(&self, request: &Request) -> Vec<DeliveryNo> {
         let numbers = (request.first.0..).map(DeliveryNo).take(request.asked.len());
         let waits = |number: &DeliveryNo| self.working.open(*number).is_some_and(|one| one.token().is_none());
         numbers.filter(waits).collect()
     }
 
-    /// Ends the wait without a further answer and tells whoever waits why.
+    /// Ends a request without a further reply and notifies its listeners.
     pub(super) fn end_request(
         &mut self,
         verb: Verb,
@@ -293,12 +292,12 @@ impl Draft<'_> {
         state: RequestState,
         why: impl FnOnce() -> Refused,
     ) {
-        let waiters = self.take_listener(request.id);
+        let waiters = self.take_listeners(request.id);
         self.change_request(verb, Request { state, ..request });
-        self.tell_all(waiters, &Told::Refused(why()));
+        self.notify_all(waiters, &Told::Refused(why()));
     }
 
-    /// A delivery was given up or withdrawn: if it was a question, its answer cannot come any more.
+    /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.
     pub(super) fn lose_question(&mut self, delivery: DeliveryNo, open: &Open) {
         let request = self.working.items().requests.of_message(open.seq, open.n());
         let Some(request) = request.cloned() else { return };
@@ -307,7 +306,7 @@ impl Draft<'_> {
             return;
         }
         let name = self.recipient_name(request.asked[index].to);
-        // The effect that ended it is the last one.
+        // The last effect is the one that ended the delivery.
         let (code, reason) = match self.effects.last() {
             Some(Effect::Returned { cause: ReturnCause::Offline, .. }) => {
                 (Code::Unavailable, format!("{name} is offline"))
@@ -316,87 +315,87 @@ impl Draft<'_> {
                 (Code::Cancelled, format!("{name} gave it up: {reason}"))
             }
             Some(Effect::Barred { .. }) => {
-                (Code::PolicyViolation, format!("the policy bars it from {name} since"))
+                (Code::PolicyViolation, format!("the policy no longer allows delivery to {name}"))
             }
             Some(Effect::Returned { .. }) => (Code::Cancelled, format!("{name} gave it up")),
             _ => (Code::Cancelled, "it was taken out of the inbox".to_owned()),
         };
         let request = request.with(index, Reply::Lost);
         match &request.state {
-            // Others may still answer.
+            // Other recipients may still reply.
             RequestState::Waiting if request.asked.iter().any(|one| one.reply == Reply::Open) => {
                 self.change_request(Verb::RequestFailed, request);
             }
             RequestState::Waiting => self.fail_request(request, code, reason),
             _ => {
                 let id = request.id;
-                let waiters = self.take_listener(id);
+                let waiters = self.take_listeners(id);
                 self.change_request(Verb::RequestFailed, request);
-                let refused = Refused::new(code, format!("the last answer to {id} cannot come: {reason}"));
-                self.tell_all(waiters, &Told::Refused(refused));
+                let refused = Refused::new(code, format!("the last reply to {id} cannot arrive: {reason}"));
+                self.notify_all(waiters, &Told::Refused(refused));
             }
         }
     }
 
-    /// No answer can come, or the wait is ended by force.
+    /// Fails a request to which no reply can arrive.
     pub(super) fn fail_request(&mut self, request: Request, code: Code, reason: String) {
         let id = request.id;
         let detail = format!("request {id} has no answer: {reason}");
         let state = RequestState::Failed { code, reason };
         self.end_request(Verb::RequestFailed, request, state, || {
-            Refused::new(code, detail).hint("ask `why` what became of it")
+            Refused::new(code, detail).hint("run `why` on the message for details")
         });
     }
 
-    /// Whether a message answers a request: one of those who were asked says so, to whoever asked.
+    /// Matches a message to a request: it must be a response from a recipient of the request to its requester.
     pub(super) fn answer_of(
         &self,
         message: &Message,
         recipients: &[Recipient],
     ) -> Result<Option<Answer>, No> {
-        // Whoever waits is one agent, and named.
+        // A reply has exactly one recipient, addressed by name.
         let (MessageType::Response, [to], true) = (message.kind, recipients, message.to.is_by_name()) else {
             return Ok(None);
         };
         let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
-        let (Some(from), Some(asker)) = (from, to.agent_no()) else { return Ok(None) };
+        let (Some(from), Some(requester)) = (from, to.agent_no()) else { return Ok(None) };
         let request = match (&message.in_reply_to, &message.correlation_id) {
-            (Some(question), _) => self.request_named(question)?,
-            (None, Some(conversation)) => self.request_meant(conversation, from, asker)?,
+            (Some(question), _) => self.request_by_id(question)?,
+            (None, Some(correlation)) => self.request_by_correlation(correlation, from, requester)?,
             (None, None) => None,
         };
-        let Some(request) = request.filter(|request| request.is_answered_to(asker)) else { return Ok(None) };
+        let Some(request) = request.filter(|request| request.is_answered_to(requester)) else { return Ok(None) };
         let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
         Ok(index.map(|index| Answer { request, index, from }))
     }
 
-    /// The request that a response means which names only the conversation: the question with this id, else the one of this
-    /// conversation that its sender has yet to answer. Which of several is not guessed: then it is a message like any other,
-    /// and so it is once nobody waits.
-    fn request_meant(
+    /// Finds the request for a response that only has a correlation id: the open request with that message id, else the only
+    /// open request with that correlation id that the sender has not answered yet. If several match, or none is open, the
+    /// response is delivered like any other message.
+    fn request_by_correlation(
         &self,
-        conversation: &str,
+        correlation: &str,
         from: AgentNo,
-        asker: AgentNo,
+        requester: AgentNo,
     ) -> Result<Option<Request>, No> {
         let requests = &self.working.items().requests;
         if requests.is_empty() {
             return Ok(None);
         }
-        let is_meant = |request: &&Request| {
+        let is_match = |request: &&Request| {
             let open = request.asked.iter().filter(|one| one.reply == Reply::Open);
-            request.is_answered_to(asker) && { open }.any(|one| self.may_answer(from, one.to))
+            request.is_answered_to(requester) && { open }.any(|one| self.may_answer(from, one.to))
         };
-        let named = self.message_named(conversation)?;
+        let named = self.resolve_message_id(correlation)?;
         let named = named.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
-        if let Some(request) = named.filter(is_meant) {
+        if let Some(request) = named.filter(is_match) {
             return Ok(Some(request.clone()));
         }
-        let mut meant = requests.of_correlation(conversation).filter(is_meant);
-        Ok(meant.next().filter(|_| meant.next().is_none()).cloned())
+        let mut matching = requests.of_correlation(correlation).filter(is_match);
+        Ok(matching.next().filter(|_| matching.next().is_none()).cloned())
     }
 
-    /// Whether an agent was asked: itself, or as one of those who may take from the pool that was asked.
+    /// Whether an agent may reply: it is the recipient, or it serves the pool that is the recipient.
     fn may_answer(&self, agent: AgentNo, asked: Recipient) -> bool {
         match asked.home() {
             Home::Agent(one) => one == agent,
@@ -404,7 +403,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What people know somebody by who was asked.
+    /// Returns the name of a recipient: an agent id, or a pool such as `can:review`.
     pub(super) fn recipient_name(&self, to: Recipient) -> String {
         match (to.agent_no(), to.home()) {
             (Some(agent), _) | (None, Home::Agent(agent)) => self.name(agent),
@@ -415,33 +414,33 @@ impl Draft<'_> {
         }
     }
 
-    /// The request that a question made, by its id or by the id that its client gave it.
-    fn request_named(&self, question: &str) -> Result<Option<Request>, No> {
-        let Some(id) = self.message_named(question)? else { return Ok(None) };
+    /// Returns the request with this message id or client id.
+    fn request_by_id(&self, question: &str) -> Result<Option<Request>, No> {
+        let Some(id) = self.resolve_message_id(question)? else { return Ok(None) };
         match self.item(&ItemKey::new(ItemKind::Request, id.to_string()))? {
             Some(Item::Request(request)) => Ok(Some(request)),
             _ => Ok(None),
         }
     }
 
-    /// The message with this id, the hub's or its client's.
-    fn message_named(&self, name: &str) -> Result<Option<MessageId>, No> {
+    /// Resolves a message id or a client id.
+    fn resolve_message_id(&self, name: &str) -> Result<Option<MessageId>, No> {
         if let Ok(id) = name.parse::<MessageId>() {
             return Ok(Some(id));
         }
         let Ok(client_id) = ClientId::new(name) else { return Ok(None) };
-        let place = self.place_of(&client_id)?;
+        let place = self.position_of(&client_id)?;
         Ok(place.map(|(seq, n)| self.working.eras().message_id(seq, n)))
     }
 
-    fn place_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, No> {
+    fn position_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, No> {
         if let Some((_, OpResult::Sent { id, .. })) = self.sent_here.get(id) {
             return Ok(Some((id.seq, id.n)));
         }
         Ok(self.rows.sent_before(id)?.map(|before| (before.seq, before.n)))
     }
 
-    /// Takes an answer: into the record, and to whoever waits. Into no inbox: it is nobody's work.
+    /// Accepts a reply: stores the message and notifies the listeners. It is not delivered to an inbox.
     pub(super) fn take_answer(&mut self, message: &Arc<Message>, answer: Answer) -> OpResult {
         let Answer { mut request, index, from } = answer;
         let id = self.next_message_id();
@@ -452,27 +451,27 @@ impl Draft<'_> {
             let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
             let waiters = match is_last {
-                true => self.take_listener(request.id),
-                false => self.listening(request.id),
+                true => self.take_listeners(request.id),
+                false => self.listeners_of(request.id),
             };
             self.change_request(Verb::RequestAnswered, request);
             let (at, message) = (self.now.wall, Arc::clone(message));
-            self.tell_all(waiters, &Told::Answered { id, at, message, is_last });
+            self.notify_all(waiters, &Told::Answered { id, at, message, is_last });
         }
         OpResult::Replied { id, late }
     }
 
-    /// How a message was answered that was sent before and went into no inbox: it replied to a request.
+    /// Returns the original result of a repeated message that was accepted as a reply.
     pub(super) fn replied_before(&self, message: &Message, id: MessageId) -> Result<Option<OpResult>, No> {
         if message.kind != MessageType::Response || !message.to.is_by_name() {
             return Ok(None);
         }
         let is_it = |request: &Request| request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
         if let Some(question) = &message.in_reply_to {
-            let request = self.request_named(question)?;
+            let request = self.request_by_id(question)?;
             return Ok(request.map(|request| OpResult::Replied { id, late: !is_it(&request) }));
         }
-        // Which question it meant is in its record: the conversation may have gone on since.
+        // The record contains the matched request; the correlation id may match other requests by now.
         let body = self.rows.record(id.seq)?.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|source| LookupFailed { what: "an answer", source: Box::new(source) })?;
         let replied = body.into_iter().flat_map(|body| body.effects).any(|effect| match effect {
@@ -483,9 +482,9 @@ impl Draft<'_> {
     }
 }
 
-/// What the oldest of too many is told who wait for the same answer.
-fn crowded_out(id: MessageId) -> Refused {
-    Refused::new(Code::Conflict, format!("{REQUEST_LISTENERS_MAX} others wait for the answer to {id} since"))
+/// Returns the refusal for the oldest listener when too many wait for the same reply.
+fn too_many_listeners(id: MessageId) -> Refused {
+    Refused::new(Code::Conflict, format!("{REQUEST_LISTENERS_MAX} newer listeners wait for the reply to {id}"))
         .limit(REQUEST_LISTENERS_MAX as u64)
-        .hint("ask again under the same id or key: it is the same question, and waits for the same answer")
+        .hint("repeat the request with the same id or key to wait for the same reply")
 }

@@ -1,5 +1,5 @@
-//! Snapshots, and going back: what was there before is written again, as new versions. The content is not copied: the new
-//! version says where the old one lies, so that erasing it reaches both.
+//! Snapshots and rollbacks. A rollback writes earlier versions again as new versions. It does not copy their content: the
+//! new version refers to the payload of the old one, so that an erasure affects both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::refused::{Code, Refused};
 use crate::rows::VersionAt;
 use crate::snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
 
-/// Erased contents that a refusal names.
-const ERASED_NAMED: usize = 16;
+/// Maximum number of erased entries that a refusal lists.
+const ERASED_LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, No> {
-        // What this commit did is not part of it: a snapshot is made before something is tried.
+        // A snapshot excludes the commit that creates it, so that it can be taken together with the change it protects against.
         let seq = Seq(self.seq.0 - 1);
         if let Some(snapshot) = self.snapshot(&make.name)? {
             if snapshot.seq == seq && snapshot.prefix == make.prefix {
                 return Ok(OpResult::SnapshotMade { seq });
             }
-            let detail = format!("there is a snapshot {} already, of record {}", make.name, snapshot.seq);
+            let detail = format!("snapshot {} already exists, of record {}", make.name, snapshot.seq);
             return Err(Refused::new(Code::Duplicate, detail)
-                .hint("choose another name, or drop the old one first")
+                .hint("use another name, or drop the existing snapshot first")
                 .into());
         }
         let snapshot = Snapshot {
@@ -51,9 +51,9 @@ impl Draft<'_> {
         if let Principal::Agent(actor) = &self.commit.principal
             && snapshot.by != self.commit.principal.to_text()
         {
-            let detail = format!("agent {actor} did not make snapshot {name}");
+            let detail = format!("agent {actor} did not create snapshot {name}");
             return Err(Refused::new(Code::Forbidden, detail)
-                .hint(format!("{} or the hub may drop it", snapshot.by))
+                .hint(format!("only {} or the hub may drop it", snapshot.by))
                 .into());
         }
         let state = SnapshotState::Dropped;
@@ -75,24 +75,24 @@ impl Draft<'_> {
         self.refuse_erased(&turns)?;
         let deleted = turns.values().filter(|turn| turn.then.is_none()).count() as u32;
         let written = turns.len() as u32 - deleted;
-        let mut gone = Vec::new();
+        let mut deletions = Vec::new();
         for (key, Turn { now, then }) in turns {
             match then {
                 Some(effect) => {
                     let version = self.write_entry(&key, now, false)?;
-                    self.emit(renewed(effect, version));
+                    self.emit(with_version(effect, version));
                 }
-                None => gone.push((key, now)),
+                None => deletions.push((key, now)),
             }
         }
-        for (key, now) in gone {
+        for (key, now) in deletions {
             let version = self.write_entry(&key, now, true)?;
             self.emit(Effect::Deleted { key, version });
         }
         Ok(OpResult::RolledBack { to, written, deleted })
     }
 
-    /// Which entries change, and to what.
+    /// Returns the target record, and the entries that change with the version to restore.
     fn turns(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, Turn>), No> {
         let point = self.point(rollback)?;
         match &rollback.what {
@@ -101,7 +101,7 @@ impl Draft<'_> {
                 expect_version(key, now.as_ref(), *expect)?;
                 if now.is_none() {
                     return Err(
-                        Refused::new(Code::NotFound, format!("there never was an entry {key}")).into()
+                        Refused::new(Code::NotFound, format!("entry {key} has never existed")).into()
                     );
                 }
                 let then = match (point, &rollback.to) {
@@ -117,14 +117,14 @@ impl Draft<'_> {
             }
             RollbackWhat::Prefix(prefix) => {
                 let point = point.unwrap_or_default();
-                Ok((point, self.prefix_turns(prefix, point)?))
+                Ok((point, self.prefix_changes(prefix, point)?))
             }
         }
     }
 
-    /// The entries of a prefix that change: those of the plan, updated by the writes since.
-    fn prefix_turns(&mut self, prefix: &str, point: Seq) -> Result<BTreeMap<Key, Turn>, No> {
-        // What was written after the point may all be in memory; then there is nothing to plan.
+    /// Returns the entries of a prefix that change: those of the plan, updated by the writes since then.
+    fn prefix_changes(&mut self, prefix: &str, point: Seq) -> Result<BTreeMap<Key, Turn>, No> {
+        // If all writes after the target are in memory, no plan is needed.
         let (mut turns, changed) = match self.rows.recent_changes(prefix, point)? {
             Some(changed) => (BTreeMap::new(), changed),
             None => {
@@ -149,7 +149,7 @@ impl Draft<'_> {
         Ok(turns)
     }
 
-    /// The plan of this operation, which goes back to this record.
+    /// Returns the plan of this operation, if it has the same target.
     fn plan(&self, point: Seq) -> Result<&RollbackPlan, No> {
         match self.commit.plans.get(&self.op).map(Arc::as_ref) {
             Some(Ok(plan)) if plan.to == point => Ok(plan),
@@ -158,7 +158,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The record to which it goes back; `None` for a version, which is a place in the history of its entry alone.
+    /// Returns the target record; `None` for a target version, which only concerns the history of its entry.
     fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, No> {
         let newest = Seq(self.seq.0 - 1);
         let find = |name: &str| match self.item(&ItemKey::new(ItemKind::Snapshot, name))? {
@@ -168,7 +168,7 @@ impl Draft<'_> {
         rollback_plan::point(&self.rows, newest, rollback, find)
     }
 
-    /// A version of an entry, also one of this very commit.
+    /// Returns a version of an entry, including versions of this commit.
     fn version(&self, key: &Key, version: Version) -> Result<Option<EntryHead>, No> {
         let generation = self.working.head.generation;
         let head = |deleted| EntryHead { version, generation, seq: self.seq, deleted };
@@ -183,7 +183,7 @@ impl Draft<'_> {
         }
     }
 
-    /// How a version was written, by this very commit or before.
+    /// Returns the write effect of a version, of this commit or an earlier one.
     fn written(&self, history: &mut History, key: &Key, head: EntryHead) -> Result<Effect, No> {
         if head.seq != self.seq {
             return history.written(&self.rows, key, head);
@@ -193,7 +193,7 @@ impl Draft<'_> {
         find_written(&self.effects, key, head)
     }
 
-    /// What was erased cannot be brought back.
+    /// Refuses a rollback to erased content.
     fn refuse_erased(&self, turns: &BTreeMap<Key, Turn>) -> Result<(), No> {
         let mut erased = Vec::new();
         for (key, turn) in turns {
@@ -207,26 +207,26 @@ impl Draft<'_> {
         if erased.is_empty() {
             return Ok(());
         }
-        let more = if erased.len() > ERASED_NAMED { " and others" } else { "" };
-        let names = erased[..erased.len().min(ERASED_NAMED)].join(", ");
+        let more = if erased.len() > ERASED_LISTED_MAX { " and others" } else { "" };
+        let names = erased[..erased.len().min(ERASED_LISTED_MAX)].join(", ");
         Err(Refused::new(Code::Conflict, format!("the content of {names}{more} was erased"))
-            .hint("go back to another version, or roll back the other entries by themselves")
+            .hint("roll back to another version, or roll back the other entries separately")
             .into())
     }
 }
 
-/// The same content as a new version.
-fn renewed(mut effect: Effect, new: Version) -> Effect {
+/// Returns the same write under a new version number.
+fn with_version(mut effect: Effect, new: Version) -> Effect {
     if let Effect::Written { version, .. } = &mut effect {
         *version = new;
     }
     effect
 }
 
-/// So much was written since the rollback was planned that the plan cannot be brought up to date.
+/// Returns the refusal for a plan that cannot be brought up to date, because too much was written since.
 fn outdated() -> Refused {
     Refused::new(Code::Overloaded, "too much was written while the rollback was planned")
-        .hint("try again in a moment; nothing was changed")
+        .hint("retry in a moment; nothing was changed")
 }
 
 fn no_snapshot(name: &SnapshotName) -> Refused {
@@ -234,5 +234,5 @@ fn no_snapshot(name: &SnapshotName) -> Refused {
 }
 
 fn no_version(key: &Key, version: Version) -> Refused {
-    Refused::new(Code::NotFound, format!("entry {key} has no version {version}")).hint("look at its history")
+    Refused::new(Code::NotFound, format!("entry {key} has no version {version}")).hint("read the history of the entry")
 }

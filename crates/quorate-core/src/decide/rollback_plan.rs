@@ -1,7 +1,7 @@
-//! The plan of a rollback of many entries: which of them change, and to what.
+//! The plan of a prefix rollback: the entries that change, and the versions to restore.
 //!
-//! Finding that out may take a walk through a hundred thousand entries, so it is done before the commit is queued, on a
-//! thread that reads. At the head the plan is only updated by the writes since.
+//! Planning may scan a hundred thousand entries, so it runs on a reader thread before the commit is queued. At the head, the
+//! plan is only updated with the writes since then.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ use crate::refused::{Code, Refused};
 use crate::rows::{Rows, Scan, VersionAt};
 use crate::snapshot::{Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
 
-/// An entry that changes.
+/// The change of one entry.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Turn {
-    /// Its newest version.
+    /// The current version.
     pub(super) now: Option<EntryHead>,
-    /// The version that comes back, as it was written; `None` if the entry is deleted.
+    /// The write effect of the restored version; `None` if the entry is deleted.
     pub(super) then: Option<Effect>,
 }
 
-/// What a rollback of a prefix changes, as of one record.
+/// The changes of a prefix rollback, as of one record.
 #[derive(Clone, Debug)]
 pub struct RollbackPlan {
-    /// Everything that was written up to here is part of it.
+    /// The newest record that the plan includes.
     pub(super) at: Seq,
-    /// The record to which it goes back.
+    /// The target record, whose state is restored.
     pub(super) to: Seq,
     pub(super) turns: BTreeMap<Key, Turn>,
 }
 
 impl RollbackPlan {
-    /// Begins the plan of a rollback of a prefix: finds the entries that may change, for [`RollbackPlan::add`]. `at` is the
-    /// newest record that `rows` reflect, `scan_max` how many entries may be looked at.
+    /// Starts the plan of a prefix rollback: finds the entries that may change, to be passed to [`RollbackPlan::add`]. `at`
+    /// is the newest record that the lookups reflect, `scan_max` the maximum number of entries to scan.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED`, `NOT_FOUND` or `INVALID` for the snapshot, or a failed look-up.
+    /// `LIMIT_EXCEEDED`, `NOT_FOUND` or `INVALID` for the snapshot, or a failed lookup.
     pub fn begin(rows: &dyn Rows, at: Seq, rollback: &Rollback, scan_max: usize) -> Result<(Self, Scan), No> {
         let rows = Meter::unbounded(rows);
         let snapshot = |item| match item {
@@ -55,19 +55,19 @@ impl RollbackPlan {
             return Ok((plan, Scan { changed: Vec::new(), scanned: 0 }));
         };
         let Some(scan) = rows.changed_since(prefix, to, scan_max)? else {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many entries begin with {prefix:?}"))
+            return Err(Refused::new(Code::LimitExceeded, format!("too many entries have the prefix {prefix:?}"))
                 .limit(ROLLBACK_SCAN_MAX as u64)
-                .hint("roll back narrower prefixes, one after the other")
+                .hint("roll back narrower prefixes one by one")
                 .into());
         };
         Ok((plan, scan))
     }
 
-    /// Adds entries that were found. A later state of `rows` will do: [`RollbackPlan::catch_up`] looks again at what was
-    /// written since the plan was begun.
+    /// Adds entries that the scan found. The lookups may reflect a later state: [`RollbackPlan::catch_up`] recomputes the
+    /// entries that were written since the plan was started.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED`, or a failed look-up.
+    /// `LIMIT_EXCEEDED`, or a failed lookup.
     pub fn add(
         &mut self,
         rows: &dyn Rows,
@@ -81,16 +81,16 @@ impl RollbackPlan {
         Ok(())
     }
 
-    /// Everything that was written up to here is part of it.
+    /// Returns the newest record that the plan includes.
     #[must_use]
     pub fn at(&self) -> Seq {
         self.at
     }
 
-    /// Brings the plan up to date with entries that were written since.
+    /// Updates the plan with entries that were written since.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED`, or a failed look-up.
+    /// `LIMIT_EXCEEDED`, or a failed lookup.
     pub fn catch_up(&mut self, rows: &dyn Rows, at: Seq, written: Vec<Key>) -> Result<(), No> {
         let rows = Meter::unbounded(rows);
         let mut history = History::default();
@@ -103,7 +103,7 @@ impl RollbackPlan {
         Ok(())
     }
 
-    /// Notes what becomes of one entry.
+    /// Adds the change of one entry, if any.
     fn turn(
         &mut self,
         rows: &Meter<'_>,
@@ -130,10 +130,10 @@ pub(super) fn check_count(count: usize) -> Result<(), Refused> {
         format!("the rollback changes more than {ROLLBACK_KEYS_MAX} entries"),
     )
     .limit(ROLLBACK_KEYS_MAX as u64)
-    .hint("roll back narrower prefixes, one after the other"))
+    .hint("roll back narrower prefixes one by one"))
 }
 
-/// The record to which a rollback goes back; `None` for a version, which is a place in the history of its entry alone.
+/// Returns the target record of a rollback; `None` for a target version, which only concerns the history of its entry.
 pub(super) fn point(
     rows: &Meter<'_>,
     newest: Seq,
@@ -151,9 +151,9 @@ pub(super) fn point(
                     .hint("list the snapshots")
             })?;
             if !rollback.what.is_within(&snapshot.prefix) {
-                let detail = format!("snapshot {name} is of {:?} only", snapshot.prefix);
+                let detail = format!("snapshot {name} only covers the prefix {:?}", snapshot.prefix);
                 return Err(Refused::new(Code::Invalid, detail)
-                    .hint(format!("roll back within it, or go back to its record {}", snapshot.seq))
+                    .hint(format!("roll back within that prefix, or roll back to its record {}", snapshot.seq))
                     .into());
             }
             Some(snapshot.seq)
@@ -161,8 +161,7 @@ pub(super) fn point(
     })
 }
 
-/// Old versions as they were written. The record that was read last is kept: entries that were written together are looked
-/// up together.
+/// Reads write effects of old versions. Caches the last record: entries that were written together are read together.
 #[derive(Default)]
 pub(super) struct History {
     seq: Seq,
@@ -170,7 +169,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// What becomes of an entry whose newest version and whose version at the point in question are stored.
+    /// Returns the change of an entry whose current and target versions are both stored.
     fn turn(
         &mut self,
         rows: &Meter<'_>,
@@ -181,7 +180,7 @@ impl History {
         turn(now, then, |head| self.written(rows, key, head))
     }
 
-    /// How a stored version was written.
+    /// Returns the write effect of a stored version.
     pub(super) fn written(&mut self, rows: &Meter<'_>, key: &Key, head: EntryHead) -> Result<Effect, No> {
         if self.seq != head.seq {
             let record = rows.record(head.seq)?;
@@ -193,7 +192,7 @@ impl History {
     }
 }
 
-/// What becomes of an entry, if anything: its newest version, and the version at the point in question.
+/// Returns the change of an entry, if any, from its current version and its version at the target.
 pub(super) fn turn(
     now: Option<EntryHead>,
     then: Option<EntryHead>,
@@ -205,7 +204,7 @@ pub(super) fn turn(
         (live, Some(then)) => {
             let then = written(then)?;
             let is_same = match live {
-                // What was brought back before need not be brought back again.
+                // The current version may already be the restored content.
                 Some(live) => content_of(&written(live)?) == content_of(&then),
                 None => false,
             };
@@ -216,18 +215,18 @@ pub(super) fn turn(
     }
 }
 
-/// How a version was written, among the effects of its record.
+/// Finds the write effect of a version among the effects of its record.
 pub(super) fn find_written(effects: &[Effect], key: &Key, head: EntryHead) -> Result<Effect, No> {
     let is_it = |effect: &&Effect| matches!(effect, Effect::Written { key: of, version, .. } if of == key && *version == head.version);
     let found = effects.iter().find(is_it).cloned();
-    Ok(found.map(|effect| at_home(effect, head.seq)).ok_or_else(|| {
+    Ok(found.map(|effect| with_content_position(effect, head.seq)).ok_or_else(|| {
         Refused::new(Code::NotFound, format!("entry {key} has no version {}", head.version))
-            .hint("look at its history")
+            .hint("read the history of the entry")
     })?)
 }
 
-/// A write that says where its content lies, wherever it is written again.
-fn at_home(mut effect: Effect, home: Seq) -> Effect {
+/// Adds the position of the content to a write, so that it can be repeated in another record.
+fn with_content_position(mut effect: Effect, home: Seq) -> Effect {
     if let Effect::Written { restores, version, .. } = &mut effect {
         let seq = restores.map_or(home, |restored| restored.seq);
         *restores = Some(Restored { seq, version: *version });
@@ -235,7 +234,7 @@ fn at_home(mut effect: Effect, home: Seq) -> Effect {
     effect
 }
 
-/// Where the content of a write lies.
+/// Returns the record and payload part that contain the content of a write.
 pub(super) fn content_of(effect: &Effect) -> Option<(Seq, u32)> {
     match effect {
         Effect::Written { part, restores, .. } => restores.map(|restored| (restored.seq, *part)),

@@ -1,4 +1,4 @@
-//! Sending: a message becomes one delivery for each recipient.
+//! Sending: creates one delivery of a message for each recipient.
 
 use std::sync::Arc;
 
@@ -46,12 +46,12 @@ impl Draft<'_> {
         Ok(result)
     }
 
-    /// The id of the next message of this commit.
+    /// Returns the id of the next message of this commit.
     pub(super) fn next_message_id(&self) -> MessageId {
         MessageId { generation: self.working.head.generation, seq: self.seq, n: self.messages }
     }
 
-    /// The answer that a message with the same client's id already has.
+    /// Returns the result of an earlier message with the same client id.
     pub(super) fn sent_already(
         &self,
         message: &Message,
@@ -62,7 +62,7 @@ impl Draft<'_> {
             return if fingerprint.is(earlier) { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
         }
         let Some(before) = self.rows.sent_before(id)? else { return Ok(None) };
-        let result = self.sent_again(id, &before, fingerprint)?;
+        let result = self.repeated_send(id, &before, fingerprint)?;
         if let OpResult::Sent { id, count: 0, .. } = result
             && let Some(replied) = self.replied_before(message, id)?
         {
@@ -77,7 +77,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Sends a message to those who were found to be its recipients, leased at once where somebody waits for it.
+    /// Writes a message and its deliveries. A delivery is leased immediately if a consumer waits for it.
     pub(super) fn post(&mut self, message: &Arc<Message>, recipients: Vec<Recipient>) -> OpResult {
         let id = self.next_message_id();
         let first = self.working.next_delivery();
@@ -104,25 +104,25 @@ impl Draft<'_> {
         OpResult::Sent { id, first, count }
     }
 
-    /// The sender that the message names is the one that acts; the hub may speak for anybody it knows.
+    /// Checks that the sender of the message is the acting agent. Other principals may send as any registered agent.
     pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
             return Err(Refused::new(Code::Invalid, "an ephemeral message cannot be part of a commit")
-                .hint("send it by itself, or make it durable"));
+                .hint("send it outside a commit, or make it durable"));
         }
         match (&self.commit.principal, &message.from) {
             (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
             (Principal::Agent(actor), from) => {
                 let from = from.as_ref().map_or("the hub", AgentId::as_str);
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}"))
-                    .hint("leave from out: a message is from the agent whose token sends it"))
+                    .hint("omit `from`: the sender is the agent that owns the access token"))
             }
             (Principal::System | Principal::Holder { .. }, Some(from)) => self.known(from).map(drop),
             (Principal::System | Principal::Holder { .. }, None) => Ok(()),
         }
     }
 
-    /// The recipients, each once. Nobody is refused or left out silently but where the destination says so.
+    /// Resolves the recipients, each once.
     pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
         if matches!(message.to, Destination::Everybody | Destination::Role(_)) {
             self.rows.add_steps(self.working.agents().len());
@@ -138,21 +138,21 @@ impl Draft<'_> {
         if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                format!("the commit makes {} deliveries", self.deliveries),
+                format!("the commit creates {} deliveries", self.deliveries),
             )
             .limit(DELIVERIES_PER_COMMIT_MAX as u64)
-            .hint("split it into several commits, or send to fewer"));
+            .hint("split it into several commits, or send to fewer recipients"));
         }
         Ok(recipients)
     }
 
-    /// Everybody has room for one more.
+    /// Refuses a message if the inbox or pool of any recipient is full.
     pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
         for to in recipients {
             if self.working.inbox_at(to.home()).open >= INBOX_MAX {
                 return Err(Refused::new(Code::QueueFull, format!("{} is full", self.inbox_name(to.home())))
                     .limit(INBOX_MAX as u64)
-                    .hint("wait until some of it is worked off; nothing was sent to anybody"));
+                    .hint("retry after some deliveries have been processed; nothing was sent"));
             }
         }
         Ok(())
@@ -172,24 +172,24 @@ impl Draft<'_> {
         }
     }
 
-    /// The pool of a capability; it comes into being with the first message to it.
+    /// Returns the pool of a capability; creates it for the first message.
     fn pool(&mut self, capability: &Capability, takers: Takers) -> Result<PoolNo, Refused> {
         if let Some(pool) = self.working.pools().find(capability, takers) {
             return Ok(pool);
         }
         let number = PoolNo(self.working.pool_count() as u64 + 1);
         if number.0 as usize > POOLS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has as many pools as it may have")
+            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of pools")
                 .limit(POOLS_MAX as u64)
                 .passes()
-                .hint("send to capabilities that are in use already"));
+                .hint("send to a capability that already has a pool"));
         }
         let pool = Pool { number, capability: capability.clone(), takers };
         self.change(Verb::PoolOpened, Item::Pool(pool));
         Ok(number)
     }
 
-    /// Messages to everybody cost the sender's quota; the hub has none.
+    /// Charges a broadcast to the quota of its sender. The hub has no quota.
     fn count_broadcast(&mut self, message: &Message) -> Result<(), Refused> {
         let sender = message.from.as_ref().and_then(|id| self.working.agents().number(id));
         if let Some(sender) = sender {
@@ -200,7 +200,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A delivery, leased in the very insert when somebody waits and nothing older or higher waits for them.
+    /// Creates a delivery. It is leased on creation if a consumer waits and nothing of equal or higher precedence is ready.
     fn new_delivery(&mut self, to: Recipient, number: DeliveryNo, message: &Arc<Message>) -> NewDelivery {
         let waiting = NewDelivery { to, lease: None };
         if message.expires_at.is_some_and(|at| at <= self.now.wall) {
@@ -208,9 +208,9 @@ impl Draft<'_> {
         }
         let Some(Consumer { id, agent, lease_ms, .. }) = self.next_in_line(to.home()) else { return waiting };
         let inbox = self.working.inbox(agent);
-        let something_waits = inbox.has_ready()
+        let has_ready = inbox.has_ready()
             || inbox.pools().iter().any(|pool| self.working.inbox_at(Home::Pool(*pool)).has_ready());
-        if something_waits || inbox.leased.len() >= IN_FLIGHT_MAX {
+        if has_ready || inbox.leased.len() >= IN_FLIGHT_MAX {
             return waiting;
         }
         let token = self.working.next_token();
@@ -229,8 +229,8 @@ impl Draft<'_> {
         NewDelivery { to: to.held_by(agent), lease: Some((token, lease_ms)) }
     }
 
-    /// The same id again: the same answer if it is the same message by the same sender.
-    fn sent_again(
+    /// Handles a repeated client id: returns the same result if the sender and the message are the same.
+    fn repeated_send(
         &self,
         id: &crate::ids::ClientId,
         before: &SentBefore,
@@ -247,5 +247,5 @@ impl Draft<'_> {
 
 fn used_id(id: &crate::ids::ClientId) -> Refused {
     Refused::new(Code::Duplicate, format!("the message id {id} was used for another message"))
-        .hint("give each message an id of its own; repeat an id only with the very same message")
+        .hint("use a new id for each message; retry an id only with an identical message")
 }

@@ -1,4 +1,4 @@
-//! Sessions: who may do what with them, and what a closed one refuses.
+//! Sessions: opening, changing and adding to them, and the permissions for that. A closed session refuses changes.
 
 use std::collections::HashSet;
 
@@ -23,16 +23,16 @@ impl Draft<'_> {
         if let Some(id) = &open.id
             && let Some(session) = self.find_session(id.as_str())?
         {
-            return self.opened_again(open, coordinator, &session);
+            return self.repeated_open(open, coordinator, &session);
         }
         if self.working.items().sessions.len() >= SESSIONS_OPEN_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                "the space has as many open sessions as it may have",
+                "the space has reached its maximum number of open sessions",
             )
             .limit(SESSIONS_OPEN_MAX as u64)
             .passes()
-            .hint("complete or fail those that are over")
+            .hint("complete or fail sessions that are no longer used")
             .into());
         }
         let (now, opened) = (self.now.wall, self.opened_here());
@@ -60,10 +60,10 @@ impl Draft<'_> {
     }
 
     pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, No> {
-        let session = self.must_find(&asked.session)?;
+        let session = self.require_session(&asked.session)?;
         let own = matches!(&asked.change, SessionChange::Leave(agent) if self.is_principal(agent));
         if !own {
-            self.require_lead(&session)?;
+            self.require_coordinator(&session)?;
         }
         let (verb, status) = match &asked.change {
             SessionChange::Join(agent) => return self.join(session, agent),
@@ -73,7 +73,7 @@ impl Draft<'_> {
             SessionChange::Complete => (Verb::SessionCompleted, SessionStatus::Completed),
             SessionChange::Fail => (Verb::SessionFailed, SessionStatus::Failed),
         };
-        // What is so already is left as it is, without a record; also what is over, if it ended like that.
+        // The session already has this status, open or closed: nothing changes, and no record is written.
         if session.status != status {
             let session = still_open(session)?;
             let reason = asked.reason.clone();
@@ -105,11 +105,11 @@ impl Draft<'_> {
     }
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, No> {
-        let session = still_open(self.must_find(&add.session)?)?;
+        let session = still_open(self.require_session(&add.session)?)?;
         let takes_part =
             session.participants.iter().any(|one| one.left_at.is_none() && self.is_principal(&one.agent));
         if !takes_part && !self.is_coordinator() {
-            self.require_lead(&session)?;
+            self.require_coordinator(&session)?;
         }
         let n = session.count(add.kind) + 1;
         let part = self.push_part(&add.body);
@@ -124,8 +124,8 @@ impl Draft<'_> {
         Ok(OpResult::SessionAdded { n })
     }
 
-    /// Refuses what names a session that is over. A name that nobody opened is only a name; but an id of the hub's own
-    /// making that it does not know is of no session, or of a history that a restore replaced.
+    /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain label. An
+    /// unknown id in the hub's own format is refused: it may stem from a history that a restore replaced.
     pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), No> {
         let Some(name) = name else { return Ok(()) };
         if self.working.items().sessions.get(name).is_some() {
@@ -147,7 +147,7 @@ impl Draft<'_> {
         }
     }
 
-    fn must_find(&self, id: &SessionId) -> Result<Session, No> {
+    fn require_session(&self, id: &SessionId) -> Result<Session, No> {
         self.find_session(id.as_str())?.ok_or_else(|| no_session(id).into())
     }
 
@@ -155,8 +155,7 @@ impl Draft<'_> {
         matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
     }
 
-    /// Whether an agent acts that has the role of a coordinator: it may add to every session, also to those that another
-    /// one leads.
+    /// Whether the acting agent has the role coordinator. It may add to every session, including those of others.
     fn is_coordinator(&self) -> bool {
         match &self.commit.principal {
             Principal::Agent(actor) => {
@@ -166,13 +165,13 @@ impl Draft<'_> {
         }
     }
 
-    /// The coordinator of the session, or the hub.
-    fn require_lead(&self, session: &Session) -> Result<(), Refused> {
+    /// Refuses agents other than the coordinator of the session.
+    fn require_coordinator(&self, session: &Session) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
-                let detail = format!("agent {actor} does not lead session {}", session.id);
+                let detail = format!("agent {actor} is not the coordinator of session {}", session.id);
                 let hint = if session.has(actor) {
-                    "participants may add to a session and leave it; the rest is for its coordinator"
+                    "participants may only add to a session and leave it; other changes need its coordinator"
                 } else {
                     "ask its coordinator to let you join"
                 };
@@ -182,7 +181,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Who leads a new session: the agent that opens it, or whom the hub names.
+    /// Returns the coordinator of a new session: the agent that opens it, or the agent that another principal names.
     fn coordinator(&self, open: &OpenSession) -> Result<Option<AgentId>, Refused> {
         match (&self.commit.principal, &open.coordinator) {
             (Principal::Agent(actor), None) => self.known(actor).map(|_| Some(actor.clone())),
@@ -190,14 +189,14 @@ impl Draft<'_> {
                 Code::Forbidden,
                 format!("agent {actor} may not open a session for {named}"),
             )
-            .hint("whoever opens a session leads it")),
+            .hint("omit the coordinator: the agent that opens a session is its coordinator")),
             (_, Some(named)) => self.known(named).map(|_| Some(named.clone())),
             (Principal::System | Principal::Holder { .. }, None) => Ok(None),
         }
     }
 
-    /// The same id again: the same answer if it was opened in the same way by the same principal.
-    fn opened_again(
+    /// Handles a repeated id: returns the same result if the principal and the content are the same.
+    fn repeated_open(
         &self,
         open: &OpenSession,
         coordinator: Option<AgentId>,
@@ -206,11 +205,11 @@ impl Draft<'_> {
         let same = match self.opening(session)? {
             Some((principal, opened, task)) => {
                 let participants: Vec<_> = opened.participants.iter().map(|one| &one.agent).collect();
-                let wanted: Vec<_> = each_once(&open.participants).collect();
+                let requested: Vec<_> = each_once(&open.participants).collect();
                 principal == self.commit.principal.to_text()
                     && opened.coordinator == coordinator
                     && opened.title == open.title
-                    && participants == wanted
+                    && participants == requested
                     && opened.task.is_some() == open.task.is_some()
                     && same_task(task.as_ref(), open.task.as_ref())
             }
@@ -221,11 +220,11 @@ impl Draft<'_> {
         }
         let detail = format!("the session id {} was used for another session", session.id);
         Err(Refused::new(Code::Duplicate, detail)
-            .hint("give each session an id of its own; repeat an id only with the very same content")
+            .hint("use a new id for each session; retry an id only with identical content")
             .into())
     }
 
-    /// Who opened a session, as what, and with which task.
+    /// Returns the principal, the session and the task payload as of its opening.
     fn opening(&self, session: &Session) -> Result<Option<(String, Session, Option<Payload>)>, No> {
         let opened = |effects: &[Effect]| {
             effects.iter().find_map(|effect| match effect {
@@ -250,7 +249,7 @@ impl Draft<'_> {
         Ok(Some((record.principal, found, task)))
     }
 
-    /// How many sessions this commit opened so far.
+    /// Returns the number of sessions that this commit has opened so far.
     fn opened_here(&self) -> u32 {
         let opened = |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::SessionOpened, .. });
         self.effects.iter().filter(opened).count() as u32
@@ -262,13 +261,13 @@ impl Draft<'_> {
     }
 }
 
-/// The agents in their order, without repetitions.
+/// Returns the agents in order, without duplicates.
 fn each_once(agents: &[AgentId]) -> impl Iterator<Item = &AgentId> {
     let mut seen = HashSet::new();
     agents.iter().filter(move |agent| seen.insert(*agent))
 }
 
-/// A task that was erased is the same as no other.
+/// Whether two task payloads are identical. An erased one is identical to none.
 fn same_task(opened: Option<&Payload>, asked: Option<&Payload>) -> bool {
     match (opened, asked) {
         (None, None) => true,
@@ -284,7 +283,7 @@ fn still_open(session: Session) -> Result<Session, Refused> {
     let reason = if session.reason.is_empty() { String::new() } else { format!(": {}", session.reason) };
     let detail = format!("session {} is {}{reason}", session.id, session.status.as_str());
     Err(Refused::new(Code::SessionClosed, detail)
-        .hint("open a new session; what this one holds stays readable"))
+        .hint("open a new session; this one stays readable"))
 }
 
 fn no_session(id: &SessionId) -> Refused {

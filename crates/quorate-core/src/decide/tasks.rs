@@ -1,4 +1,4 @@
-//! Tasks: made as a graph, taken under a lease, ended once. Each file is one part of a task's life.
+//! Tasks: created as a graph, leased, and ended once. Each file covers one part of the life cycle.
 
 mod claim;
 mod create;
@@ -17,7 +17,7 @@ use crate::task::{Task, TaskState};
 pub(in crate::decide) use escalate::quote;
 
 impl Draft<'_> {
-    /// A task as this commit left it, open or over.
+    /// Returns a task, open or ended, including the effects of this commit.
     fn task(&self, id: &TaskId) -> Result<Option<Task>, No> {
         match self.item(&ItemKey::new(ItemKind::Task, id.to_shared()))? {
             Some(Item::Task(task)) => Ok(Some(task)),
@@ -29,8 +29,8 @@ impl Draft<'_> {
         self.task(id)?.ok_or_else(|| no_such_task(id).into())
     }
 
-    /// Gives a task its new state. Whoever waits for it, or for the room that it leaves, is looked at before the commit
-    /// ends.
+    /// Sets the new state of a task. Notifies waiters of an ended task, and schedules the dispatch of a task that became ready
+    /// and of tasks for an agent that has capacity again.
     fn move_task(&mut self, verb: Verb, task: Task) {
         let no = task.spec.no;
         let holder = self.working.tasks().by_number(no).and_then(Task::lease).map(|lease| lease.by);
@@ -55,5 +55,5 @@ impl Draft<'_> {
 
 fn no_such_task(id: &TaskId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no task {id}"))
-        .hint("check the id; the list of tasks shows what there is")
+        .hint("check the id; list the tasks")
 }

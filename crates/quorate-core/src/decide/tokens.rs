@@ -1,4 +1,4 @@
-//! Tokens: making them, and the ways in which they end. Who may is decided in `rights.rs`.
+//! Access tokens: creation, revocation and expiry. Permissions are checked in `permissions.rs`.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ impl Draft<'_> {
             self.known(agent)?;
         }
         if new.expires_at.is_some_and(|at| at <= self.now.wall) {
-            return Err(Refused::new(Code::Invalid, "the token would be expired from the start")
-                .hint("give a time to come, or none for a token that does not expire"));
+            return Err(Refused::new(Code::Invalid, "the expiry time of the token is in the past")
+                .hint("send a time in the future, or omit it for a token that does not expire"));
         }
         let tokens = self.working.tokens();
         if tokens.knows(&new.digest) {
-            return Err(Refused::new(Code::Duplicate, "there is a token with this secret already")
-                .hint("draw a new secret for each token"));
+            return Err(Refused::new(Code::Duplicate, "a token with this secret already exists")
+                .hint("generate a new secret for each token"));
         }
         if tokens.len() >= TOKENS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has as many tokens as it may have")
+            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of access tokens")
                 .limit(TOKENS_MAX as u64)
                 .passes()
-                .hint("revoke those that nobody uses"));
+                .hint("revoke unused tokens"));
         }
         let id = self.next_token_id();
         let token = AccessToken {
@@ -50,20 +50,20 @@ impl Draft<'_> {
         let token = self.working.items().tokens.get(&id.to_string()).cloned();
         let token = token.ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no token {id}"))
-                .hint("it may be revoked or expired already; list the tokens")
+                .hint("it may have been revoked or have expired; list the tokens")
         })?;
         self.end_token(Verb::TokenRevoked, &token);
         Ok(OpResult::Done)
     }
 
-    /// Nobody comes in as an agent that is gone.
+    /// Revokes all tokens of an agent that is being removed.
     pub(super) fn revoke_tokens_of(&mut self, agent: &AgentId) {
         for token in self.working.items().tokens.of(agent) {
             self.end_token(Verb::TokenRevoked, &token);
         }
     }
 
-    /// The time of a token is over. The door has refused it since then.
+    /// Expires a token. Authentication has refused it since its expiry time.
     pub(super) fn expire_token(&mut self, key: &ItemKey) {
         if let Some(token) = self.working.items().tokens.get(&key.id).cloned() {
             self.end_token(Verb::TokenExpired, &token);

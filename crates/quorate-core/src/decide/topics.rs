@@ -1,4 +1,4 @@
-//! Subscriptions, and bringing earlier messages to those who asked for them.
+//! Subscriptions, and delivery of earlier messages to subscribers that requested history.
 
 use crate::commit::OpResult;
 use crate::decide::Draft;
@@ -12,12 +12,12 @@ use crate::subscription::{BringHistory, History, Letter, Subscribe, Subscription
 use crate::topic::Pattern;
 
 impl Draft<'_> {
-    /// Who subscribes already hears how that stands; nothing is brought to it a second time.
+    /// Subscribes an agent. A repeated subscription returns the current state, and history is not delivered a second time.
     pub(super) fn subscribe(&mut self, asked: &Subscribe) -> Result<OpResult, Refused> {
         self.require_own(&asked.agent, "subscribe for")?;
         let number = self.known(&asked.agent)?;
-        if let Some(known) = self.subscription(&asked.agent, &asked.pattern) {
-            return Ok(OpResult::Subscribed { since: known.since, wanted: known.wanted() });
+        if let Some(existing) = self.subscription(&asked.agent, &asked.pattern) {
+            return Ok(OpResult::Subscribed { since: existing.since, wanted: existing.wanted() });
         }
         let subscriptions = &self.working.items().subscriptions;
         let limits = [
@@ -32,7 +32,7 @@ impl Draft<'_> {
                 )
                 .limit(max as u64)
                 .passes()
-                .hint("subscribe with fewer patterns that say more: `*` is any word, `>` is the rest"));
+                .hint("use fewer, wider patterns: `*` matches one word, `>` matches the rest"));
             }
         }
         let state = asked.history.map_or(SubscriptionState::Active, SubscriptionState::CatchingUp);
@@ -50,14 +50,14 @@ impl Draft<'_> {
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
         self.require_own(agent, "unsubscribe for")?;
         self.known(agent)?;
-        let Some(known) = self.subscription(agent, pattern).cloned() else {
+        let Some(existing) = self.subscription(agent, pattern).cloned() else {
             return Err(not_subscribed(agent, pattern));
         };
-        self.end_subscription(known);
+        self.end_subscription(existing);
         Ok(OpResult::Done)
     }
 
-    /// An agent that goes subscribes to nothing any more.
+    /// Ends all subscriptions of an agent that is being removed.
     pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
         let all: Vec<_> = self.working.items().subscriptions.of(agent).cloned().collect();
         all.into_iter().for_each(|one| self.end_subscription(one));
@@ -72,39 +72,39 @@ impl Draft<'_> {
         self.working.items().subscriptions.get(&Subscription::id_of(agent, pattern))
     }
 
-    /// Delivers earlier messages anew. What has expired, what the subscriber sent itself and what the policy does not let
-    /// through is left out: it asked for what it could have had.
+    /// Delivers earlier messages to a subscriber. Leaves out expired messages, the subscriber's own messages, and messages
+    /// that the policy does not allow.
     pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
         let BringHistory { agent, pattern, wanted, messages, next } = history;
-        let known = self.subscription(agent, pattern).filter(|known| known.wanted() == Some(*wanted));
-        let Some(known) = known.cloned() else { return Err(not_subscribed(agent, pattern)) };
-        if messages.iter().any(|earlier| earlier.letter.seq >= known.since) {
+        let existing = self.subscription(agent, pattern).filter(|existing| existing.wanted() == Some(*wanted));
+        let Some(existing) = existing.cloned() else { return Err(not_subscribed(agent, pattern)) };
+        if messages.iter().any(|earlier| earlier.letter.seq >= existing.since) {
             return Err(Refused::new(
                 Code::Invalid,
-                "a message of the history is newer than the subscription",
+                "a message of the history is not older than the subscription",
             ));
         }
         let letters: Vec<Letter> = { messages.iter() }
             .filter(|earlier| earlier.from.as_ref() != Some(agent))
             .filter(|earlier| earlier.letter.expires_at.is_none_or(|at| at > self.now.wall))
-            .filter(|earlier| self.map().may_reach(earlier.from.as_ref(), known.number))
+            .filter(|earlier| self.map().may_reach(earlier.from.as_ref(), existing.number))
             .map(|earlier| Letter {
                 session: self.session_named(earlier.session_id.as_deref()),
                 ..earlier.letter
             })
             .collect();
-        self.make_room(known.number, letters.len())?;
+        self.check_capacity(existing.number, letters.len())?;
         if !letters.is_empty() {
             let first = self.working.next_delivery();
-            self.emit(Effect::Brought { agent: known.number, first, letters });
-            self.working.stir(Home::Agent(known.number));
+            self.emit(Effect::Brought { agent: existing.number, first, letters });
+            self.working.stir(Home::Agent(existing.number));
         }
-        let state = match *next >= known.since {
+        let state = match *next >= existing.since {
             true => SubscriptionState::Active,
             false => SubscriptionState::CatchingUp(History::Seq(*next)),
         };
-        if state != known.state {
-            let item = Item::Subscription(Box::new(Subscription { state, ..known }));
+        if state != existing.state {
+            let item = Item::Subscription(Box::new(Subscription { state, ..existing }));
             self.change(Verb::HistoryBrought, item);
         }
         Ok(OpResult::Done)
@@ -114,16 +114,16 @@ impl Draft<'_> {
         self.working.items().sessions.get(id?).map(|session| session.number)
     }
 
-    fn make_room(&mut self, agent: AgentNo, count: usize) -> Result<(), Refused> {
+    fn check_capacity(&mut self, agent: AgentNo, count: usize) -> Result<(), Refused> {
         self.deliveries += count;
         if self.deliveries > DELIVERIES_PER_COMMIT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the commit makes too many deliveries")
+            return Err(Refused::new(Code::LimitExceeded, "the commit creates too many deliveries")
                 .limit(DELIVERIES_PER_COMMIT_MAX as u64));
         }
         if self.working.inbox(agent).open + count > INBOX_MAX {
             return Err(Refused::new(
                 Code::QueueFull,
-                "the inbox of the subscriber has no room for its history",
+                "the inbox of the subscriber has no capacity for the history",
             )
             .limit(INBOX_MAX as u64));
         }
@@ -132,6 +132,6 @@ impl Draft<'_> {
 }
 
 fn not_subscribed(agent: &AgentId, pattern: &Pattern) -> Refused {
-    Refused::new(Code::NotFound, format!("agent {agent} does not subscribe to {pattern}"))
-        .hint("a subscription is named by the very pattern with which it was made")
+    Refused::new(Code::NotFound, format!("agent {agent} has no subscription to {pattern}"))
+        .hint("use the exact pattern of the subscription")
 }

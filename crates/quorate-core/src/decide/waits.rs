@@ -1,4 +1,4 @@
-//! Deadlocks: of those who wait for each other in a circle, the youngest is called off.
+//! Deadlock detection: aborts the youngest wait of each cycle in the wait-for graph.
 
 use crate::commit::Told;
 use crate::decide::Draft;
@@ -9,30 +9,30 @@ use crate::waits::{Wait, knots};
 use crate::working::WaitId;
 
 impl Draft<'_> {
-    /// The newest record when something began to wait. What this commit did so far came before.
+    /// Returns the record after which a wait begins. Effects of this commit so far come before it.
     pub(super) fn wait_since(&self) -> Seq {
         if self.effects.is_empty() { self.working.head.seq } else { self.seq }
     }
 
-    /// Looks who waits for whom, if it is time.
+    /// Searches the wait-for graph for cycles, if a check is due, and aborts one wait of each.
     pub(super) fn sweep_waits(&mut self) {
         if !self.working.look_due(self.now.mono) {
             return;
         }
         let waits = self.working.waits(self.now.wall);
         let working = &*self.working;
-        for knot in knots(&waits, |agent| working.hands(agent)) {
-            let named = knot.cycle.iter().filter(|(wait, _)| waits[*wait].id != WaitId::Blocked);
+        for found in knots(&waits, |agent| working.hands(agent)) {
+            let named = found.cycle.iter().filter(|(wait, _)| waits[*wait].id != WaitId::Blocked);
             let cycle: Vec<_> = named
-                .map(|(wait, what)| (waits[*wait].agent, self.waits_for(&waits[*wait], *what)))
+                .map(|(wait, what)| (waits[*wait].agent, self.describe_wait(&waits[*wait], *what)))
                 .collect();
-            let victim = waits[knot.cycle[0].0].id.clone();
-            self.call_off(&victim, self.deadlock(&cycle));
+            let victim = waits[found.cycle[0].0].id.clone();
+            self.abort_wait(&victim, self.deadlock(&cycle));
             self.emit(Effect::WaitAborted { cycle });
         }
     }
 
-    fn call_off(&mut self, wait: &WaitId, refused: Refused) {
+    fn abort_wait(&mut self, wait: &WaitId, refused: Refused) {
         match wait {
             WaitId::Locks(id) => {
                 self.wait_no_longer(*id);
@@ -47,13 +47,13 @@ impl Draft<'_> {
                 self.working.set_awaiting(*id, None, self.now);
                 self.told.push((*id, Told::Refused(refused)));
             }
-            // Nobody waits here; a circle always has somebody who does, and goes through no person.
+            // Never the victim: every cycle has a wait of an agent, and none passes through an approval.
             WaitId::Blocked | WaitId::Approval => {}
         }
     }
 
-    /// What somebody waits for, in words.
-    fn waits_for(&self, wait: &Wait<WaitId>, what: usize) -> String {
+    /// Describes the resource of a wait.
+    fn describe_wait(&self, wait: &Wait<WaitId>, what: usize) -> String {
         match &wait.id {
             WaitId::Locks(id) => {
                 let name = self.working.locks().waiter(*id).and_then(|waiter| waiter.names.get(what));
@@ -78,10 +78,10 @@ impl Draft<'_> {
             waits_for: waits_for.clone(),
         };
         let cycle: Vec<_> = cycle.iter().map(named).collect();
-        let words: Vec<_> =
+        let waits: Vec<_> =
             cycle.iter().map(|one| format!("{} waits for {}", one.agent, one.waits_for)).collect();
-        let mut refused = Refused::new(Code::Deadlock, words.join(", "))
-            .hint("give back what you hold, then ask again; take what belongs together in one call");
+        let mut refused = Refused::new(Code::Deadlock, waits.join(", "))
+            .hint("release what you hold, then retry; acquire related locks in one call");
         refused.facts.cycle = cycle;
         refused
     }

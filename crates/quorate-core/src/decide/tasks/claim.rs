@@ -1,4 +1,4 @@
-//! Handing tasks out: to whoever asks, and to whoever waits.
+//! Task claims and dispatch: leases tasks to claiming agents and to waiting consumers.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Draft<'_> {
     pub(in crate::decide) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
         self.require_own(&claim.agent, "claim tasks for")?;
         let agent = self.known(&claim.agent)?;
-        // Those who waited come first.
+        // Consumers that already wait are served first.
         self.hand_out_tasks();
         let targets = self.targets(agent, &claim.types);
         let mut taken = Vec::new();
@@ -33,10 +33,10 @@ impl Draft<'_> {
             Waiting::Once(_) | Waiting::No => return Ok(OpResult::TasksClaimed(taken)),
         };
         if self.working.tasks().line().count_of(agent) >= CONSUMERS_PER_AGENT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many claims wait for tasks of this agent")
+            return Err(Refused::new(Code::LimitExceeded, "the agent has too many waiting task claims")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
                 .passes()
-                .hint("let fewer claims wait, each for more tasks"));
+                .hint("use fewer claims, each for more tasks"));
         }
         let turn = self.working.next_turn();
         let claimer = Claimer { agent, targets, credit, lease_ms: claim.lease_ms, once, turn };
@@ -44,7 +44,7 @@ impl Draft<'_> {
         Ok(OpResult::TasksClaimed(taken))
     }
 
-    /// What an agent takes: what is for it by name, and the types that it names, or all that it said it can do.
+    /// Returns the targets of a claim: the agent itself, and the given task types, or else all its capabilities.
     fn targets(&self, agent: AgentNo, types: &[String]) -> Arc<[TaskTarget]> {
         let known = self.working.agents().get(agent);
         let own = known.map_or(&[][..], |agent| &agent.capabilities);
@@ -62,7 +62,7 @@ impl Draft<'_> {
         self.working.tasks().held_count(agent) < IN_FLIGHT_MAX
     }
 
-    /// More credit for a standing claim; `false` if there is none of that id.
+    /// Grants credit to a standing claim; `false` if there is no such claim.
     pub(in crate::decide) fn grant_tasks(&mut self, id: ConsumerId, credit: u32) -> bool {
         let Some(claimer) = self.working.tasks().line().get(id).cloned() else { return false };
         let turn = if claimer.credit == 0 { self.working.next_turn() } else { claimer.turn };
@@ -73,12 +73,12 @@ impl Draft<'_> {
         true
     }
 
-    /// Hands out what became ready to those who wait for it: the task that goes first to whoever is first in line, each
-    /// one task at a time, so that all have something to do.
+    /// Dispatches ready tasks to waiting consumers: the first task to the first consumer, one task at a time, so that the
+    /// work is spread.
     pub(in crate::decide) fn hand_out_tasks(&mut self) {
         let mut stirred = self.working.take_stirred_tasks();
         let mut served = Vec::new();
-        while let Some((next, id)) = self.pair(&mut stirred) {
+        while let Some((next, id)) = self.next_assignment(&mut stirred) {
             let Some(claimer) = self.working.tasks().line().get(id) else { break };
             let (agent, lease_ms, once) = (claimer.agent, claimer.lease_ms, claimer.once);
             let no = next.no;
@@ -96,32 +96,32 @@ impl Draft<'_> {
         }
     }
 
-    /// The task that goes out next and who gets it. Targets for which nobody can take anything are let go.
-    fn pair(&self, stirred: &mut Vec<TaskTarget>) -> Option<(Next, ConsumerId)> {
+    /// Returns the next task and its consumer. Drops targets for which no consumer has capacity.
+    fn next_assignment(&self, stirred: &mut Vec<TaskTarget>) -> Option<(Next, ConsumerId)> {
         loop {
             let next = self.working.tasks().next_of(&*stirred, self.now.wall)?;
-            if let Some(id) = self.taker_for(&next) {
+            if let Some(id) = self.consumer_for(&next) {
                 return Some((next, id));
             }
             stirred.retain(|target| *target != next.target);
         }
     }
 
-    /// Who is first in line for a task: preferably somebody else than the one whose try came to nothing.
-    fn taker_for(&self, next: &Next) -> Option<ConsumerId> {
+    /// Returns the first waiting consumer for a task. Prefers an agent other than the one whose attempt failed.
+    fn consumer_for(&self, next: &Next) -> Option<ConsumerId> {
         let tasks = self.working.tasks();
-        let avoided = tasks.by_number(next.no).and_then(Task::avoids);
-        let mut second = None;
+        let failed_agent = tasks.by_number(next.no).and_then(Task::avoids);
+        let mut fallback = None;
         for (id, claimer) in tasks.line().waiting_for(&next.target) {
             if !self.has_room_for_tasks(claimer.agent) {
                 continue;
             }
-            if Some(claimer.agent) != avoided {
+            if Some(claimer.agent) != failed_agent {
                 return Some(id);
             }
-            second = second.or(Some(id));
+            fallback = fallback.or(Some(id));
         }
-        second
+        fallback
     }
 
     /// Leases a ready task.

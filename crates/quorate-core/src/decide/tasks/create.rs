@@ -1,4 +1,4 @@
-//! Making tasks: one, or a whole graph at once.
+//! Creation of tasks, individually or as a graph.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -19,26 +19,26 @@ use crate::task::{
 };
 use crate::time::Timestamp;
 
-/// Names that a refusal lists.
-const NAMED: usize = 16;
+/// Maximum number of names that a refusal lists.
+const LISTED_MAX: usize = 16;
 
-/// Tasks of one operation with their ids, and what they need of each other and of others.
+/// The tasks of one operation with their resolved ids and dependencies.
 struct Graph {
     ids: Vec<TaskId>,
-    /// For each task what it needs, each once.
+    /// The dependencies of each task, without duplicates.
     depends_on: Vec<Vec<TaskId>>,
-    /// How each earlier task stands that one of them needs.
+    /// Status of the existing tasks that they depend on.
     earlier: HashMap<TaskId, TaskStatus>,
 }
 
 impl Draft<'_> {
     pub(in crate::decide) fn make_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, No> {
-        // Each task is looked at several times before it is made, or found to be there already.
+        // Charged up front: each task is visited several times before it is created or recognised as a repetition.
         let edges: usize = create.tasks.iter().map(|new| new.depends_on.len()).sum();
         self.rows.add(create.tasks.len() as u64);
         self.rows.add_steps(edges);
         self.rows.check()?;
-        if let Some(again) = self.made_before(create)? {
+        if let Some(again) = self.created_before(create)? {
             return Ok(again);
         }
         let count = create.tasks.len();
@@ -47,10 +47,10 @@ impl Draft<'_> {
         if open + count as u64 > most {
             return Err(Refused::new(
                 Code::QueueFull,
-                format!("the space has {open} open tasks, and {count} more are too many"),
+                format!("the space has {open} open tasks, and {count} more would exceed the limit"),
             )
             .limit(most)
-            .hint("wait until some of them are over, or cancel what nobody needs; no task was made")
+            .hint("wait until some tasks have ended, or cancel tasks; no task was created")
             .into());
         }
         create.tasks.iter().try_for_each(|new| self.check_task_reach(new))?;
@@ -72,16 +72,16 @@ impl Draft<'_> {
             } else {
                 TaskState::Blocked { held_by: Vec::new() }
             };
-            self.make_task(spec, state, create.input_of(new));
+            self.create_task(spec, state, create.input_of(new));
         }
         for spec in specs {
-            self.start(&spec, &graph)?;
+            self.advance_new_task(&spec, &graph)?;
         }
         let generation = self.working.head.generation;
         Ok(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count: count as u32 })
     }
 
-    fn make_task(&mut self, spec: &Arc<TaskSpec>, state: TaskState, input: Option<Bytes>) {
+    fn create_task(&mut self, spec: &Arc<TaskSpec>, state: TaskState, input: Option<Bytes>) {
         self.move_task(
             Verb::TaskCreated,
             Task {
@@ -99,17 +99,17 @@ impl Draft<'_> {
         }
     }
 
-    /// Moves a new task on if what it needs was over before.
-    fn start(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), No> {
+    /// Advances a new task whose dependencies have already ended.
+    fn advance_new_task(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), No> {
         let Some(task) = self.working.tasks().by_number(spec.no).cloned() else { return Ok(()) };
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return Ok(());
         }
-        let given_up = |id: &&TaskId| {
+        let not_done = |id: &&TaskId| {
             graph.earlier.get(*id).is_some_and(|status| status.is_over() && *status != TaskStatus::Done)
         };
         if spec.on_dependency_failure == OnDependencyFailure::Fail
-            && let Some(id) = spec.depends_on.iter().find(given_up)
+            && let Some(id) = spec.depends_on.iter().find(not_done)
         {
             return self.fail_because_of(task, id);
         }
@@ -119,15 +119,15 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Resolves ids and dependencies. Refuses ids that are taken, unknown dependencies and circles.
+    /// Resolves ids and dependencies. Refuses ids in use, unknown dependencies and cycles.
     fn graph(&self, create: &CreateTasks, first: TaskNo) -> Result<Graph, No> {
         let generation = self.working.head.generation;
         let mut ids = Vec::with_capacity(create.tasks.len());
-        let mut places = HashMap::with_capacity(create.tasks.len());
+        let mut indexes = HashMap::with_capacity(create.tasks.len());
         for (index, new) in create.tasks.iter().enumerate() {
             let made = || TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
             let id = new.id.clone().unwrap_or_else(made);
-            if places.insert(id.clone(), index as u32).is_some()
+            if indexes.insert(id.clone(), index as u32).is_some()
                 || (new.id.is_some() && self.task(&id)?.is_some())
             {
                 return Err(used_id(&id).into());
@@ -140,13 +140,13 @@ impl Draft<'_> {
         for new in &create.tasks {
             let mut depends_on = Vec::with_capacity(new.depends_on.len());
             let mut here = Vec::new();
-            for id in graph.named(new) {
-                match places.get(&id) {
+            for id in graph.dependency_ids(new) {
+                match indexes.get(&id) {
                     Some(place) => here.push(*place),
                     None if graph.earlier.contains_key(&id) => {}
                     None => match self.task(&id)? {
                         Some(task) => drop(graph.earlier.insert(id.clone(), task.status())),
-                        None if unknown.len() < NAMED && !unknown.contains(&id) => unknown.push(id.clone()),
+                        None if unknown.len() < LISTED_MAX && !unknown.contains(&id) => unknown.push(id.clone()),
                         None => {}
                     },
                 }
@@ -158,11 +158,11 @@ impl Draft<'_> {
         if let Some(first) = unknown.first() {
             let names: Vec<&str> = unknown.iter().map(TaskId::as_str).collect();
             let mut refused = no_such_task(first);
-            refused.detail = format!("there is no task {} to depend on", names.join(", "));
-            return Err(refused.hint("make it first, or in the same operation; no task was made").into());
+            refused.detail = format!("unknown dependency: there is no task {}", names.join(", "));
+            return Err(refused.hint("create it first, or in the same operation; no task was created").into());
         }
         match cycle::find(&needs) {
-            Some(circle) => Err(in_a_circle(&graph, &circle).into()),
+            Some(cycle_found) => Err(dependency_cycle(&graph, &cycle_found).into()),
             None => Ok(graph),
         }
     }
@@ -201,15 +201,15 @@ impl Draft<'_> {
         }))
     }
 
-    /// The same operation again, told by the ids that its maker chose: the same answer, if it is the very same.
-    fn made_before(&self, create: &CreateTasks) -> Result<Option<OpResult>, No> {
+    /// Recognises a repeated operation by its client-assigned ids. Returns the same result if the content is identical.
+    fn created_before(&self, create: &CreateTasks) -> Result<Option<OpResult>, No> {
         let chosen = create.tasks.iter().enumerate().find_map(|(index, new)| Some((index, new.id.as_ref()?)));
         let Some((index, id)) = chosen else { return Ok(None) };
         let Some(found) = self.task(id)? else { return Ok(None) };
         let no = found.spec.no;
         let Some(n) = no.n.checked_sub(index as u32) else { return Err(used_id(id).into()) };
         let first = TaskNo { n, ..no };
-        if !self.is_the_same(create, first)? {
+        if !self.is_identical(create, first)? {
             return Err(used_id(id).into());
         }
         let generation = self.working.eras().of_seq(first.seq);
@@ -217,26 +217,26 @@ impl Draft<'_> {
         Ok(Some(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count }))
     }
 
-    /// Whether the tasks from this one on are what the operation asks for, down to the bytes of their inputs.
-    fn is_the_same(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, No> {
+    /// Whether the existing tasks starting at `first` are identical to the requested ones, including their inputs.
+    fn is_identical(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, No> {
         let generation = self.working.eras().of_seq(first.seq);
         let made = |index: usize| TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
         let ids = create.tasks.iter().enumerate();
         let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| made(index))).collect();
         let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
-        graph.depends_on = create.tasks.iter().map(|new| graph.named(new)).collect();
+        graph.depends_on = create.tasks.iter().map(|new| graph.dependency_ids(new)).collect();
         let mut part = None;
         for (index, new) in create.tasks.iter().enumerate() {
             let Some(found) = self.task(&graph.ids[index])? else { return Ok(false) };
             let no = TaskNo { n: first.n + index as u32, ..first };
             part = part.or(found.spec.input.map(|input| input.part));
             let asked = self.spec(new, &graph, index, no, (part.unwrap_or(0), found.spec.created_at));
-            // Somebody who was named may be gone: then it was not what is asked for now.
+            // An agent in the specification may have been removed: then the tasks differ.
             if !asked.is_ok_and(|asked| asked == found.spec) {
                 return Ok(false);
             }
         }
-        // Bytes that no task points at are nobody's input.
+        // Input bytes that no task refers to are ignored.
         let (Some(inputs), Some(part)) = (&create.inputs, part) else { return Ok(true) };
         let before = self.stored_part(PartRef { seq: first.seq, part })?;
         Ok(before.is_some_and(|before| !before.is_erased() && before.bytes == inputs.bytes))
@@ -244,27 +244,27 @@ impl Draft<'_> {
 }
 
 impl Graph {
-    /// The ids of what a task needs, each once, in the order named.
-    fn named(&self, new: &NewTask) -> Vec<TaskId> {
+    /// Returns the ids of a task's dependencies, in order, without duplicates.
+    fn dependency_ids(&self, new: &NewTask) -> Vec<TaskId> {
         let id = |dependency: &Dependency| match dependency {
             Dependency::Task(id) => id.clone(),
             Dependency::Nth(n) => self.ids[*n as usize].clone(),
         };
-        let mut named: Vec<TaskId> = Vec::with_capacity(new.depends_on.len());
+        let mut dependency_ids: Vec<TaskId> = Vec::with_capacity(new.depends_on.len());
         let mut seen = std::collections::HashSet::with_capacity(new.depends_on.len());
-        named.extend(new.depends_on.iter().map(id).filter(|id| seen.insert(id.clone())));
-        named
+        dependency_ids.extend(new.depends_on.iter().map(id).filter(|id| seen.insert(id.clone())));
+        dependency_ids
     }
 }
 
-fn in_a_circle(graph: &Graph, circle: &[usize]) -> Refused {
+fn dependency_cycle(graph: &Graph, cycle_found: &[usize]) -> Refused {
     let names: Vec<String> =
-        circle.iter().chain(circle.first()).map(|at| graph.ids[*at].to_string()).collect();
-    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-    let more = if names.len() > NAMED { " → …" } else { "" };
-    let detail = format!("the tasks wait for each other in a circle: {}{more}", shown.join(" → "));
+        cycle_found.iter().chain(cycle_found.first()).map(|at| graph.ids[*at].to_string()).collect();
+    let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
+    let more = if names.len() > LISTED_MAX { " → …" } else { "" };
+    let detail = format!("the dependencies of the tasks form a cycle: {}{more}", listed.join(" → "));
     let mut refused = Refused::new(Code::Invalid, detail)
-        .hint("let one of them start without the one it waits for; no task was made");
+        .hint("remove one of these dependencies; no task was created");
     let waits = |pair: &[String]| Waits { agent: pair[0].clone(), waits_for: pair[1].clone() };
     refused.facts.cycle = names.windows(2).map(waits).collect();
     refused
@@ -272,5 +272,5 @@ fn in_a_circle(graph: &Graph, circle: &[usize]) -> Refused {
 
 fn used_id(id: &TaskId) -> Refused {
     Refused::new(Code::Duplicate, format!("the task id {id} was used for another task"))
-        .hint("give each task an id of its own; repeat an operation only with the very same content")
+        .hint("use a new id for each task; retry an operation only with identical content")
 }

@@ -1,37 +1,37 @@
-//! Finding a circle among tasks that are made together. Tasks that exist already cannot be part of one: they need
-//! nothing that is newer than themselves.
+//! Cycle detection among tasks that are created together. Existing tasks cannot be part of a cycle: they only depend on
+//! older tasks.
 
-/// A circle in a graph, as the numbers along it; the first is not repeated. `needs` lists for each what it needs.
+/// Finds a cycle and returns its nodes; the first is not repeated. `needs` lists the dependencies of each node.
 pub(super) fn find(needs: &[Vec<u32>]) -> Option<Vec<usize>> {
-    /// What is known of a task.
+    /// State of a node in the depth-first search.
     #[derive(Clone, Copy, PartialEq)]
-    enum Seen {
-        Never,
-        OnThisPath,
-        Harmless,
+    enum Visit {
+        Unvisited,
+        OnPath,
+        Done,
     }
-    let mut seen = vec![Seen::Never; needs.len()];
+    let mut visits = vec![Visit::Unvisited; needs.len()];
     for start in 0..needs.len() {
-        if seen[start] != Seen::Never {
+        if visits[start] != Visit::Unvisited {
             continue;
         }
-        // Each step of the path with how many of its needs were looked at. A list, since a chain may be long.
+        // Each node of the path with the number of its visited dependencies. Iterative, since a chain may be long.
         let mut path = vec![(start, 0)];
-        seen[start] = Seen::OnThisPath;
-        while let Some((at, looked)) = path.last_mut() {
-            let Some(next) = needs[*at].get(*looked).map(|next| *next as usize) else {
-                seen[*at] = Seen::Harmless;
+        visits[start] = Visit::OnPath;
+        while let Some((at, visited)) = path.last_mut() {
+            let Some(next) = needs[*at].get(*visited).map(|next| *next as usize) else {
+                visits[*at] = Visit::Done;
                 path.pop();
                 continue;
             };
-            *looked += 1;
-            match seen[next] {
-                Seen::Harmless => {}
-                Seen::Never => {
-                    seen[next] = Seen::OnThisPath;
+            *visited += 1;
+            match visits[next] {
+                Visit::Done => {}
+                Visit::Unvisited => {
+                    visits[next] = Visit::OnPath;
                     path.push((next, 0));
                 }
-                Seen::OnThisPath => {
+                Visit::OnPath => {
                     let first = path.iter().position(|(at, _)| *at == next).unwrap_or(0);
                     return Some(path[first..].iter().map(|(at, _)| *at).collect());
                 }
@@ -46,20 +46,20 @@ mod tests {
     use super::find;
 
     #[test]
-    fn i10_a_circle_is_found_wherever_it_is() {
+    fn i10_a_cycle_is_found_at_any_position() {
         assert_eq!(find(&[vec![0]]), Some(vec![0]));
         assert_eq!(find(&[vec![1], vec![2], vec![1]]), Some(vec![1, 2]));
         assert_eq!(find(&[vec![], vec![0, 2], vec![0, 3], vec![1]]), Some(vec![1, 2, 3]));
     }
 
     #[test]
-    fn i10_what_meets_again_is_no_circle() {
+    fn i10_a_diamond_is_not_a_cycle() {
         assert_eq!(find(&[vec![1, 2], vec![3], vec![3], vec![]]), None);
         assert_eq!(find(&[]), None);
     }
 
     #[test]
-    fn i10_a_long_chain_needs_no_deep_stack() {
+    fn i10_a_long_chain_does_not_overflow_the_stack() {
         let chain: Vec<Vec<u32>> = (0..100_000).map(|n| vec![n + 1]).chain([vec![]]).collect();
         assert_eq!(find(&chain), None);
     }

@@ -1,4 +1,4 @@
-//! Handing a task that was given up to a coordinator or a person: as a message, in the very commit that gives it up.
+//! Escalation of failed tasks: a message to a coordinator or another agent, in the commit that fails the task.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::registry::Role;
 use crate::task::{Escalate, Escalation, Task};
 
 impl Draft<'_> {
-    /// Tells whoever shall know that a task was given up. `None` if there is nobody who could be told.
+    /// Notifies the escalation target of a task. `None` if no agent can be notified.
     pub(super) fn escalate(&mut self, task: &Task) -> Option<Escalation> {
         let recipients = self.to_be_told(task.spec.escalate);
         let ids = recipients.iter().filter_map(|number| self.working.agents().get(*number));
@@ -26,7 +26,7 @@ impl Draft<'_> {
             [one] => Destination::Agent(one.clone()),
             _ => Destination::Agents(ids),
         };
-        let payload = Payload::seal(Bytes::from(in_words(task)), self.salt());
+        let payload = Payload::seal(Bytes::from(escalation_json(task)), self.salt());
         let mut message = Message::new(to, "task.escalated", payload);
         message.kind = MessageType::Event;
         message.priority = task.spec.priority;
@@ -40,26 +40,26 @@ impl Draft<'_> {
         }
     }
 
-    /// Who can be told. Somebody who was removed or whose inbox is full cannot, and a commit makes so many deliveries and
-    /// no more: a task is given up in any case.
+    /// Returns the agents that can be notified. Leaves out removed agents and full inboxes, and respects the limit of
+    /// deliveries per commit: the change that is notified must not fail because of its notification.
     pub(in crate::decide) fn to_be_told(&self, escalate: Escalate) -> Vec<AgentNo> {
         let room = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
-        let can = |number: AgentNo| {
-            let there = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
-            there && self.working.inbox(number).open < INBOX_MAX
+        let can_receive = |number: AgentNo| {
+            let registered = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
+            registered && self.working.inbox(number).open < INBOX_MAX
         };
         let coordinators = || {
             let all = self.working.agents().iter().filter(|(_, agent)| agent.role == Role::Coordinator);
-            all.map(|(number, _)| number).filter(|number| can(*number)).take(room).collect()
+            all.map(|(number, _)| number).filter(|number| can_receive(*number)).take(room).collect()
         };
         match escalate {
             Escalate::Nobody => Vec::new(),
-            Escalate::To(agent) if room > 0 && can(agent) => vec![agent],
+            Escalate::To(agent) if room > 0 && can_receive(agent) => vec![agent],
             Escalate::To(_) | Escalate::Coordinators => coordinators(),
         }
     }
 
-    /// A salt for what the hub itself says. It need not be secret: all of it is in the body of the record as well.
+    /// Derives a salt for a message of the hub. It need not be secret: the body of the record contains the same information.
     pub(in crate::decide) fn salt(&self) -> [u8; 16] {
         let mut hasher = Sha256::new();
         hasher.update(b"quorate.hub.1\0");
@@ -69,14 +69,14 @@ impl Draft<'_> {
         let digest: [u8; 32] = hasher.finalize().into();
         let mut salt = [0; 16];
         salt.copy_from_slice(&digest[..16]);
-        // Zeros would mean that it was erased.
+        // An all-zero salt marks an erased payload.
         salt[0] |= 1;
         salt
     }
 }
 
-/// What is said of a task that was given up, as JSON.
-fn in_words(task: &Task) -> String {
+/// Renders the escalation of a task as JSON.
+fn escalation_json(task: &Task) -> String {
     let mut text = String::from("{\"task\":");
     quote(task.spec.id.as_str(), &mut text);
     if !task.spec.task_type.is_empty() {
@@ -96,7 +96,7 @@ fn in_words(task: &Task) -> String {
     text
 }
 
-/// A text as JSON has it.
+/// Appends a text as a JSON string.
 pub(in crate::decide) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for letter in text.chars() {

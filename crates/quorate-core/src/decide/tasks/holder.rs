@@ -1,4 +1,4 @@
-//! What the holder of a task may say of it: that it is alive, done, or has failed. A stale token is refused and changes
+//! Operations of the lease holder of a task: heartbeat, complete, fail, release. A stale lease token is refused and changes
 //! nothing.
 
 use crate::commit::{OpResult, Principal};
@@ -16,7 +16,7 @@ use crate::task::{
 };
 
 impl Draft<'_> {
-    /// Keeps a task for as long again as its lease lasts. Only a partial result leaves a record.
+    /// Restarts the lease of a task. Only a partial result writes a record.
     pub(in crate::decide) fn heartbeat_task(&mut self, heartbeat: &HeartbeatTask) -> Result<OpResult, No> {
         let (mut task, lease) = self.held_task(&heartbeat.lease)?;
         if let Some(partial) = &heartbeat.partial {
@@ -59,7 +59,7 @@ impl Draft<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
     }
 
-    /// The same completion again, under the same token: the same answer.
+    /// Handles a repeated completion: under the same token it gets the same answer.
     fn completed_before(&mut self, complete: &CompleteTask, no: No) -> Result<OpResult, No> {
         let state = self.task(&complete.lease.task)?.map(|task| task.state);
         let (status, end) = match state {
@@ -68,7 +68,7 @@ impl Draft<'_> {
             _ => return Err(no),
         };
         let TaskLeaseRef { task, token } = &complete.lease;
-        if end.token != *token || !self.speaks_for(end.by) {
+        if end.token != *token || !self.acts_for(end.by) {
             return Err(no);
         }
         let is_same = status == complete.status
@@ -98,7 +98,7 @@ impl Draft<'_> {
             Ok(held) => held,
             Err(no) => return self.failed_before(fail, no),
         };
-        // Nobody is asked how sure it is of a failure, but why.
+        // A failure needs a reason, but no confidence.
         self.check_reasons(Some(1.0), Some(&fail.reason))?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         let kind = kind_of(fail);
@@ -107,7 +107,7 @@ impl Draft<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token })
     }
 
-    /// The same failure again, under the same token: the same answer, until the task is leased again.
+    /// Handles a repeated failure: under the same token it gets the same answer, until the task is leased again.
     fn failed_before(&mut self, fail: &FailTask, no: No) -> Result<OpResult, No> {
         let Some(task) = self.task(&fail.lease.task)? else { return Err(no) };
         let attempt = task.attempt;
@@ -117,7 +117,7 @@ impl Draft<'_> {
                 if setback.token == token
                     && setback.attempt == attempt
                     && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
-                    && self.speaks_for(setback.by) =>
+                    && self.acts_for(setback.by) =>
             {
                 let is_same = setback.kind == kind_of(fail)
                     && setback.reason == fail.reason
@@ -128,7 +128,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Gives a task back untouched: this try does not count. But there was a lease after the one that failed.
+    /// Returns a task without counting the attempt. Clears the token of the last failure, since a newer lease existed.
     pub(in crate::decide) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, No> {
         let (mut task, _) = self.held_task(lease)?;
         task.attempt -= 1;
@@ -140,24 +140,24 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Adds a payload to the record, and says where it lies.
+    /// Adds a payload part to the record and returns its position.
     pub(in crate::decide) fn add_part(&mut self, payload: &Payload) -> PartRef {
         let part = self.parts.len() as u32;
         self.parts.push(payload.clone());
         PartRef { seq: self.seq, part }
     }
 
-    /// The task, if the caller holds it under this very token.
+    /// Returns the task, if the caller holds its current lease token.
     fn held_task(&self, lease: &TaskLeaseRef) -> Result<(Task, TaskLease), No> {
         let open = self.working.tasks().get(&lease.task);
         if let Some(task) = open
             && let Some(held) = task.lease()
         {
-            // Whoever held it before is told so, and not that it may not.
+            // A former holder gets STALE_LEASE rather than FORBIDDEN.
             if held.token != lease.token {
                 return Err(stale_lease(lease, "leased again").into());
             }
-            if !self.speaks_for(held.by) {
+            if !self.acts_for(held.by) {
                 return Err(not_the_holder(lease).into());
             }
             return Ok((task.clone(), *held));
@@ -168,8 +168,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether the one who acts is this agent, or may act for any.
-    fn speaks_for(&self, agent: AgentNo) -> bool {
+    /// Whether the acting principal is this agent, or may act for any agent.
+    fn acts_for(&self, agent: AgentNo) -> bool {
         match &self.commit.principal {
             Principal::Agent(_) => self.actor == Some(agent),
             Principal::System | Principal::Holder { .. } => true,
@@ -187,18 +187,18 @@ fn not_held(lease: &TaskLeaseRef, task: &Task) -> Refused {
     {
         let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
         return Refused::new(Code::Cancelled, format!("task {} was cancelled{why}", lease.task))
-            .hint("drop this piece of work; nobody needs it any more");
+            .hint("discard this work; its result is no longer needed");
     }
     stale_lease(lease, task.status().as_str())
 }
 
 fn stale_lease(lease: &TaskLeaseRef, state: &str) -> Refused {
     let TaskLeaseRef { task, token } = lease;
-    Refused::new(Code::StaleLease, format!("lease {token} of task {task} is over: the task is {state}"))
-        .hint("drop this piece of work; if it is not done it is given out again with a new token")
+    Refused::new(Code::StaleLease, format!("lease {token} of task {task} has ended: the task is {state}"))
+        .hint("discard this work; if it is not done, the task is leased again under a new lease token")
 }
 
 fn not_the_holder(lease: &TaskLeaseRef) -> Refused {
-    Refused::new(Code::Forbidden, format!("task {} is held by another agent", lease.task))
-        .hint("only whoever holds a task may end it")
+    Refused::new(Code::Forbidden, format!("task {} is leased to another agent", lease.task))
+        .hint("only the lease holder of a task may end it")
 }

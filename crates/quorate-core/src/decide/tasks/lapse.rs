@@ -1,4 +1,4 @@
-//! What time alone, or the going of an agent, does to tasks.
+//! Task timeouts, and the return of tasks whose holder is gone.
 
 use crate::decide::{Draft, No};
 use crate::ids::{AgentNo, TaskId};
@@ -6,7 +6,7 @@ use crate::item::{ItemKey, Verb};
 use crate::task::{SetbackKind, TRY_ALARM, TaskLoss, TaskState};
 
 impl Draft<'_> {
-    /// An alarm of a task went off: its time has come, its lease is over, or a try took too long.
+    /// Handles a due timer of a task: its scheduled time, the expiry of its lease, or the timeout of an attempt.
     pub(in crate::decide) fn sweep_task(&mut self, key: &ItemKey, part: u64) -> Result<(), No> {
         let Some(mut task) = self.working.tasks().get(&TaskId::of_key(key)).cloned() else { return Ok(()) };
         match &task.state {
@@ -23,12 +23,12 @@ impl Draft<'_> {
                 self.tell_loss(&task, TaskLoss::TimedOut);
                 self.set_back(task, SetbackKind::TimedOut, String::new(), None)
             }
-            // Two alarms of one task went off, and the first has done its work.
+            // Two timers of one task were due, and the first one was already handled.
             _ => Ok(()),
         }
     }
 
-    /// Everything that an agent works on goes back at once: it was started again, removed, or is not there.
+    /// Returns all tasks of an agent immediately: it registered again, went offline or was removed.
     pub(in crate::decide) fn release_tasks_of(&mut self, agent: AgentNo) -> Result<(), No> {
         for no in self.working.tasks().held(agent) {
             let Some(task) = self.working.tasks().by_number(no).cloned() else { continue };

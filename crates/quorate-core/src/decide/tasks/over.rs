@@ -1,4 +1,4 @@
-//! How a task ends, and what that means for those that need it.
+//! The end of a task: cancellation, failed attempts, and the consequences for its dependents.
 
 use std::collections::VecDeque;
 
@@ -14,17 +14,17 @@ use crate::task::{
 };
 
 impl Draft<'_> {
-    /// Calls a task off. Its holder is told at once if it waits, else with the next thing it says.
+    /// Cancels a task. The holder is notified immediately if it is connected, otherwise with its next operation on the task.
     pub(in crate::decide) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, No> {
         let mut task = self.known_task(&cancel.task)?;
-        self.require_say(&task)?;
+        self.require_cancel_permission(&task)?;
         if let TaskState::Cancelled(end) = &task.state {
             return Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token.unwrap_or_default() });
         }
         if task.status().is_over() {
-            let detail = format!("task {} is {}", cancel.task, task.status().as_str());
+            let detail = format!("task {} has already ended: it is {}", cancel.task, task.status().as_str());
             return Err(Refused::new(Code::Conflict, detail)
-                .hint("what is over cannot be called off")
+                .hint("a task that has ended cannot be cancelled")
                 .into());
         }
         let token = task.lease().map(|lease| lease.token);
@@ -40,8 +40,8 @@ impl Draft<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token: token.unwrap_or_default() })
     }
 
-    /// Whoever made a task, a coordinator or the hub may call it off.
-    fn require_say(&self, task: &Task) -> Result<(), Refused> {
+    /// Refuses agents other than the creator of a task and coordinators.
+    fn require_cancel_permission(&self, task: &Task) -> Result<(), Refused> {
         let Principal::Agent(actor) = &self.commit.principal else { return Ok(()) };
         let agent = self.actor.and_then(|number| self.working.agents().get(number));
         let leads = agent.is_some_and(|agent| agent.role == Role::Coordinator);
@@ -49,10 +49,10 @@ impl Draft<'_> {
             return Ok(());
         }
         Err(Refused::new(Code::Forbidden, format!("agent {actor} may not cancel task {}", task.spec.id))
-            .hint("ask whoever made it, or a coordinator"))
+            .hint("ask its creator or a coordinator to cancel it"))
     }
 
-    /// Tells the holder of a task that it lost it, if it was handed over to somebody who waited.
+    /// Notifies the holder of a task that its lease has ended, if the task was dispatched to a waiting consumer.
     pub(super) fn tell_loss(&mut self, task: &Task, loss: TaskLoss) {
         let told = self.working.tasks().taker(task.spec.no).and_then(|taker| taker.told);
         if let (Some(lease), Some(taker)) = (task.lease(), told) {
@@ -61,7 +61,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A try came to nothing: another one follows, or the task is given up.
+    /// Handles a failed attempt: schedules the next one, or fails the task.
     pub(super) fn set_back(
         &mut self,
         mut task: Task,
@@ -75,11 +75,11 @@ impl Draft<'_> {
         let (by, token) = (lease.by, lease.token);
         task.setback = Some(Box::new(Setback { kind, by, token, attempt, seq, at, reason, details }));
         if kind == SetbackKind::Hopeless || attempt >= task.spec.attempts_max {
-            return self.give_up(task);
+            return self.escalate_or_fail(task);
         }
         let wait_ms = match kind {
             SetbackKind::Failed | SetbackKind::TimedOut => task.spec.backoff_after(attempt),
-            // Nothing is wrong with the task: somebody else may go on at once.
+            // The task itself is not at fault: another agent may take it immediately.
             SetbackKind::Lapsed | SetbackKind::HolderGone | SetbackKind::Hopeless => 0,
         };
         task.state = match wait_ms {
@@ -90,8 +90,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// All tries came to nothing: somebody is told, or the task just fails.
-    fn give_up(&mut self, mut task: Task) -> Result<(), No> {
+    /// Ends a task after its last attempt: escalates it, or fails it if no agent can be notified.
+    fn escalate_or_fail(&mut self, mut task: Task) -> Result<(), No> {
         let at = self.now.wall;
         match self.escalate(&task) {
             Some(escalation) => {
@@ -105,26 +105,26 @@ impl Draft<'_> {
         }
     }
 
-    /// A task fails because one that it needs was given up.
+    /// Fails a task because a dependency did not succeed.
     pub(super) fn fail_because_of(&mut self, task: Task, id: &TaskId) -> Result<(), No> {
-        let task = self.failed_because_of(task, id);
+        let task = self.failed_dependent(task, id);
         self.end_task(Verb::TaskFailed, task)
     }
 
-    fn failed_because_of(&self, mut task: Task, id: &TaskId) -> Task {
+    fn failed_dependent(&self, mut task: Task, id: &TaskId) -> Task {
         let (seq, at) = (self.seq, self.now.wall);
         task.state = TaskState::Failed(GivenUp { seq, at, because_of: Some(id.clone()) });
         task
     }
 
-    /// Ends a task and moves everything that needs it: starts what has all it needs, and lets a failure mean what each of
-    /// them said it should. A list and not a recursion, since a chain of tasks may be long.
+    /// Ends a task and advances its dependents: unblocks those whose dependencies are complete, and applies the
+    /// `onDependencyFailure` policy of each to a failure. Iterative, since a chain of tasks may be long.
     pub(super) fn end_task(&mut self, verb: Verb, task: Task) -> Result<(), No> {
         let mut ending = VecDeque::from([(verb, task)]);
         while let Some((verb, task)) = ending.pop_front() {
             let (id, status) = (task.spec.id.clone(), task.status());
             if self.working.tasks().get(&id).is_none() {
-                // It needed two of those that were given up, and was given up with the first.
+                // It depended on two failed tasks, and has already failed with the first one.
                 continue;
             }
             let dependents = self.working.tasks().dependents(&id);
@@ -133,7 +133,7 @@ impl Draft<'_> {
                 let Some(dependent) = self.working.tasks().by_number(no).cloned() else { continue };
                 let policy = dependent.spec.on_dependency_failure;
                 if status != TaskStatus::Done && policy == OnDependencyFailure::Fail {
-                    let failed = self.failed_because_of(dependent, &id);
+                    let failed = self.failed_dependent(dependent, &id);
                     ending.push_back((Verb::TaskFailed, failed));
                 } else if self.working.tasks().pending(no) == 0 {
                     self.unblock(dependent)?;
@@ -143,33 +143,33 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// All that a blocked task needs is over: it starts, or is held by what was given up.
+    /// Unblocks a task whose dependencies have all ended: it becomes ready, or stays blocked by failed dependencies.
     pub(super) fn unblock(&mut self, mut task: Task) -> Result<(), No> {
-        let given_up = match task.spec.on_dependency_failure {
-            // It would have failed with the first of them.
+        let failed = match task.spec.on_dependency_failure {
+            // It would already have failed with the first failed dependency.
             OnDependencyFailure::Fail => Vec::new(),
-            OnDependencyFailure::Skip | OnDependencyFailure::Wait => self.given_up_of(&task)?,
+            OnDependencyFailure::Skip | OnDependencyFailure::Wait => self.failed_dependencies(&task)?,
         };
-        if task.spec.on_dependency_failure == OnDependencyFailure::Wait && !given_up.is_empty() {
-            task.state = TaskState::Blocked { held_by: given_up };
+        if task.spec.on_dependency_failure == OnDependencyFailure::Wait && !failed.is_empty() {
+            task.state = TaskState::Blocked { held_by: failed };
             self.move_task(Verb::TaskHeld, task);
             return Ok(());
         }
-        task.missing = given_up;
+        task.missing = failed;
         task.state = TaskState::Ready { since: self.now.wall };
         self.move_task(Verb::TaskReady, task);
         Ok(())
     }
 
-    /// What a task needs and will not get.
-    fn given_up_of(&self, task: &Task) -> Result<Vec<TaskId>, No> {
-        let mut given_up = Vec::new();
+    /// Returns the dependencies of a task that did not succeed.
+    fn failed_dependencies(&self, task: &Task) -> Result<Vec<TaskId>, No> {
+        let mut failed = Vec::new();
         for id in &task.spec.depends_on {
             let status = self.task(id)?.map(|task| task.status());
             if status != Some(TaskStatus::Done) {
-                given_up.push(id.clone());
+                failed.push(id.clone());
             }
         }
-        Ok(given_up)
+        Ok(failed)
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a task to be over. Leaves no record.
+//! Waiting for the end of a task. Writes no record.
 
 use crate::commit::{OpResult, Told};
 use crate::decide::{Draft, No};
@@ -19,7 +19,7 @@ impl Draft<'_> {
             return Err(Refused::new(Code::LimitExceeded, "the agent waits for too many tasks")
                 .limit(TASK_WAITS_PER_AGENT_MAX as u64)
                 .passes()
-                .hint("let fewer of its threads wait at the same time")
+                .hint("wait for fewer tasks concurrently")
                 .into());
         }
         let awaiting = Awaiting {
@@ -33,7 +33,7 @@ impl Draft<'_> {
         Ok(OpResult::InLine)
     }
 
-    /// Tells those who waited for it that a task is over.
+    /// Notifies the waiters of a task that it has ended.
     pub(super) fn tell_over(&mut self, task: &TaskId) {
         for id in self.working.tasks().awaited().of_task(task) {
             self.working.set_awaiting(id, None, self.now);
@@ -41,7 +41,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The agent is gone, or was started again: it waits for nothing any more.
+    /// Dismisses all task waits of an agent, because it registered again, went offline or was removed.
     pub(in crate::decide) fn dismiss_awaiting(&mut self, agent: AgentNo) {
         for id in self.working.tasks().awaited().of_agent(agent) {
             self.working.set_awaiting(id, None, self.now);
